@@ -6,7 +6,7 @@ export default defineConfig(
   { ignores: ['lib/', 'node_modules/', 'ui-tests/'] },
   eslint.configs.recommended,
   {
-    files: ['**/*.ts'],
+    files: ['**/*.ts', '**/*.mts'],
     extends: [tseslint.configs.strictTypeChecked],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
