@@ -34,9 +34,10 @@ export const KINDS = ['input', 'constant', 'op'] as const;
  * - `saved_start` int32[n + 1], `saved` int32[k]: the forward nodes whose
  *   values the gradient rule of node i reads.
  * - `value_stats`, `grad_stats` float64[n * 6]: STATISTICS of each node,
- *   NaN where there is none (no value, no gradient, not a number).
+ *   NaN where there is none (no value, no gradient, not a number). `bad` counts
+ *   the entries that are NaN or infinite: 0 is a healthy array, NaN no array.
  * - `true_stats` float64[n * 6]: the gradient with all overrides off; absent
- *   when there is no override.
+ *   when there is no override (a patch that empties `overrides` drops it).
  * - `edge_norm` float64[m]: L2 norm of what flows back along an edge, NaN
  *   where nothing does.
  * - `change` float64[n]: ‖g − g_true‖ / ‖g_true‖ of a node's gradient; 0 where
@@ -112,9 +113,10 @@ export interface IHeader {
   session: string;
   nodes: number;
   edges: number;
-  /** The node that was differentiated; its value if it is a scalar. */
+  /** The node that was differentiated, -1 if there is none (a failed cell). */
   output: number;
   output_name: string;
+  /** Its value if it is a finite scalar. */
   output_value: number | null;
   wrt: number[];
   strings: string[];

@@ -1,0 +1,378 @@
+/**
+ * A graph as the page holds it: the checked columns of a snapshot and small
+ * questions to them. It never changes: a patch makes a new Graph that shares
+ * what stayed the same. Nothing here knows the DOM.
+ */
+
+import {
+  IColumns,
+  checkColumns,
+  checkHeader,
+  checkSaved,
+  decodeColumns
+} from './guards';
+import {
+  ColumnName,
+  IColumn,
+  IHeader,
+  IOverride,
+  KINDS,
+  STATISTICS
+} from './protocol';
+
+/** What a node is. */
+export type Kind = (typeof KINDS)[number];
+
+/** The statistics of one array, NaN where there is none. */
+export type IStatistics = Record<(typeof STATISTICS)[number], number>;
+
+/** A scope or a scope inside one, with all that stands in it. */
+export interface IScope {
+  /** "encoder/layer1" */
+  path: string;
+  /** "layer1" */
+  name: string;
+  /** The path of the scope around it; null at the top. */
+  parent: string | null;
+  depth: number;
+  /** How many nodes stand in it and in the scopes inside it. */
+  nodes: number;
+  /** The smallest and the largest of their ids. */
+  first: number;
+  last: number;
+}
+
+const NORM = STATISTICS.indexOf('norm');
+const BAD = STATISTICS.indexOf('bad');
+
+/** The columns that say what is connected with what, and so how it is laid out. */
+const STRUCTURE: readonly ColumnName[] = ['kind', 'scope', 'input_start', 'inputs'];
+
+type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'source';
+
+/** What follows from the structure alone; graphs that share it share this. */
+interface IDerived {
+  consumers: { start: Int32Array; nodes: Int32Array; edges: Int32Array } | null;
+  scopes: ReadonlyMap<string, IScope> | null;
+}
+
+export class Graph {
+  readonly header: IHeader;
+  /** How many nodes there are; their ids are 0 to count - 1. */
+  readonly count: number;
+  readonly edgeCount: number;
+
+  /** A snapshot: its header and its buffers in the order of `header.columns`. */
+  static fromMessage(header: unknown, buffers: readonly DataView[]): Graph {
+    const checked = checkHeader(header);
+    const columns = decodeColumns(checked.columns, buffers);
+    return new Graph(checked, checkColumns(checked, columns), null);
+  }
+
+  /** The picture that a notebook holds. */
+  static fromSaved(saved: unknown): Graph {
+    const { saved: checked, buffers } = checkSaved(saved);
+    return Graph.fromMessage(checked.header, buffers);
+  }
+
+  private constructor(header: IHeader, columns: IColumns, derived: IDerived | null) {
+    this.header = header;
+    this.count = header.nodes;
+    this.edgeCount = header.edges;
+    this._columns = columns;
+    this._derived = derived ?? { consumers: null, scopes: null };
+    this._wrt = new Set(header.wrt);
+  }
+
+  /**
+   * The graph after a patch: the fields and the columns that came replace those
+   * of before. `true_stats` goes when no override is left.
+   */
+  patched(
+    header: Partial<IHeader>,
+    columns: readonly IColumn[],
+    buffers: readonly DataView[]
+  ): Graph {
+    const merged = checkHeader({ ...this.header, ...header });
+    const fresh = decodeColumns(columns, buffers);
+    const whole: Partial<IColumns> = { ...this._columns, ...fresh };
+    if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
+      delete whole.true_stats;
+    }
+    const resized =
+      merged.nodes !== this.count ||
+      merged.edges !== this.edgeCount ||
+      merged.strings.length < this.header.strings.length;
+    const checked = checkColumns(
+      merged,
+      whole,
+      name => resized || fresh[name] !== undefined
+    );
+    const strings = header.strings !== undefined;
+    const kept = !strings && STRUCTURE.every(name => fresh[name] === undefined);
+    return new Graph(merged, checked, kept ? this._derived : null);
+  }
+
+  /** Whether another graph has the same nodes, kinds, scopes and edges. */
+  sameStructure(other: Graph): boolean {
+    return (
+      this._derived === other._derived ||
+      (this.count === other.count &&
+        this.edgeCount === other.edgeCount &&
+        STRUCTURE.every(name => equal(this._columns[name], other._columns[name])) &&
+        equal(this.header.strings, other.header.strings))
+    );
+  }
+
+  kind(node: number): Kind {
+    return KINDS[this._columns.kind[node]];
+  }
+
+  /** The name in the user's program; "" if it has none. */
+  name(node: number): string {
+    return this._string('name', node);
+  }
+
+  op(node: number): string {
+    return this._string('op', node);
+  }
+
+  /** What a card is headed with: the name, else the op, else what it is. */
+  label(node: number): string {
+    return this.name(node) || this.op(node) || this.kind(node);
+  }
+
+  dtype(node: number): string {
+    return this._string('dtype', node);
+  }
+
+  /** "569×16", "()" for a scalar. */
+  shape(node: number): string {
+    return this._string('shape', node);
+  }
+
+  /** "encoder/layer1"; "" outside all scopes. */
+  scope(node: number): string {
+    return this._string('scope', node);
+  }
+
+  /** "[3]:1", the cell and its line, or "net.py:20". */
+  place(node: number): string {
+    return this._string('place', node);
+  }
+
+  /** The text of that line. */
+  source(node: number): string {
+    return this._string('source', node);
+  }
+
+  /** The line in the cell, from 1; null if the node has none. */
+  line(node: number): number | null {
+    const line = this._columns.line[node];
+    return line < 0 ? null : line;
+  }
+
+  /** The nodes that this one reads, in the order of its arguments. */
+  inputs(node: number): Int32Array {
+    const start = this._columns.input_start;
+    return this._columns.inputs.subarray(start[node], start[node + 1]);
+  }
+
+  /** The id of the node's first edge; edge `firstEdge(i) + k` comes from input k. */
+  firstEdge(node: number): number {
+    return this._columns.input_start[node];
+  }
+
+  /** The nodes that read this one, in ascending order; one entry per edge. */
+  consumers(node: number): Int32Array {
+    const { start, nodes } = this._consumers();
+    return nodes.subarray(start[node], start[node + 1]);
+  }
+
+  /** The edges from this node, in the order of `consumers`. */
+  outgoing(node: number): Int32Array {
+    const { start, edges } = this._consumers();
+    return edges.subarray(start[node], start[node + 1]);
+  }
+
+  /** The nodes whose values this node's gradient rule reads. */
+  saved(node: number): Int32Array {
+    const start = this._columns.saved_start;
+    return this._columns.saved.subarray(start[node], start[node + 1]);
+  }
+
+  valueStatistics(node: number): IStatistics | null {
+    return statistics(this._columns.value_stats, node);
+  }
+
+  gradientStatistics(node: number): IStatistics | null {
+    return statistics(this._columns.grad_stats, node);
+  }
+
+  /** The gradient's with all overrides off; null without overrides. */
+  trueStatistics(node: number): IStatistics | null {
+    const column = this._columns.true_stats;
+    return column === undefined ? null : statistics(column, node);
+  }
+
+  hasValue(node: number): boolean {
+    return !Number.isNaN(this._columns.value_stats[node * STATISTICS.length + BAD]);
+  }
+
+  hasGradient(node: number): boolean {
+    return !Number.isNaN(this._columns.grad_stats[node * STATISTICS.length + BAD]);
+  }
+
+  /** The L2 norm of the value; NaN if there is none or it is not a number. */
+  valueNorm(node: number): number {
+    return this._columns.value_stats[node * STATISTICS.length + NORM];
+  }
+
+  /** The L2 norm of the gradient; NaN if there is none or it is not a number. */
+  gradNorm(node: number): number {
+    return this._columns.grad_stats[node * STATISTICS.length + NORM];
+  }
+
+  /** How many entries of the gradient are NaN or infinite. */
+  badGradients(node: number): number {
+    return this._columns.grad_stats[node * STATISTICS.length + BAD] || 0;
+  }
+
+  /** How many entries of the value are NaN or infinite. */
+  badValues(node: number): number {
+    return this._columns.value_stats[node * STATISTICS.length + BAD] || 0;
+  }
+
+  /** The L2 norm of what flows back along an edge; NaN where nothing does. */
+  edgeNorm(edge: number): number {
+    return this._columns.edge_norm[edge];
+  }
+
+  /** ‖g − g_true‖ / ‖g_true‖ of the node's gradient; NaN where there is none. */
+  change(node: number): number {
+    return this._columns.change[node];
+  }
+
+  /** The override whose rule the node runs. */
+  override(node: number): IOverride | null {
+    const position = this._columns.override[node];
+    return position < 0 ? null : this.header.overrides[position];
+  }
+
+  isWrt(node: number): boolean {
+    return this._wrt.has(node);
+  }
+
+  /** All scopes that hold a node, each after the scope around it. */
+  get scopes(): ReadonlyMap<string, IScope> {
+    return (this._derived.scopes ??= scopesOf(this));
+  }
+
+  private _string(column: TextColumn, node: number): string {
+    const position = this._columns[column][node];
+    return position < 0 ? '' : this.header.strings[position];
+  }
+
+  private _consumers(): NonNullable<IDerived['consumers']> {
+    return (this._derived.consumers ??= consumersOf(this._columns, this.count));
+  }
+
+  private readonly _columns: IColumns;
+  private readonly _derived: IDerived;
+  private readonly _wrt: ReadonlySet<number>;
+}
+
+function statistics(column: Float64Array, node: number): IStatistics | null {
+  const at = node * STATISTICS.length;
+  if (Number.isNaN(column[at + BAD])) {
+    return null;
+  }
+  const [min, max, mean, std, norm, bad] = column.subarray(at, at + STATISTICS.length);
+  return { min, max, mean, std, norm, bad };
+}
+
+/** The edges turned round: a counting sort of the inputs. */
+function consumersOf(
+  columns: IColumns,
+  count: number
+): NonNullable<IDerived['consumers']> {
+  const { inputs, input_start: inputStart } = columns;
+  const start = new Int32Array(count + 1);
+  for (const input of inputs) {
+    start[input + 1]++;
+  }
+  for (let i = 0; i < count; i++) {
+    start[i + 1] += start[i];
+  }
+  const next = start.slice(0, count);
+  const nodes = new Int32Array(inputs.length);
+  const edges = new Int32Array(inputs.length);
+  for (let node = 0; node < count; node++) {
+    for (let edge = inputStart[node]; edge < inputStart[node + 1]; edge++) {
+      const at = next[inputs[edge]]++;
+      nodes[at] = node;
+      edges[at] = edge;
+    }
+  }
+  return { start, nodes, edges };
+}
+
+function scopesOf(graph: Graph): Map<string, IScope> {
+  const scopes = new Map<string, IScope>();
+  const known = new Map<string, string[]>();
+  for (let node = 0; node < graph.count; node++) {
+    const innermost = graph.scope(node);
+    let paths = known.get(innermost);
+    if (paths === undefined) {
+      paths = pathsTo(innermost);
+      known.set(innermost, paths);
+    }
+    for (const path of paths) {
+      const scope = scopes.get(path);
+      if (scope === undefined) {
+        const cut = path.lastIndexOf('/');
+        const parent = cut < 0 ? null : path.slice(0, cut);
+        scopes.set(path, {
+          path,
+          name: path.slice(cut + 1),
+          parent,
+          depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
+          nodes: 1,
+          first: node,
+          last: node
+        });
+      } else {
+        scope.nodes++;
+        scope.last = node;
+      }
+    }
+  }
+  return scopes;
+}
+
+/** "a/b/c" is in "a", "a/b" and "a/b/c". */
+function pathsTo(scope: string): string[] {
+  if (scope === '') {
+    return [];
+  }
+  const parts = scope.split('/');
+  return parts.map((_, i) => parts.slice(0, i + 1).join('/'));
+}
+
+function equal(
+  a: ArrayLike<number | string> | undefined,
+  b: ArrayLike<number | string> | undefined
+): boolean {
+  if (a === b) {
+    return true;
+  }
+  if (a === undefined || b === undefined || a.length !== b.length) {
+    return false;
+  }
+  for (let i = 0; i < a.length; i++) {
+    if (a[i] !== b[i]) {
+      return false;
+    }
+  }
+  return true;
+}

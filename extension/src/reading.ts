@@ -1,0 +1,102 @@
+/**
+ * Reading untrusted data one field at a time: each function returns the value in
+ * its type, or throws a PictureError that says where it stood and what was wrong.
+ */
+
+/** A message or file that this page cannot draw, and why. */
+export class PictureError extends Error {
+  override name = 'PictureError';
+}
+
+/** The largest things that a page takes; beyond them a browser would stall. */
+export const LIMITS = {
+  nodes: 1_000_000,
+  edges: 4_000_000,
+  strings: 1_000_000,
+  characters: 100_000,
+  overrides: 10_000,
+  bins: 10_000
+} as const;
+
+export function record(value: unknown, where: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new PictureError(`${where} is not an object`);
+  }
+  return value as Record<string, unknown>;
+}
+
+export function list(value: unknown, where: string, most: number): unknown[] {
+  if (!Array.isArray(value)) {
+    throw new PictureError(`${where} is not a list`);
+  }
+  if (value.length > most) {
+    throw new PictureError(
+      `${where} has ${value.length} entries; this page takes at most ${most}`
+    );
+  }
+  return value;
+}
+
+export function text(value: unknown, where: string): string {
+  if (typeof value !== 'string') {
+    throw new PictureError(`${where} is not text`);
+  }
+  if (value.length > LIMITS.characters) {
+    throw new PictureError(
+      `${where} has ${value.length} characters; this page takes at most ` +
+        `${LIMITS.characters}`
+    );
+  }
+  return value;
+}
+
+export function number(value: unknown, where: string): number {
+  if (typeof value !== 'number') {
+    throw new PictureError(`${where} is not a number`);
+  }
+  return value;
+}
+
+export function integer(value: unknown, where: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
+    throw new PictureError(`${where} is not a whole number`);
+  }
+  return value;
+}
+
+export function boolean(value: unknown, where: string): boolean {
+  if (typeof value !== 'boolean') {
+    throw new PictureError(`${where} is neither true nor false`);
+  }
+  return value;
+}
+
+export function count(value: unknown, where: string, most: number): number {
+  const found = integer(value, where);
+  if (found < 0 || found > most) {
+    throw new PictureError(`${where} is ${found}; this page takes 0 to ${most}`);
+  }
+  return found;
+}
+
+export function within(value: number, low: number, end: number, where: string): void {
+  if (value < low || value >= end) {
+    throw new PictureError(`${where} is ${value}; it must be from ${low} to ${end - 1}`);
+  }
+}
+
+export function nodeList(value: unknown, where: string, nodes: number): number[] {
+  return list(value, where, LIMITS.nodes).map((item, i) => {
+    const node = integer(item, `${where}[${i}]`);
+    within(node, 0, nodes, `${where}[${i}]`);
+    return node;
+  });
+}
+
+export function optional<T>(
+  value: unknown,
+  read: (value: unknown, where: string) => T,
+  where: string
+): T | null {
+  return value === null ? null : read(value, where);
+}
