@@ -283,23 +283,16 @@ export class GraphState {
   }
 
   private _keepFolds(before: Graph | null, graph: Graph): void {
-    const scopes = new Set<string>();
-    for (let node = 0; node < graph.count; node++) {
-      let scope = graph.scope(node);
-      while (scope !== '' && !scopes.has(scope)) {
-        scopes.add(scope);
-        scope = scope.slice(0, Math.max(scope.lastIndexOf('/'), 0));
-      }
-    }
+    const scopes = graph.scopes;
     for (const scope of this._folded) {
       if (!scopes.has(scope)) {
         this._folded.delete(scope);
       }
     }
     if (before === null && graph.count >= FOLD_FROM) {
-      for (const scope of scopes) {
-        if (!scope.includes('/')) {
-          this._folded.add(scope);
+      for (const { path, depth } of scopes.values()) {
+        if (depth === 0) {
+          this._folded.add(path);
         }
       }
     }

@@ -1,0 +1,61 @@
+/** Numbers as people read them: few digits, a real minus sign, units. */
+
+/** Three significant digits; scientific beyond four places either way. */
+export function formatNumber(value: number, digits = 3): string {
+  if (Number.isNaN(value)) {
+    return 'NaN';
+  }
+  if (!Number.isFinite(value)) {
+    return value > 0 ? '∞' : '−∞';
+  }
+  if (value === 0) {
+    return '0';
+  }
+  const size = Math.abs(value);
+  const text =
+    size >= 1e5 || size < 1e-3
+      ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
+      : String(Number(value.toPrecision(digits)));
+  return text.replace(/-/g, '−');
+}
+
+/** A ratio as a percentage: 0.123 reads "12 %". */
+export function formatPercent(ratio: number): string {
+  if (!Number.isFinite(ratio)) {
+    return formatNumber(ratio);
+  }
+  const percent = Math.abs(ratio) * 100;
+  if (percent === 0) {
+    return '0 %';
+  }
+  if (percent < 0.01) {
+    return '< 0.01 %';
+  }
+  return `${formatNumber(percent, 2)} %`;
+}
+
+/** An angle in degrees; small angles keep a digit. */
+export function formatAngle(degrees: number): string {
+  return `${formatNumber(degrees, 2)}°`;
+}
+
+/** Seconds, in the unit that leaves a short number. */
+export function formatSeconds(seconds: number): string {
+  if (seconds >= 1) {
+    return `${formatNumber(seconds, 2)} s`;
+  }
+  if (seconds >= 1e-4) {
+    return `${formatNumber(seconds * 1e3, 2)} ms`;
+  }
+  return `${formatNumber(seconds * 1e6, 2)} µs`;
+}
+
+/** A count with thin spaces between thousands: 10 000. */
+export function formatCount(count: number): string {
+  return String(Math.round(count)).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+}
+
+/** A count with its noun: "1 node", "14 nodes". */
+export function formatPlural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
