@@ -1,0 +1,70 @@
+"""Compiles the JupyterLab extension whenever the Python package is built.
+
+A build is skipped only when the one that lies in `workbench/labextension` was
+made from exactly these sources, so a wheel never ships a stale page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+sys.path.insert(0, str(Path(__file__).parent))
+import node
+
+SOURCES = ("src", "style", "schema", "package.json", "tsconfig*.json", "yarn.lock")
+RECEIPT = "built-from.sha256"  # lies in the result, so an sdist carries it too
+
+
+class ExtensionHook(BuildHookInterface):
+    """Hatch finds this class by its base."""
+
+    def dependencies(self) -> list[str]:
+        """Node itself comes from the package index where there is none."""
+        return [] if node.folder() else [node.PACKAGE]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the page if it is not there or older than its sources."""
+        extension = Path(self.root, "extension")
+        result = Path(self.root, "workbench", "labextension")
+        digest = _digest(extension)
+        receipt = result / RECEIPT
+        if receipt.exists() and receipt.read_text() == digest:
+            return
+        environment = _environment()
+        for command in (["jlpm", "install", "--immutable"], ["jlpm", "build:prod"]):
+            subprocess.run(command, cwd=extension, env=environment, check=True)
+        receipt.write_text(digest)
+
+
+def _digest(extension: Path) -> str:
+    digest = hashlib.sha256()
+    for pattern in SOURCES:
+        for top in sorted(extension.glob(pattern)):
+            files = sorted(top.rglob("*")) if top.is_dir() else [top]
+            for file in files:
+                if file.is_file():
+                    digest.update(str(file.relative_to(extension)).encode())
+                    digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _environment() -> dict[str, str]:
+    """The environment in which `jlpm` is found, and finds Node."""
+    folder = node.folder()
+    if folder is None:
+        raise SystemExit(
+            f"Building the extension needs Node.js {node.OLDEST} or newer: "
+            f"pip install '{node.PACKAGE}'"
+        )
+    # Last, the running Python's own scripts: without build isolation, in an
+    # environment that is not activated, jlpm is there.
+    scripts = str(Path(sys.executable).parent)
+    path = os.pathsep.join([folder, os.environ.get("PATH", os.defpath), scripts])
+    return {**os.environ, "PATH": path}

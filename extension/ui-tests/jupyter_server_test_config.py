@@ -1,0 +1,13 @@
+"""The JupyterLab under test: an empty folder, no token, this machine only."""
+
+from typing import Any
+
+from jupyterlab.galata import configure_jupyter_server
+
+c: Any  # Jupyter hands the configuration in under this name.
+configure_jupyter_server(c)
+c.ServerApp.allow_root = True  # tests run as root in containers
+c.ServerApp.ip = "127.0.0.1"
+c.LabApp.news_url = None  # no toast over the page
+c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
+c.Application.log_level = "ERROR"
