@@ -1,0 +1,1 @@
+"""Floor 4: a Graph becomes a function of arrays."""

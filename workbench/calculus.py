@@ -1,0 +1,308 @@
+"""Derivatives of functions: `grad`, `value_and_grad`, `vjp`, `jvp`.
+
+Each takes a function of arrays and returns a function of arrays. Arguments and
+results may be nests. Called on plain arrays outside every trace, they return
+plain arrays; inside another derivative they record, so they nest to any order.
+`jacobian`, `hessian` and `hvp` stand in `matrices.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import NonScalarOutputError, ShapeError, UsageError
+from workbench.graph import blame, tree, types
+from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import argument_names, check_float, live, record
+from workbench.ops.define import shape_of
+from workbench.transforms import forward, reverse
+
+__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
+
+Function = Callable[..., Any]
+
+
+class Call:
+    """One call of a function to differentiate: which leaves vary, what came out."""
+
+    def __init__(
+        self,
+        f: Function,
+        argnums: int | Sequence[int],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str,
+    ) -> None:
+        single = isinstance(argnums, int)
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        for n in numbers:
+            if not -len(args) <= n < len(args):
+                raise UsageError(
+                    f"{name}: argnums={argnums!r}, but the call has {len(args)}"
+                    " positional arguments. Count from 0, and pass what is"
+                    " differentiated by position."
+                )
+        numbers = tuple(n % len(args) for n in numbers)
+        chosen = tuple(args[n] for n in numbers)
+        values, self.tree = tree.flatten(chosen[0] if single else chosen)
+        names = argument_names(f, args, {})
+        sizes = [len(tree.flatten(a)[0]) for a in args]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        picked = [names[starts[n] + k] for n in numbers for k in range(sizes[n])]
+        for value, label in zip(values, picked, strict=True):
+            check_float(value, f"{name}: the argument {label}")
+
+        def call(leaves: list[Tensor]) -> Any:
+            rebuilt = self.tree(leaves)
+            new = list(args)
+            for n, x in zip(numbers, (rebuilt,) if single else rebuilt, strict=True):
+                new[n] = x
+            return f(*new, **kwargs)
+
+        self.values = values
+        self.recording = record(call, values, picked)
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """The Tensors that stand for what is differentiated by."""
+        return self.recording.leaves
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The leaves of what the function returned."""
+        return self.recording.outputs
+
+    def result(self) -> Any:
+        """What the function returned, plain where no outer trace takes part."""
+        return self.recording.tree([released(x) for x in self.outputs])
+
+    def gradients(self, cotangents: Sequence[Any], rules: Any = None) -> Any:
+        """The cotangents of the arguments, nested as they are; zeros for None."""
+        made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
+        return self.tree(
+            [
+                zeros_like(v) if g is None else g
+                for v, g in zip(self.values, made, strict=True)
+            ]
+        )
+
+
+def released(x: Any) -> Any:
+    """A Tensor of a closed trace as its value, unless an outer trace needs it."""
+    return x if live(x) else value_of(x)
+
+
+def zeros_like(value: Any) -> Any:
+    """A zero gradient for an argument that the output does not depend on."""
+    return np.zeros_like(value_of(value) if not live(value) else value)
+
+
+def scalar_output(call: Call, name: str) -> Any:
+    """The one number that a gradient needs, or the error that says what to do."""
+    if len(call.outputs) != 1:
+        raise NonScalarOutputError(
+            f"{name} needs a function that returns one number; it returned"
+            f" {len(call.outputs)} values. Return one of them, or use"
+            " value_and_grad(..., has_aux=True), or vjp with a seed for each."
+        )
+    y = call.outputs[0]
+    if shape_of(y if isinstance(y, Tensor) else np.asarray(y)) != ():
+        where = blame.at(y.site) if isinstance(y, Tensor) else ""
+        what = blame.describe(y) if isinstance(y, Tensor) else "the output"
+        raise NonScalarOutputError(
+            f"{name} needs one number; the function returned {what}{where}. Reduce it"
+            " (np.sum, np.mean), give a seed (wb.vjp), or ask for wb.jacobian."
+        )
+    return y
+
+
+def seed_for(y: Any) -> Any:
+    """The cotangent 1 in the dtype of a scalar output."""
+    if not isinstance(y, Tensor):
+        return None
+    if y._value is None:
+        return np.ones_like(y)
+    if not types.differentiable(y.dtype):
+        return None
+    return np.ones_like(y._value)
+
+
+def value_and_grad(
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: bool = False,
+) -> Function:
+    """A function that returns ``(f(*args), gradient)``.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that returns one number; with ``has_aux`` a pair of
+        that number and anything else.
+    argnums
+        The position, or positions, of what is differentiated by. An argument may
+        be a nest of arrays; its gradient is nested alike.
+
+    Returns
+    -------
+    A function ``(*args) -> (value, gradient)``; with ``has_aux``
+    ``((value, aux), gradient)``. Each gradient has the shape and dtype of its
+    argument; the complex gradient is df/dx - i df/dy.
+
+    Raises
+    ------
+    NonScalarOutputError
+        If ``f`` returns more than one number.
+    DtypeError
+        If an argument to differentiate by is of integer dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> y, g = wb.value_and_grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    >>> float(y), g
+    (9.0, array([ 3., 12.]))
+    """
+
+    @wraps(f)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        aux: list[Any] = []
+
+        def scalar(*a: Any, **k: Any) -> Any:
+            y, extra = f(*a, **k)
+            aux.append(extra)
+            return y
+
+        if has_aux:
+            scalar = wraps(f)(scalar)
+        call = Call(scalar if has_aux else f, argnums, args, kwargs, "grad")
+        y = scalar_output(call, "grad")
+        g = call.gradients([seed_for(y)])
+        value = call.result()
+        if has_aux:
+            return (value, tree.map_tree(released, aux[0])), g
+        return value, g
+
+    return differentiated
+
+
+def grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The gradient of a function that returns one number.
+
+    As :func:`value_and_grad`, without the value. Nests to any order; a function
+    that does not depend on its argument has gradient zero.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.grad(lambda x: np.sum(np.sin(x)))(np.zeros(3))
+    array([1., 1., 1.])
+    >>> third = wb.grad(wb.grad(wb.grad(lambda x: x**4)))
+    >>> float(third(2.0))
+    48.0
+    """
+    both = value_and_grad(f, argnums)
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return gradient
+
+
+def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
+    """The value at the primals, and the map from cotangents back to gradients.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests; its result may be a nest too.
+    primals
+        Where to differentiate; all of them are differentiated by.
+
+    Returns
+    -------
+    ``(y, pullback)``, where ``pullback(cotangent)`` takes what is nested and
+    shaped as ``y`` and returns a tuple, one gradient per primal.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> y, pullback = wb.vjp(np.sin, np.array([0.0, 1.0]))
+    >>> pullback(np.array([1.0, 0.0]))
+    (array([1., 0.]),)
+    """
+    call = Call(f, range(len(primals)), primals, {}, "vjp")
+
+    def pullback(cotangent: Any) -> Any:
+        seeds, structure = tree.flatten(cotangent)
+        if structure != call.recording.tree:
+            raise ShapeError(
+                f"vjp: the cotangent is nested as {structure}, the output as"
+                f" {call.recording.tree}. Give one cotangent per output array."
+            )
+        fitted = [
+            seed if not isinstance(y, Tensor) else checked_seed(seed, y)
+            for seed, y in zip(seeds, call.outputs, strict=True)
+        ]
+        return call.gradients(fitted)
+
+    return call.result(), pullback
+
+
+def checked_seed(seed: Any, y: Tensor) -> Any:
+    """A cotangent of an output, in its dtype; its shape must be that of the output."""
+    if np.shape(value_of(seed)) != y.shape and shape_of(seed) != y.shape:
+        raise ShapeError(
+            f"the cotangent has shape {np.shape(value_of(seed))}, the output"
+            f" {blame.describe(y)}{blame.at(y.site)}. Give one of shape {y.shape}."
+        )
+    if not hasattr(seed, "dtype"):
+        seed = np.asarray(seed, y.dtype)
+    return reverse.fit(seed, y)
+
+
+def jvp(
+    f: Function, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Any, Any]:
+    """The value at the primals, and how it moves along the tangents.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests.
+    primals, tangents
+        Two tuples of the same structure, shapes and (float) dtypes.
+
+    Returns
+    -------
+    ``(y, ty)``, nested alike.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
+    (array([1., 1.]), array([1., 2.]))
+    """
+    moving, structure = tree.flatten(tuple(tangents))
+    if structure != tree.flatten(tuple(primals))[1]:
+        raise ShapeError(
+            f"jvp: the tangents are nested as {structure}, the primals as"
+            f" {tree.flatten(tuple(primals))[1]}. Give one tangent per primal array."
+        )
+    call = Call(f, range(len(primals)), tuple(primals), {}, "jvp")
+    fitted = [
+        checked_seed(t, x) for t, x in zip(moving, call.leaves, strict=True)
+    ]
+    made = forward.push_forward(call.outputs, call.leaves, fitted)
+    results = [
+        np.zeros_like(np.asarray(released(y)) if not live(y) else y) if t is None
+        else reverse.finish(t, False)
+        for y, t in zip(call.outputs, made, strict=True)
+    ]  # fmt: skip
+    return call.result(), call.recording.tree(results)

@@ -1,0 +1,103 @@
+"""Every exception Workbench raises, each with a cause and a cure.
+
+```
+WorkbenchError
+├── ShapeError              (ValueError)   shapes that do not fit together
+├── DtypeError              (TypeError)    a dtype that cannot do what is asked
+├── TraceError              (TypeError)    a step a trace cannot follow
+│   └── GradientLostError                  a Tensor turned into a plain number
+├── NotDifferentiableError  (TypeError)    an op without a derivative
+├── DisconnectedInputError  (ValueError)   an output that does not depend on wrt
+├── NonScalarOutputError    (ValueError)   a gradient asked of many numbers
+├── OverrideError           (ValueError)   an override that cannot apply
+│   └── ExpressionError                    a rule's text that is refused
+├── GradientError           (ArithmeticError)  a check found a wrong gradient
+├── SnapshotError           (ValueError)   saved data that cannot be read
+└── UsageError              (ValueError)   options that do not fit
+```
+
+Each also derives from the built-in exception that plain NumPy would raise, so
+that a user's ``except ValueError`` keeps its meaning.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DisconnectedInputError",
+    "DtypeError",
+    "ExpressionError",
+    "GradientError",
+    "GradientLostError",
+    "NonScalarOutputError",
+    "NotDifferentiableError",
+    "OverrideError",
+    "ShapeError",
+    "SnapshotError",
+    "TraceError",
+    "UsageError",
+    "WorkbenchError",
+]
+
+
+class WorkbenchError(Exception):
+    """The root of the tree: everything Workbench raises on purpose."""
+
+
+class ShapeError(WorkbenchError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DtypeError(WorkbenchError, TypeError):
+    """A dtype that cannot do what is asked, such as an integer in ``wrt``."""
+
+
+class TraceError(WorkbenchError, TypeError):
+    """A step that a trace cannot follow."""
+
+
+class GradientLostError(TraceError):
+    """A Tensor would have become a plain number, and its gradient zero."""
+
+
+class NotDifferentiableError(WorkbenchError, TypeError):
+    """An op on the way from ``wrt`` to the output has no derivative."""
+
+
+class DisconnectedInputError(WorkbenchError, ValueError):
+    """The output does not depend on what it is to be differentiated by."""
+
+
+class NonScalarOutputError(WorkbenchError, ValueError):
+    """A gradient needs one number; the output holds several."""
+
+
+class OverrideError(WorkbenchError, ValueError):
+    """A gradient override that matches nothing or cannot apply."""
+
+
+class ExpressionError(OverrideError):
+    """The text of an override's rule is refused; it says where and why."""
+
+
+class GradientError(WorkbenchError, ArithmeticError):
+    """A gradient check failed; ``report`` holds what was compared.
+
+    Parameters
+    ----------
+    message
+        The worst entry, its op and its line.
+    report
+        The report of the check that failed.
+    """
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class SnapshotError(WorkbenchError, ValueError):
+    """Saved data that is damaged or of a newer schema."""
+
+
+class UsageError(WorkbenchError, ValueError):
+    """Options or arguments that do not fit together."""

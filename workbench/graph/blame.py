@@ -1,0 +1,66 @@
+"""What errors say of a Tensor: the op, the shapes, the user's line, the cure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import DtypeError, GradientLostError, ShapeError
+from workbench.graph import source, types
+from workbench.graph.op import Op
+
+if TYPE_CHECKING:
+    from workbench.graph.tensor import Tensor
+
+__all__ = ["at", "describe", "here", "lost", "refusal"]
+
+
+def here() -> str:
+    """The user's line that runs now, as an error quotes it."""
+    return at(source.decode(*source.caller()))
+
+
+def describe(x: Tensor) -> str:
+    """How an error names a Tensor: ``tanh 'h' float64[569, 16]``."""
+    name = f" {x.name!r}" if x.name else ""
+    op = "the input" if x.op.name == "identity" else x.op.name
+    return f"{op}{name} {types.spec_of(x)}"
+
+
+def at(site: source.Site | None) -> str:
+    return "" if site is None else f" (at {site.place}: {site.text})"
+
+
+def lost(x: Tensor, what: str) -> GradientLostError:
+    why = (
+        "has no value while tracing without values"
+        if x._value is None
+        else "would lose its gradient"
+    )
+    return GradientLostError(
+        f"{what}: {describe(x)} {why}{here()}. Write the"
+        " NumPy spelling, which keeps the gradient (np.sin(x) in place of math.sin(x),"
+        " x itself in place of float(x)), or x.value to cut it on purpose."
+    )
+
+
+def refusal(
+    op: Op, args: tuple[Any, ...], error: Exception, code: Any, lasti: int
+) -> Exception:
+    """NumPy's refusal, with the op, the operands and the user's line."""
+    if not isinstance(error, (ValueError, TypeError)) or isinstance(error, ShapeError):
+        return error
+    operands = ", ".join(
+        repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x) for x in args
+    )
+    cure = op.cure or (
+        "Shapes are compared from the right; each pair must be equal or 1: add an axis"
+        " with x[:, None] or reshape one operand."
+        if op.elementwise
+        else "Compare the shapes with what the function expects."
+    )
+    if isinstance(error, TypeError):
+        cure = "Convert the operands to one numeric dtype with .astype."
+    kind = ShapeError if isinstance(error, ValueError) else DtypeError
+    return kind(
+        f"{op.name}({operands}){at(source.decode(code, lasti))}: {error}. {cure}"
+    )

@@ -1,0 +1,141 @@
+"""The methods of NumPy's arrays, for Tensors: each is the NumPy function.
+
+Nothing here computes: `x.sum(axis=0)` is `np.sum(x, axis=0)`, and goes through
+the same op. Every elementwise function is a method too (`x.sin()`), because
+NumPy calls those on the entries of an object array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ArrayMethods"]
+
+
+class ArrayMethods:
+    """What `Tensor` shares with `numpy.ndarray` besides operators."""
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    value: Any
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one entry."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all entries."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> Any:
+        """The transpose: all axes reversed."""
+        return np.transpose(self)  # type: ignore[call-overload]
+
+    @property
+    def mT(self) -> Any:
+        """The transpose of the last two axes."""
+        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return np.real(self)  # type: ignore[call-overload]
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return np.imag(self)  # type: ignore[call-overload]
+
+    @property
+    def flat(self) -> Any:
+        """The entries in C order, as a Tensor with one axis."""
+        return np.ravel(self)  # type: ignore[call-overload]
+
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        """As `numpy.ndarray.reshape`."""
+        if len(shape) == 1:
+            shape = shape[0]
+        return np.reshape(self, shape, order=order)  # type: ignore[call-overload]
+
+    def transpose(self, *axes: Any) -> Any:
+        """As `numpy.ndarray.transpose`."""
+        if len(axes) == 1:
+            axes = axes[0]
+        return np.transpose(self, axes or None)  # type: ignore[call-overload]
+
+    def flatten(self, order: str = "C") -> Any:
+        """The entries as one axis; never a view, since a Tensor never changes."""
+        return np.ravel(self, order=order)  # type: ignore[call-overload]
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names that the class does not have arrive here.
+        function = FUNCTION_METHODS.get(name)
+        if function is None:
+            message = f"a Tensor has no attribute {name!r}"
+            if hasattr(np.ndarray, name):
+                message += f"; x.value.{name} reads it from the plain array"
+            raise AttributeError(message)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return function(self, *args, **kwargs)
+
+        method.__name__ = name
+        return method
+
+    def __abs__(self) -> Any:
+        return np.abs(self)  # type: ignore[call-overload]
+
+    def __neg__(self) -> Any:
+        return np.negative(self)  # type: ignore[call-overload]
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __invert__(self) -> Any:
+        return np.invert(self)  # type: ignore[call-overload]
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other  # type: ignore[operator]
+
+    def __round__(self, digits: int = 0) -> Any:
+        return np.round(self, digits)  # type: ignore[call-overload]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *FUNCTION_METHODS})
+
+
+#: Methods whose arguments are those of the NumPy function after the array.
+FUNCTION_METHODS: dict[str, Any] = {
+    name: getattr(np, name)
+    for name in """
+    all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum
+    diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted sort
+    squeeze std sum swapaxes take trace var
+    """.split()
+}
+
+_UFUNC_METHODS = [
+    name
+    for name in dir(np)
+    if isinstance(function := getattr(np, name), np.ufunc)
+    and function.nin == 1
+    and function.nout == 1
+]
+FUNCTION_METHODS.update({name: getattr(np, name) for name in _UFUNC_METHODS})

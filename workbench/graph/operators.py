@@ -1,0 +1,131 @@
+"""Python's operators on Tensors: the hottest path of the library.
+
+Each method is made once by a closure over its op; importing this module sets
+them on `Tensor`. An operand that is not a Tensor or a plain number, and every
+error, goes the general way through :func:`workbench.graph.tensor.apply`.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import source
+from workbench.graph.op import Op, declare
+from workbench.graph.tensor import (
+    DIV0,
+    MUL0,
+    NO_PARAMS,
+    MaskedTensor,
+    Tensor,
+    apply,
+)
+
+_frame = sys._getframe
+_local = source.LOCAL
+
+
+def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The method of a binary operator and its reflection."""
+    op = declare(name)
+    plain = (float, int, np.float64, np.float32)
+
+    def method(self: Tensor, other: Any) -> Any:
+        a = self._value
+        kind = type(other)
+        if kind is Tensor:
+            b = other._value
+        elif kind in plain:
+            b = other
+        else:
+            return _slow(op, (self, other), other)
+        if a is None or b is None:
+            return apply(op, (self, other))
+        try:
+            value = compute(a, b)
+        except (ValueError, TypeError):
+            return apply(op, (self, other))
+        frame = _frame(1)
+        return Tensor(
+            op,
+            (self, other),
+            (a, b),
+            NO_PARAMS,
+            value,
+            frame.f_code,
+            frame.f_lasti,
+            _local.context,
+        )
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        a = self._value
+        if type(other) not in plain or a is None:
+            return _slow(op, (other, self), other)
+        frame = _frame(1)
+        return Tensor(
+            op,
+            (other, self),
+            (other, a),
+            NO_PARAMS,
+            compute(other, a),
+            frame.f_code,
+            frame.f_lasti,
+            _local.context,
+        )
+
+    return method, reflected
+
+
+def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
+    if isinstance(other, str) or other is None or hasattr(other, "tocsr"):
+        return NotImplemented
+    return apply(op, operands)
+
+
+def _masked_operator(op: Op) -> tuple[Any, Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return apply(op, (self, other))
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return apply(op, (other, self))
+
+    return method, reflected
+
+
+OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "add": ("add", operator.add),
+    "sub": ("subtract", operator.sub),
+    "mul": ("multiply", operator.mul),
+    "truediv": ("divide", operator.truediv),
+    "floordiv": ("floor_divide", operator.floordiv),
+    "mod": ("remainder", operator.mod),
+    "pow": ("power", operator.pow),
+    "matmul": ("matmul", operator.matmul),
+    "and": ("bitwise_and", operator.and_),
+    "or": ("bitwise_or", operator.or_),
+    "xor": ("bitwise_xor", operator.xor),
+    "lshift": ("left_shift", operator.lshift),
+    "rshift": ("right_shift", operator.rshift),
+}
+COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "lt": ("less", operator.lt),
+    "le": ("less_equal", operator.le),
+    "gt": ("greater", operator.gt),
+    "ge": ("greater_equal", operator.ge),
+    "eq": ("equal", operator.eq),
+    "ne": ("not_equal", operator.ne),
+}
+for _name, (_op, _compute) in OPERATORS.items():
+    _method, _reflected = _operator(_op, _compute)
+    setattr(Tensor, f"__{_name}__", _method)
+    setattr(Tensor, f"__r{_name}__", _reflected)
+for _name, (_op, _compute) in COMPARISONS.items():
+    setattr(Tensor, f"__{_name}__", _operator(_op, _compute)[0])
+for _name, _masked in (("mul", MUL0), ("truediv", DIV0)):
+    _method, _reflected = _masked_operator(_masked)
+    setattr(MaskedTensor, f"__{_name}__", _method)
+    setattr(MaskedTensor, f"__r{_name}__", _reflected)

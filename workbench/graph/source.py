@@ -1,0 +1,140 @@
+"""The user's line and scope behind each Tensor.
+
+A Tensor keeps only its code object and instruction offset; they are decoded
+here when somebody asks, so tracing pays nothing for lines that nobody reads.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+
+__all__ = ["Context", "Site", "caller", "decode", "internal", "name_files", "pinned", "scope"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place in the user's code.
+
+    ``place`` reads ``"[3]:1"`` for line 1 of cell 3 and ``"net.py:20"`` for a
+    file; ``text`` is that line without its indentation.
+    """
+
+    filename: str
+    line: int
+    column: int
+    text: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.place}  {self.text}" if self.text else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a new Tensor notes of its surroundings besides its own frame.
+
+    ``scope`` is a path such as ``"encoder/layer1"``. ``code`` and ``lasti``,
+    where set, stand in for the frame: a NumPy function that we build from
+    several ops puts all of them on the line where the user called it.
+    """
+
+    scope: str | None = None
+    code: CodeType | None = None
+    lasti: int = -1
+
+
+class _Local(threading.local):
+    context: Context | None = None
+
+
+LOCAL = _Local()
+
+_namers: list[Callable[[str], str | None]] = []
+
+
+def name_files(namer: Callable[[str], str | None]) -> None:
+    """Register ``namer(filename) -> "[3]" or None``, asked by :func:`decode`."""
+    if namer not in _namers:
+        _namers.append(namer)
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Put every op of the block into the scope ``name``; scopes nest with ``/``.
+
+    >>> import numpy as np, workbench as wb
+    >>> def f(x):
+    ...     with wb.scope("encoder"):
+    ...         return np.tanh(x)
+    >>> wb.trace(f)(np.ones(2)).outputs[0].scope
+    'encoder'
+    """
+    if not name or any(part in ("", "*") for part in name.split("/")):
+        raise ValueError(
+            f"scope({name!r}): a scope is a name or a path of names such as "
+            "'encoder/layer1'; write at least one letter between the slashes."
+        )
+    outer = LOCAL.context
+    path = name if outer is None or outer.scope is None else f"{outer.scope}/{name}"
+    LOCAL.context = Context(
+        path, outer.code if outer else None, outer.lasti if outer else -1
+    )
+    try:
+        yield
+    finally:
+        LOCAL.context = outer
+
+
+def internal(frame: FrameType) -> bool:
+    """Whether a frame runs Workbench's or NumPy's own code."""
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(("workbench.", "numpy.")) or name == "numpy"
+
+
+def caller(depth: int = 1) -> tuple[CodeType, int]:
+    """The nearest frame outside Workbench, as (code object, offset)."""
+    frame = sys._getframe(depth)
+    while internal(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def decode(code: CodeType | None, lasti: int) -> Site | None:
+    """The line, column and text behind a code object and offset."""
+    if code is None:
+        return None
+    position = next(islice(code.co_positions(), max(lasti, 0) // 2, None), None)
+    line = (position[0] if position else None) or code.co_firstlineno
+    column = (position[2] if position else None) or 0
+    filename = code.co_filename
+    text = linecache.getline(filename, line).strip()
+    for namer in _namers:
+        if (short := namer(filename)) is not None:
+            break
+    else:
+        short = Path(filename).name
+    return Site(filename, line, column, text, f"{short}:{line}")
+
+
+class pinned:
+    """Puts every op of the block on the line of the nearest frame of the user."""
+
+    __slots__ = ("outer",)
+
+    def __enter__(self) -> None:
+        self.outer = outer = LOCAL.context
+        if outer is None or outer.code is None:
+            LOCAL.context = Context(
+                outer.scope if outer else None, *caller(2)
+            )
+
+    def __exit__(self, *error: object) -> None:
+        LOCAL.context = self.outer

@@ -1,0 +1,427 @@
+"""`Tensor`: one value in a program, and how applying an op makes another.
+
+Tracing is the hot path of the library: a forward op costs less than a
+microsecond above NumPy's own call. Hence the `__slots__`, a serial number in
+place of any ordering, and the frame kept as (code object, offset). NumPy's two
+protocols are answered here; array methods (`x.sum()`) stand in `methods.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, TraceError
+from workbench.graph import blame, source, traces, types
+from workbench.graph.methods import ArrayMethods
+from workbench.graph.op import FUNCTIONS, UFUNCS, Op, declare
+from workbench.graph.types import Spec
+
+__all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_of"]
+
+next_serial = count(1).__next__
+_frame = sys._getframe
+_local = source.LOCAL
+NO_PARAMS: dict[str, Any] = {}
+IDENTITY = declare("identity")
+
+
+class Tensor(ArrayMethods):
+    """One value in a program.
+
+    Made by tracing, never by hand: :func:`workbench.grad` and friends, a
+    ``%%autodiff`` cell, :func:`workbench.trace`. NumPy's functions and Python's
+    operators on Tensors make further Tensors. A Tensor hashes by identity while
+    ``==`` is elementwise, as for arrays, so Tensors are safe as keys of a dict.
+
+    Attributes
+    ----------
+    op
+        What made it; ``op.name`` is ``"identity"`` for an input.
+    inputs
+        The Tensors and constants it was made from, in order.
+    params
+        The op's settings (``axis``, ``keepdims``, ...).
+    name
+        The user's name for it, or None.
+    origin
+        For a Tensor of a gradient graph: the forward Tensor it belongs to, and
+        the rule that made it. None in a forward graph.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> y = wb.trace(np.tanh)(np.zeros(3)).outputs[0]
+    >>> y.op.name, y.shape, y.dtype, y.value
+    ('tanh', (3,), dtype('float64'), array([0., 0., 0.]))
+    """
+
+    __slots__ = (
+        "_value",
+        "args",
+        "code",
+        "context",
+        "inputs",
+        "lasti",
+        "name",
+        "op",
+        "origin",
+        "params",
+        "serial",
+        "spec",
+    )
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Any, ...],
+        args: tuple[Any, ...],
+        params: dict[str, Any],
+        value: Any,
+        code: Any = None,
+        lasti: int = -1,
+        context: source.Context | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.args = args
+        self.params = params
+        self._value = value
+        self.serial = next_serial()
+        self.code = code
+        self.lasti = lasti
+        self.context = context
+        self.name: str | None = None
+        self.origin: Any = None
+
+    spec: Spec
+
+    # What it is
+
+    @property
+    def value(self) -> Any:
+        """The array it holds, read-only; None for a Tensor without a value.
+
+        Reading it inside a trace cuts the gradient on purpose.
+        """
+        value = self._value
+        if isinstance(value, np.ndarray):
+            value = value.view()
+            value.flags.writeable = False
+        return value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, a tuple of integers."""
+        value = self._value
+        if value is None:
+            return self.spec.shape
+        return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype; that of ``np.asarray`` for a Python number."""
+        value = self._value
+        if value is None:
+            return self.spec.dtype
+        found = getattr(value, "dtype", None)
+        return types.spec_of(value).dtype if found is None else np.dtype(found)
+
+    @property
+    def scope(self) -> str | None:
+        """The scope it was made in, such as ``"encoder/layer1"``, or None."""
+        return self.context.scope if self.context is not None else None
+
+    @property
+    def site(self) -> source.Site | None:
+        """The user's line that made it, or None."""
+        context = self.context
+        if context is not None and context.code is not None:
+            return source.decode(context.code, context.lasti)
+        return source.decode(self.code, self.lasti)
+
+    # What NumPy asks
+
+    __array_priority__ = 1000
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self._value is None or traces.active(self):
+            if dtype is not None and np.dtype(dtype) != object:
+                raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
+            # NumPy then builds an object array of whole Tensors, which the first
+            # op that meets it gathers into one Tensor: no gradient is lost.
+            holder = np.empty((), object)
+            holder[()] = self
+            return holder
+        value = np.asarray(self._value, dtype=dtype)
+        return value.copy() if copy or value is self._value else value
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        op = UFUNCS.get(ufunc)
+        if op is not None and method == "__call__" and not kwargs:
+            if len(inputs) == 1 and type(self) is Tensor:
+                x = self._value
+                if x is not None and type(x) not in types.WEAK_TYPES:
+                    frame = _frame(1)
+                    return Tensor(
+                        op,
+                        inputs,
+                        (x,),
+                        NO_PARAMS,
+                        op.compute(x),
+                        frame.f_code,
+                        frame.f_lasti,
+                        _local.context,
+                    )
+            if all(types.weak(value_of(x)) for x in inputs):
+                # NumPy gives a float64 scalar here, where an operator would
+                # keep a Python number.
+                inputs = (apply(declare("strong"), (inputs[0],)), *inputs[1:])
+            return apply(op, inputs)
+        answer = FUNCTIONS.get((ufunc, method))
+        if answer is None:
+            answer = FUNCTIONS.get("ufunc")
+        if answer is None:
+            return NotImplemented
+        with source.pinned():
+            return answer(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self,
+        function: Callable[..., Any],
+        kinds: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        answer = FUNCTIONS.get(function)
+        if answer is None:
+            name = f"{function.__module__}.{function.__name__}"
+            raise TraceError(
+                f"{name} is not known to Workbench, so its gradient would be lost"
+                f"{blame.here()}. Write it with NumPy functions"
+                " that are (arithmetic, reductions, indexing, matmul, ...), or cut"
+                f" the gradient on purpose with {function.__name__}(x.value)."
+            )
+        with source.pinned():
+            return answer(*args, **kwargs)
+
+    # What Python asks
+
+    def __bool__(self) -> bool:
+        if self._value is None:
+            raise TraceError(
+                f"the truth of {blame.describe(self)} is not known while tracing without"
+                f" values{blame.at(self.site)}. Write np.where(condition, a, b) in place of"
+                " `if`, or trace with values (wb.grad, a %%autodiff cell)."
+            )
+        return bool(self._value)
+
+    def __float__(self) -> float:
+        return float(_plain(self, "float(x)"))
+
+    def __complex__(self) -> complex:
+        return complex(_plain(self, "complex(x)"))
+
+    def __int__(self) -> int:
+        return int(_plain(self, "int(x)"))
+
+    def __index__(self) -> int:
+        return operator.index(_plain(self, "operator.index(x)"))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"len() of {blame.describe(self)}, which has no axis")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(self == item))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TraceError(
+            f"item assignment to {blame.describe(self)}{blame.here()}"
+            ": a traced value never changes in place. Write x = wb.at(x)[i].set(v)"
+            " (or .add(v)); in a %%autodiff cell, x[i] = v works on arrays that the"
+            " cell made."
+        )
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __repr__(self) -> str:
+        value = self._value
+        text = "" if value is None else f", value={value!r}"
+        name = "" if self.name is None else f"{self.name!r}, "
+        return f"<Tensor {name}{self.op.name} {types.spec_of(self)}{text}>"
+
+    def __str__(self) -> str:
+        return repr(self) if self._value is None else str(self._value)
+
+    def __format__(self, how: str) -> str:
+        return repr(self) if self._value is None else format(self._value, how)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{blame.describe(self)} cannot be pickled: it is a place in a program. Pickle"
+            " x.value."
+        )
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+
+
+class MaskedTensor(Tensor):
+    """A cotangent that has left a `where` or a mask: 0 wins over infinity.
+
+    The branch not taken sends back zeros; ``0 * inf`` on its way must not become
+    NaN. All that is computed from a masked Tensor is masked, and its products
+    and quotients are `mul0` and `div0`. Code without `where` never meets one.
+    """
+
+    __slots__ = ()
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        if method == "__call__" and not kwargs:
+            if ufunc is np.multiply:
+                return apply(MUL0, inputs)
+            if ufunc is np.divide:
+                return apply(DIV0, inputs)
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+
+def leaf(value: Any, name: str | None = None, inputs: tuple[Any, ...] = ()) -> Tensor:
+    """A fresh input that holds ``value``, or that wraps the Tensor in ``inputs``."""
+    made = Tensor(
+        IDENTITY, inputs, (value,) if inputs else (), NO_PARAMS, value, *source.caller()
+    )
+    made.name = name
+    return made
+
+
+def value_of(x: Any) -> Any:
+    """The array behind a Tensor; anything else as it is."""
+    return x._value if isinstance(x, Tensor) else x
+
+
+def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
+    """Apply an op: an array if no input is a Tensor, else the Tensor of its result.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        Where NumPy refuses the operands; with the op, shapes and user's line.
+    """
+    kinds = {type(x) for x in inputs}
+    if Tensor not in kinds and MaskedTensor not in kinds:
+        if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
+            gathered = tuple(map(admit, inputs))
+            if any(isinstance(x, Tensor) for x in gathered):
+                return apply(op, gathered, params)
+        return op.compute(*inputs, **params)
+    inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
+    args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
+    context = _local.context
+    if context is not None and context.code is not None:
+        code, lasti = context.code, context.lasti
+    else:
+        code, lasti = source.caller(2)
+    kind = MaskedTensor if MaskedTensor in kinds else Tensor
+    if any(isinstance(x, Tensor) and x._value is None for x in inputs):
+        spec = infer(op, inputs, params)
+        made = kind(op, inputs, args, params, None, code, lasti, context)
+        made.spec = spec
+        return made
+    try:
+        value = op.compute(*args, **params)
+    except Exception as error:
+        raise blame.refusal(op, args, error, code, lasti) from error
+    return kind(op, inputs, args, params, value, code, lasti, context)
+
+
+def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The spec of an op's result (a tuple of specs for several outputs)."""
+    specs = [
+        (x.spec if x._value is None else x._value) if isinstance(x, Tensor) else x
+        for x in inputs
+    ]
+    try:
+        if op.infer is not None:
+            return op.infer(*specs, **params)
+        examples = [x.example() if isinstance(x, Spec) else x for x in specs]
+        with np.errstate(all="ignore"):
+            made = op.compute(*examples, **params)
+    except Exception as error:
+        raise blame.refusal(op, tuple(specs), error, *source.caller(3)) from error
+    if isinstance(made, tuple):
+        return tuple(map(types.spec_of, made))
+    return types.spec_of(made)
+
+
+def admit(x: Any) -> Any:
+    """Make a constant fit to stand beside Tensors: gather, convert, lock."""
+    if type(x) is np.ndarray:
+        if x.dtype == object:
+            return _gather(x)
+        traces.lock(x)
+        return x
+    if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
+        return x
+    if isinstance(x, (list, tuple)):
+        array = np.array(x)
+        return _gather(array) if array.dtype == object else array
+    if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
+        return x
+    return np.asarray(x) if hasattr(x, "__array__") else x
+
+
+def _gather(array: np.ndarray[Any, Any]) -> Any:
+    """One Tensor from an object array whose entries are Tensors and numbers."""
+    flat = array.ravel().tolist()
+    if not any(isinstance(x, Tensor) for x in flat):
+        raise DtypeError(
+            f"an object array of shape {array.shape} has no derivative"
+            f"{blame.here()}. Make it a float array with"
+            " .astype(float)."
+        )
+    return FUNCTIONS[np.stack](flat).reshape(
+        array.shape + next(np.shape(value_of(x)) for x in flat if isinstance(x, Tensor))
+    )
+
+
+def _plain(x: Tensor, what: str) -> Any:
+    """The value of a Tensor that Python wants as a plain number."""
+    integral = what.startswith(("int", "operator")) and x.dtype.kind in "biu"
+    if x._value is None or (not integral and traces.active(x)):
+        raise blame.lost(x, what)
+    return x._value
+
+
+MUL0, DIV0 = declare("mul0"), declare("div0")

@@ -1,0 +1,198 @@
+"""A Python function becomes a Graph: leaves in, the function run, outputs out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, GradientLostError, TraceError
+from workbench.graph import blame, traces, tree, types
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import Tensor, admit, leaf
+from workbench.graph.types import Spec
+
+__all__ = ["Recording", "argument_names", "live", "opened", "record", "trace", "wrap"]
+
+
+class Recording:
+    """One run of a function: its leaves, its outputs, and how they nest."""
+
+    __slots__ = ("leaves", "outputs", "tree")
+
+    def __init__(
+        self, leaves: list[Tensor], outputs: list[Any], structure: tree.Tree
+    ) -> None:
+        self.leaves = leaves
+        self.outputs = outputs
+        self.tree = structure
+
+
+def live(x: Any) -> bool:
+    """Whether what is computed from ``x`` must be recorded.
+
+    True for a Tensor without a value, and for one that depends on a `wrt` leaf
+    of a trace that is still open.
+    """
+    return isinstance(x, Tensor) and (x._value is None or traces.active(x))
+
+
+def wrap(value: Any, name: str | None = None) -> Tensor:
+    """A fresh identity Tensor around an argument: an array, a Tensor or a Spec."""
+    if isinstance(value, Spec):
+        made = leaf(None, name)
+        made.spec = value
+        return made
+    if isinstance(value, Tensor):
+        made = leaf(value._value, name, (value,) if live(value) else ())
+        if value._value is None:
+            made.spec = value.spec
+        return made
+    if isinstance(value, np.ndarray):
+        traces.lock(value)
+    elif isinstance(value, (list, tuple)):
+        value = np.asarray(value)
+    return leaf(value, name)
+
+
+@contextmanager
+def opened(values: Sequence[Any], names: Sequence[str | None]) -> Iterator[list[Tensor]]:
+    """Open a trace on leaves that hold ``values``; closed when the block ends."""
+    with traces.OpenTrace() as opening:
+        leaves = [wrap(v, n) for v, n in zip(values, names, strict=True)]
+        opening.leaves.update(x.serial for x in leaves)
+        try:
+            yield leaves
+        except (ValueError, TypeError) as error:
+            text = str(error)
+            if "setting an array element with a sequence" in text or (
+                isinstance(error.__cause__, GradientLostError)
+            ):
+                raise GradientLostError(
+                    f"a Tensor was stored into a plain array{_where(error)}, which"
+                    " would lose its gradient. Build the array from its parts"
+                    " (np.array([...]), np.stack, np.concatenate), or write x ="
+                    " wb.at(x)[i].set(v)."
+                ) from error
+            if "read-only" in text and opening.locked:
+                raise TraceError(
+                    f"an array that the trace has used is changed in place"
+                    f"{_where(error)}, and its gradient would be wrong. Work on a"
+                    " .copy(), or make a new array in each step."
+                ) from error
+            raise
+
+
+def record(
+    call: Callable[[list[Tensor]], Any],
+    values: Sequence[Any],
+    names: Sequence[str | None] | None = None,
+) -> Recording:
+    """Run ``call`` on fresh leaves inside a trace that closes when it returns."""
+    with opened(values, names or [None] * len(values)) as leaves:
+        outputs, structure = tree.flatten(call(leaves))
+        outputs = [
+            admit(x) if isinstance(x, np.ndarray) and x.dtype == object else x
+            for x in outputs
+        ]
+    return Recording(leaves, outputs, structure)
+
+
+def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
+    """The graph of a function: ``wb.trace(f)(*args) -> Graph``.
+
+    Arguments are arrays, numbers, nests of them, or ``wb.Spec(shape, dtype)`` for
+    one without a value. All float arguments become inputs under their names.
+
+    Raises
+    ------
+    TraceError
+        Where the function does what a trace cannot follow.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> len(wb.trace(lambda x, y: x @ y)(np.ones((2, 3)), np.ones(3)))
+    3
+    """
+
+    def traced(*args: Any, **kwargs: Any) -> Graph:
+        flat, structure = tree.flatten((args, kwargs))
+        chosen = [i for i, x in enumerate(flat) if _is_float(x)]
+        names = argument_names(f, args, kwargs)
+
+        def call(leaves: list[Tensor]) -> Any:
+            filled = list(flat)
+            for i, x in zip(chosen, leaves, strict=True):
+                filled[i] = x
+            new_args, new_kwargs = structure(filled)
+            return f(*new_args, **new_kwargs)
+
+        made = record(call, [flat[i] for i in chosen], [names[i] for i in chosen])
+        return Graph(made.leaves, made.outputs)
+
+    return traced
+
+
+def argument_names(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[str | None]:
+    """A name for every leaf of the arguments: ``W`` or ``params[2]``."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str | None] = []
+    for i, value in enumerate(args):
+        if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
+            base = parameters[i].name
+        else:
+            base = f"arg{i}"
+        names += _leaf_names(base, value)
+    for key in sorted(kwargs):
+        names += _leaf_names(key, kwargs[key])
+    return names
+
+
+def _leaf_names(base: str, value: Any) -> list[str | None]:
+    leaves, _ = tree.flatten(value)
+    if len(leaves) == 1 and leaves[0] is value:
+        return [base]
+    return [f"{base}[{i}]" for i in range(len(leaves))]
+
+
+def check_float(value: Any, name: str) -> None:
+    """Refuse an argument that has no derivative, with the cast to write."""
+    if isinstance(value, (list, tuple, str)) or value is None:
+        raise DtypeError(f"{name} is {value!r}, which is not an array or a number.")
+    dtype = value.dtype if isinstance(value, (Tensor, Spec)) else types.spec_of(value).dtype
+    if not types.differentiable(dtype):
+        raise DtypeError(
+            f"{name} is of dtype {dtype}, and an integer has no derivative. Pass"
+            f" {name}.astype(float)"
+            f"{', or ' + repr(float(value)) if types.weak(value) else ''}."
+        )
+
+
+def _is_float(x: Any) -> bool:
+    if isinstance(x, (Tensor, Spec)):
+        return types.differentiable(x.dtype)
+    if types.weak(x) or hasattr(x, "dtype"):
+        return types.differentiable(types.spec_of(x).dtype)
+    return False
+
+
+def _where(error: BaseException) -> str:
+    """The user's line in a traceback, as an error quotes it."""
+    from workbench.graph import source
+
+    found = ""
+    step = error.__traceback__
+    while step is not None:
+        if not source.internal(step.tb_frame):
+            found = blame.at(source.decode(step.tb_frame.f_code, step.tb_lasti))
+        step = step.tb_next
+    return found

@@ -1,0 +1,91 @@
+"""Which traces are open, and the arrays they have caught.
+
+"Inside a trace" means: depends on a `wrt` leaf of a trace that is still open.
+A Tensor does not carry that; it is found by a walk when somebody tries to turn
+one into a plain number, which is rare, so tracing pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["OpenTrace", "active", "any_open", "lock"]
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[OpenTrace] = []
+
+
+LOCAL = _Local()
+
+
+class OpenTrace:
+    """A trace while it is open: its `wrt` leaves, and the arrays it locked.
+
+    An array that a trace has caught is read-only until the trace ends, so that a
+    buffer reused in a loop is an error and not a wrong gradient.
+    """
+
+    def __init__(self) -> None:
+        self.leaves: set[int] = set()
+        self.locked: list[np.ndarray[Any, Any]] = []
+
+    def __enter__(self) -> OpenTrace:
+        LOCAL.stack.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        LOCAL.stack.remove(self)
+        # A view can be made writeable again only after its base.
+        for array in reversed(self.locked):
+            array.flags.writeable = True
+        self.locked.clear()
+
+
+def any_open() -> bool:
+    """Whether any trace is open in this thread."""
+    return bool(LOCAL.stack)
+
+
+def lock(array: np.ndarray[Any, Any]) -> None:
+    """Make an array that the innermost open trace has caught read-only."""
+    if not LOCAL.stack or not array.flags.writeable:
+        return
+    chain = [array]
+    while isinstance(chain[-1].base, np.ndarray):
+        chain.append(chain[-1].base)
+    for member in chain:
+        if member.flags.writeable:
+            member.flags.writeable = False
+            LOCAL.stack[-1].locked.append(member)
+
+
+def active(tensor: Any) -> bool:
+    """Whether a Tensor depends on a leaf of a trace that is open."""
+    leaves: set[int] = set()
+    for trace in LOCAL.stack:
+        leaves |= trace.leaves
+    if not leaves:
+        return False
+    first = min(leaves)
+    stack, seen = [tensor], {tensor.serial}
+    while stack:
+        node = stack.pop()
+        if node.serial in leaves:
+            return True
+        for x in node.inputs:
+            serial = getattr(x, "serial", -1)
+            if serial >= first and serial not in seen:
+                seen.add(serial)
+                stack.append(x)
+    return False

@@ -1,0 +1,70 @@
+"""Dtype and shape rules: what a value looks like before there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Spec", "differentiable", "format_shape", "spec_of", "weak"]
+
+Shape = tuple[int, ...]
+
+#: Python's own numbers: they take the dtype of what they meet (NEP 50).
+WEAK_TYPES = (bool, int, float, complex)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Shape and dtype of a value; ``weak`` for a Python number.
+
+    >>> Spec((2, 3), np.dtype("float32"))
+    float32[2, 3]
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    weak: bool = False
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def example(self) -> Any:
+        """A value of this spec that takes no memory: all ones, read-only.
+
+        Running an op on examples tells its result's spec, and raises the very
+        errors that a run on data would raise.
+        """
+        if self.weak:
+            return self.dtype.type(1).item()
+        return np.broadcast_to(np.ones((), self.dtype), self.shape)
+
+
+def weak(value: object) -> bool:
+    """Whether a value is a Python number, which never decides a dtype."""
+    return type(value) in WEAK_TYPES
+
+
+def spec_of(value: Any) -> Spec:
+    """The spec of an array of any library, a NumPy scalar or a Python number."""
+    if weak(value):
+        return Spec((), np.result_type(type(value)), True)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return Spec(tuple(value.shape), np.dtype(value.dtype))
+    array = np.asarray(value)
+    return Spec(array.shape, array.dtype)
+
+
+def differentiable(dtype: Any) -> bool:
+    """Whether values of this dtype have derivatives: floats and complex."""
+    return np.dtype(dtype).kind in "fc"
+
+
+def format_shape(shape: Shape) -> str:
+    """A shape as the picture shows it: ``"569×16"``, ``"()"`` for a scalar.
+
+    >>> format_shape((569, 16)), format_shape(())
+    ('569×16', '()')
+    """
+    return "×".join(map(str, shape)) or "()"

@@ -1,0 +1,1 @@
+"""Floor 7: the cell, the widget and the plots."""

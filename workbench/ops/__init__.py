@@ -1,0 +1,1 @@
+"""Floor 2: what can be computed. One op, one paragraph."""

@@ -1,0 +1,290 @@
+"""Elementwise ops: one row each, the partial derivatives with the output named.
+
+Kinks are fixed choices: `abs` has derivative 0 at 0, ties of `maximum` and
+`minimum` share evenly. A complex gradient is df/dx - i df/dy.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import UFUNCS, declare, implements
+from workbench.graph.tensor import Tensor, apply, value_of
+from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, op, shape_of
+
+__all__: list[str] = []
+
+
+# Arithmetic. Python's operators, so that Python numbers stay weak.
+
+elementwise("add", operator.add, "1", "1")
+elementwise("subtract", operator.sub, "1", "-1")
+elementwise("multiply", operator.mul, "x1", "x0")
+elementwise("divide", operator.truediv, "g / x1", "-g * y / x1")
+elementwise("negative", np.negative, "-1")
+elementwise("positive", np.positive, "1")
+elementwise("reciprocal", np.reciprocal, "-y * y")
+elementwise(
+    "power",
+    operator.pow,
+    "g * (x1 * x0 ** where(x1 == 0, 1, x1 - 1))",
+    "g * (y * log(where(x0 == 0, 1, x0)))",
+    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
+)
+elementwise("float_power", np.float_power,
+    "g * (x1 * float_power(x0, where(x1 == 0, 1, x1 - 1)))",
+    "g * (y * log(where(x0 == 0, 1, x0)))")  # fmt: skip
+elementwise("square", np.square, "2 * x")
+elementwise("sqrt", np.sqrt, "0.5 * g / y")
+elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
+elementwise("floor_divide", operator.floordiv, "0", "0")
+elementwise("remainder", operator.mod, "1", "-floor_divide(x0, x1)")
+elementwise("fmod", np.fmod, "1", "-trunc(x0 / x1)")
+
+for _name in (
+    "add subtract multiply divide power floor_divide remainder".split()
+):  # NumPy's own spelling of the same ops
+    UFUNCS[getattr(np, _name)] = declare(_name)
+
+# Exponentials and logarithms
+
+elementwise("exp", np.exp, "y")
+elementwise("exp2", np.exp2, "y * 0.6931471805599453")
+elementwise("expm1", np.expm1, "y + 1")
+elementwise("log", np.log, "g / x")
+elementwise("log2", np.log2, "g / (x * 0.6931471805599453)")
+elementwise("log10", np.log10, "g / (x * 2.302585092994046)")
+elementwise("log1p", np.log1p, "g / (1 + x)")
+elementwise("logaddexp", np.logaddexp, "exp(x0 - y)", "exp(x1 - y)")
+elementwise("logaddexp2", np.logaddexp2, "exp2(x0 - y)", "exp2(x1 - y)")
+
+# Trigonometric and hyperbolic
+
+elementwise("sin", np.sin, "cos(x)")
+elementwise("cos", np.cos, "-sin(x)")
+elementwise("tan", np.tan, "1 + y**2")
+elementwise("arcsin", np.arcsin, "g / sqrt(1 - x**2)")
+elementwise("arccos", np.arccos, "-g / sqrt(1 - x**2)")
+elementwise("arctan", np.arctan, "g / (1 + x**2)")
+elementwise("arctan2", np.arctan2,
+    "g * x1 / (x0**2 + x1**2)", "-g * x0 / (x0**2 + x1**2)")  # fmt: skip
+elementwise("hypot", np.hypot, "g * x0 / y", "g * x1 / y")
+elementwise("sinh", np.sinh, "cosh(x)")
+elementwise("cosh", np.cosh, "sinh(x)")
+elementwise("tanh", np.tanh, "1 - y * y")
+elementwise("arcsinh", np.arcsinh, "g / sqrt(1 + x**2)")
+elementwise("arccosh", np.arccosh, "g / sqrt((x - 1) * (x + 1))")
+elementwise("arctanh", np.arctanh, "g / (1 - x**2)")
+elementwise("deg2rad", np.deg2rad, "g * 0.017453292519943295")
+elementwise("radians", np.radians, "g * 0.017453292519943295")
+elementwise("rad2deg", np.rad2deg, "g * 57.29577951308232")
+elementwise("degrees", np.degrees, "g * 57.29577951308232")
+
+# Choices between values
+
+_SHARE = "where({0} == {1}, 0.5 * g, where({0} {2} {1}, g, 0 * g))"
+elementwise("maximum", np.maximum, _SHARE.format("x0", "x1", ">"),
+    _SHARE.format("x1", "x0", ">"), pretty_rule="g to the larger, halves at a tie")  # fmt: skip
+elementwise("minimum", np.minimum, _SHARE.format("x0", "x1", "<"),
+    _SHARE.format("x1", "x0", "<"), pretty_rule="g to the smaller, halves at a tie")  # fmt: skip
+elementwise("fmax", np.fmax, _SHARE.format("x0", "x1", ">"),
+    _SHARE.format("x1", "x0", ">"), pretty_rule="g to the larger, halves at a tie")  # fmt: skip
+elementwise("fmin", np.fmin, _SHARE.format("x0", "x1", "<"),
+    _SHARE.format("x1", "x0", "<"), pretty_rule="g to the smaller, halves at a tie")  # fmt: skip
+elementwise("absolute", np.absolute, "conj(sign(x))")
+elementwise("fabs", np.fabs, "sign(x)")
+elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
+elementwise("sign", np.sign, "0")
+elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0 * g)")
+for _rounding in ("floor", "ceil", "trunc", "rint"):
+    elementwise(_rounding, getattr(np, _rounding), "0")
+
+
+def _clip_rule(side: str) -> str:
+    return {
+        "x": "where((x0 > x1) & (x0 < x2), g, where((x0 >= x1) & (x0 <= x2),"
+        " 0.5 * g, 0 * g))",
+        "low": "where((x0 < x1) & (x1 < x2), g, where((x0 == x1) & (x1 < x2),"
+        " 0.5 * g, 0 * g))",
+        "high": "where((x0 > x2) | (x1 >= x2), g, where(x0 == x2, 0.5 * g, 0 * g))",
+    }[side]
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return np.clip(x, low, high)
+
+
+elementwise("clip", _clip, _clip_rule("x"), _clip_rule("low"), _clip_rule("high"),
+    pretty_rule="g inside the bounds, halves on them, 0 outside")  # fmt: skip
+
+
+@implements(np.clip)
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    """`numpy.clip`; a bound of None is no bound."""
+    low, high = a_min if min is None else min, a_max if max is None else max
+    if low is None and high is None:
+        return apply(declare("positive"), (a,))
+    if high is None:
+        return apply(declare("maximum"), (a, low))
+    if low is None:
+        return apply(declare("minimum"), (a, high))
+    return apply(declare("clip"), (a, low, high))
+
+
+# `where`: what flows back is masked, so that 0 * inf cannot become NaN
+
+
+def _where_pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+) -> tuple[Any, ...]:
+    condition = inputs[0]
+    return (
+        None,
+        masked(np.where(condition, g, 0)) if mask & 2 else None,
+        masked(np.where(condition, 0, g)) if mask & 4 else None,
+    )
+
+
+def _where_push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+) -> Any:
+    _, a, b = tangents
+    if a is None and b is None:
+        return None
+    return np.where(inputs[0], 0 if a is None else a, 0 if b is None else b)
+
+
+_where = elementwise("where", np.where)
+_where.pull, _where.push = _where_pull, _where_push
+_where.rule = "g where the condition holds   g where it does not"
+_where.reads = (0,)
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`numpy.where`; with the condition alone, the indices, as plain arrays."""
+    if x is None and y is None:
+        return np.nonzero(value_of(condition))
+    return apply(_where, (condition, x, y))
+
+
+def mul0(a: Any, b: Any) -> Any:
+    """``a * b``, and 0 where either is 0, be the other infinite or NaN."""
+    return apply(declare("mul0"), (a, b))
+
+
+def div0(a: Any, b: Any) -> Any:
+    """``a / b``, and 0 where ``a`` is 0."""
+    return apply(declare("div0"), (a, b))
+
+
+RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked)
+
+
+elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
+    "masked(mul0(g, x1))", "masked(mul0(g, x0))")  # fmt: skip
+elementwise("div0", lambda a, b: _zero_wins(a, b, operator.truediv),
+    "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))")  # fmt: skip
+
+
+def _zero_wins(a: Any, b: Any, compute: Any) -> Any:
+    """``a * b`` or ``a / b``, 0 where ``a`` (in a product, either) is 0."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        out = compute(a, b)
+        zero = (a == 0) | (b == 0) if compute is operator.mul else a == 0
+        return np.where(zero, np.zeros_like(out), out)
+
+
+linear("mask", lambda x: x, lambda g, x: masked(g)).elementwise = True
+
+
+# Complex parts
+
+elementwise("conjugate", np.conjugate, "conj(g)")
+_real = elementwise("real", np.real, "g")
+_imag = op(
+    "imag",
+    np.imag,
+    lambda g, y, x: g * -1j if value_of_dtype(x).kind == "c" else 0 * g,
+    push=lambda t, y, x: np.imag(t[0]),
+    rule="−i g",
+)
+_imag.elementwise, _imag.batch = True, _real.batch
+
+
+def value_of_dtype(x: Any) -> np.dtype[Any]:
+    """The dtype of an array, Tensor or number."""
+    return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
+
+
+@implements(np.real)
+def real(val: Any) -> Any:
+    """`numpy.real`."""
+    return apply(_real, (val,)) if val.dtype.kind == "c" else val
+
+
+@implements(np.imag)
+def imag(val: Any) -> Any:
+    """`numpy.imag`."""
+    return apply(_imag, (val,))
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    """`numpy.angle`."""
+    turned = np.arctan2(np.imag(z), np.real(z))
+    return np.rad2deg(turned) if deg else turned
+
+
+# No derivative: comparisons, predicates, logic, bits
+
+for _name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"):
+    elementwise(_name, getattr(np, _name))
+for _name in (
+    "isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not"
+    " bitwise_and bitwise_or bitwise_xor invert left_shift right_shift"
+).split():
+    elementwise(_name, getattr(np, _name))
+
+# Identity, the kind of a leaf; `stop` cuts; `strong` makes a number a scalar
+
+elementwise("identity", lambda x: x, "1")
+elementwise("stop_gradient", lambda x: x, "0")
+elementwise("strong", np.asarray, "1")
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same values, with derivative zero; nests of arrays too.
+
+    >>> import numpy as np, workbench as wb
+    >>> float(wb.grad(lambda x: x * wb.stop_gradient(x))(3.0))
+    3.0
+    """
+    from workbench.graph.tree import map_tree
+
+    return map_tree(lambda leaf: apply(declare("stop_gradient"), (leaf,)), x)
+
+
+# `round` and predicates that NumPy does not dispatch as ufuncs
+
+
+@implements(np.round, np.around)
+def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """`numpy.round`, whose derivative is zero."""
+    scale = 10.0**decimals
+    return np.rint(a * scale) / scale
+
+
+@implements(np.zeros_like, np.ones_like, np.empty_like)
+def _unused(a: Any) -> Any:  # replaced in shaping, where array makers stand
+    return np.zeros(shape_of(a), a.dtype)  # host array: replaced in shaping
+
+
+def is_constant(x: Any) -> bool:
+    """Whether no gradient can flow into ``x``."""
+    return not isinstance(x, Tensor)

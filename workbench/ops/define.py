@@ -1,0 +1,308 @@
+"""How ops are declared: `elementwise`, `linear`, `multilinear`, `op`.
+
+Write only what mathematics does not give. An elementwise op lists its partial
+derivatives as expressions; both modes, batching and the text in the picture
+follow. A linear op gives its transpose; forward mode is the op itself. Rules
+are plain NumPy: they compute on arrays (CPU or GPU) and record on Tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import UFUNCS, Op, declare
+from workbench.graph.tensor import MaskedTensor, Tensor, apply, value_of
+from workbench.graph.types import WEAK_TYPES
+
+__all__ = [
+    "elementwise",
+    "linear",
+    "masked",
+    "multilinear",
+    "op",
+    "pretty",
+    "shape_of",
+    "sum_to",
+]
+
+Rule = Callable[..., Any]
+
+#: What the text of a partial derivative may call besides `numpy`'s functions.
+RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of a Tensor, an array or a Python number."""
+    return () if type(x) in WEAK_TYPES else tuple(x.shape)
+
+
+def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") -> Op:
+    """Declare an op that works entry by entry, with broadcasting.
+
+    Parameters
+    ----------
+    name
+        The op's name.
+    compute
+        A NumPy ufunc, or a function of arrays that broadcasts like one.
+    partials
+        One expression per input: the partial derivative by it, in terms of ``x``
+        (``x0``, ``x1``, ... where there are several), the output ``y``, and
+        NumPy's functions by their names. ``"0"`` where the derivative vanishes.
+        An expression that names ``g`` is the whole product with the cotangent
+        ``g`` instead, for rules that are better written so (``"g / x1"``).
+        No partials: no derivative, as for comparisons.
+    """
+    made = declare(name)
+    made.compute = compute
+    made.elementwise = True
+    made.batch = _batch_elementwise(made)
+    if isinstance(compute, np.ufunc):
+        UFUNCS[compute] = made
+    if not partials or all(p == "0" for p in partials):
+        made.rule = "0" if partials else "no derivative"
+        made.reads = ()
+        return made
+    count = len(partials)
+    names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
+    made.pull, made.push = _compile(name, names, partials)
+    read = {n.id for p in partials for n in ast.walk(ast.parse(p, mode="eval"))
+            if isinstance(n, ast.Name)}  # fmt: skip
+    made.reads = tuple(i for i, n in enumerate(names) if n in read) + (
+        ("y",) if "y" in read else ()
+    )
+    made.rule = pretty_rule or "  ".join(pretty(_product(p, "g")) for p in partials)
+    return made
+
+
+def linear(
+    name: str, compute: Any, transpose: Rule, *, rule: str = "", **more: Any
+) -> Op:
+    """Declare an op that is linear in its first input, its only differentiable one.
+
+    ``transpose(g, x, *rest, **params)`` gives the cotangent of ``x``, whose value
+    it must not read (only shape and dtype).
+    """
+    return multilinear(name, compute, transpose, rule=rule, **more)
+
+
+def multilinear(
+    name: str, compute: Any, *transposes: Rule | None, rule: str = "", **more: Any
+) -> Op:
+    """Declare an op that is linear in each input taken alone, such as `matmul`.
+
+    ``transposes[i](g, *inputs, **params)`` gives the cotangent of input i, or is
+    None where the input is not differentiable (an index).
+    """
+    made = declare(name)
+    made.compute = compute
+
+    def pull(
+        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        return [
+            t(g, *inputs, **params) if t is not None and mask >> i & 1 else None
+            for i, t in enumerate(transposes)
+        ]
+
+    def push(
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+    ) -> Any:
+        total = None
+        for i, t in enumerate(tangents):
+            if t is not None and i < len(transposes) and transposes[i] is not None:
+                term = apply(made, (*inputs[:i], t, *inputs[i + 1 :]), params)
+                total = term if total is None else total + term
+        return total
+
+    made.pull, made.push = pull, push
+    made.rule = rule
+    made.reads = (
+        ()
+        if len(transposes) < 2
+        else tuple(i for i, t in enumerate(transposes) if t is not None)
+    )
+    _more(made, more)
+    return made
+
+
+def op(
+    name: str,
+    compute: Any,
+    *pulls: Rule | None,
+    push: Rule | None = None,
+    rule: str = "",
+    **more: Any,
+) -> Op:
+    """Declare any other op.
+
+    ``pulls[i](g, y, *inputs, **params)`` gives the cotangent of input i, or is
+    None where there is none; ``push(tangents, y, *inputs, **params)`` the tangent,
+    by default the transpose of the pulls. With several outputs, ``g`` and ``y``
+    are tuples. ``more`` sets ``batch``, ``infer``, ``cure`` or ``reads``.
+    """
+    made = declare(name)
+    made.compute = compute
+    if any(p is not None for p in pulls):
+
+        def pull(
+            mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+        ) -> list[Any]:
+            return [
+                p(g, y, *inputs, **params) if p is not None and mask >> i & 1 else None
+                for i, p in enumerate(pulls)
+            ]
+
+        made.pull = pull
+    if push is not None:
+        forward = push
+
+        def pushed(
+            tangents: tuple[Any, ...],
+            y: Any,
+            inputs: tuple[Any, ...],
+            params: dict[str, Any],
+        ) -> Any:
+            return forward(tangents, y, *inputs, **params)
+
+        made.push = pushed
+    made.rule = rule or ("" if made.pull else "no derivative")
+    _more(made, more)
+    return made
+
+
+def _more(made: Op, more: dict[str, Any]) -> None:
+    for key, value in more.items():
+        if key not in ("batch", "infer", "cure", "reads"):
+            raise TypeError(f"{made.name}: unknown setting {key!r}")
+        setattr(made, key, value)
+
+
+def masked(x: Any) -> MaskedTensor:
+    """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
+    value = value_of(x)
+    made = MaskedTensor(declare("mask"), (x,), (value,), {}, value)
+    if value is None:
+        made.spec = x.spec
+    return made
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum an array that was broadcast back to the shape it came from."""
+    have = shape_of(g)
+    extra = len(have) - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
+    )
+    if axes:
+        g = np.sum(g, axis=axes, keepdims=False) if extra == len(axes) else np.sum(
+            g, axis=axes, keepdims=True
+        )  # fmt: skip
+    return g if shape_of(g) == shape else np.reshape(g, shape)
+
+
+# How a table row becomes two functions
+
+
+def _product(partial: str, g: str) -> str:
+    """The text of ``g`` times a partial derivative, as one would write it."""
+    tree = ast.parse(partial, mode="eval").body
+    if any(isinstance(n, ast.Name) and n.id == "g" for n in ast.walk(tree)):
+        return re.sub(r"\bg\b", g, partial)
+    if partial == "1":
+        return g
+    if partial == "-1":
+        return f"-{g}"
+    if partial == "0":
+        return "None"
+    simple = isinstance(tree, (ast.Name, ast.Call, ast.Constant)) or (
+        isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow)
+    )
+    return f"{g} * {partial}" if simple else f"{g} * ({partial})"
+
+
+def _compile(
+    name: str, names: list[str], partials: tuple[str, ...]
+) -> tuple[Rule, Rule]:
+    """The functions `pull` and `push` of an elementwise op, as straight code."""
+    unpack = f"    {', '.join(names)}, = inputs\n"
+    pulled = [_product(p, "g") for p in partials]
+    if len(names) == 1:
+        returned = f"({pulled[0]},)"
+    else:
+        returned = "(" + ", ".join(
+            f"{p} if mask & {1 << i} else None" for i, p in enumerate(pulled)
+        ) + ")"  # fmt: skip
+    pull = f"def pull(mask, g, y, inputs, params):\n{unpack}    return {returned}\n"
+    tangents = [f"t{i}" for i in range(len(names))]
+    push = (
+        f"def push(tangents, y, inputs, params):\n{unpack}"
+        f"    {', '.join(tangents)}, = tangents\n    total = None\n"
+    )
+    for tangent, partial in zip(tangents, partials, strict=True):
+        if partial != "0":
+            push += (
+                f"    if {tangent} is not None:\n"
+                f"        term = {_product(partial, tangent)}\n"
+                "        total = term if total is None else total + term\n"
+            )
+    push += "    return total\n"
+    source = pull + push
+    filename = f"<rule of {name}>"
+    linecache.cache[filename] = (
+        len(source), None, source.splitlines(True), filename,
+    )  # fmt: skip
+    scope = dict(RULE_NAMES)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and hasattr(np, node.id):
+            scope.setdefault(node.id, getattr(np, node.id))
+    exec(compile(source, filename, "exec"), scope)
+    return scope["pull"], scope["push"]
+
+
+def _batch_elementwise(made: Op) -> Rule:
+    def batch(
+        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+    ) -> Any:
+        rank = max(
+            len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True)
+        )
+        aligned = [
+            np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
+            if b and (short := rank - len(shape_of(x)) + 1)
+            else x
+            for x, b in zip(inputs, batched, strict=True)
+        ]
+        return apply(made, tuple(aligned), params)
+
+    return batch
+
+
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def pretty(rule: str) -> str:
+    """A rule's text in plain mathematics.
+
+    >>> pretty("g * (1 - y**2)")
+    'g · (1 − y²)'
+    """
+    text = re.sub(
+        r"\s*\*\*\s*(-?\d+)\b", lambda m: m[1].translate(_SUPERSCRIPT), rule
+    )
+    text = text.replace("**", "^").replace(" * ", " · ").replace("-", "−")
+    return re.sub(r"\bx(\d)\b", lambda m: "x" + "₀₁₂₃₄₅₆₇₈₉"[int(m[1])], text)
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether ``x`` is a Tensor."""
+    return isinstance(x, Tensor)

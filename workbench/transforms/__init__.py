@@ -1,0 +1,1 @@
+"""Floor 3: Graph in, Graph out."""

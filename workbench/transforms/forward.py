@@ -1,0 +1,133 @@
+"""Forward mode: tangents walk along a recorded program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import types
+from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.traces import OpenTrace
+from workbench.ops.define import shape_of
+from workbench.transforms import reverse
+
+__all__ = ["push_forward", "transposed"]
+
+Push = Callable[[tuple[Any, ...], Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def push_forward(
+    outputs: Sequence[Any],
+    wrt: Sequence[Tensor],
+    tangents: Sequence[Any],
+    *,
+    rules: Mapping[int, Push] | None = None,
+    record: bool = False,
+) -> list[Any]:
+    """The tangents of ``outputs``, None for one that does not depend on ``wrt``.
+
+    Parameters
+    ----------
+    outputs, wrt
+        Tensors of one recorded program.
+    tangents
+        One per ``wrt`` Tensor, in its shape; None for zero.
+    rules
+        Rules that stand in for those of the ops, by the serial of the node.
+    record
+        Record every rule, so that the tangents are a graph.
+    """
+    steps = reverse.plan(outputs, wrt)
+    outer = set() if record else reverse._outer(steps, wrt)
+    moving = {
+        x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None
+    }
+    for node, mask in steps:
+        inputs = node.inputs
+        incoming = tuple(
+            moving.get(x.serial) if mask >> i & 1 else None
+            for i, x in enumerate(inputs)
+        )
+        if all(t is None for t in incoming):
+            continue
+        op = node.op
+        push = op.push if rules is None else rules.get(node.serial, op.push)
+        if push is None:
+            if op.pull is None:
+                continue
+            push = transposed(op.pull)
+        if record or node.serial in outer:
+            t = push(incoming, node, inputs, node.params)
+        else:
+            t = push(incoming, node._value, node.args, node.params)
+        if t is not None:
+            moving[node.serial] = _fit(t, node)
+    return [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
+
+
+def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
+    """Forward mode from reverse mode: a rule is linear in ``g``, so transpose it.
+
+    ``<push(t), g> = <t, pull(g)>`` for all ``g`` (the double-vjp of Townsend).
+    """
+
+    def push(
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: dict[str, Any],
+    ) -> Any:
+        mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
+        several = isinstance(y, tuple)
+        parts = y if several else (y,)
+        with OpenTrace() as opened:
+            # The rule does not depend on g otherwise than linearly: any g serves.
+            seeds = [
+                leaf(np.zeros_like(reverse._bare(part)))
+                if reverse._bare(part) is not part or not isinstance(part, Tensor)
+                else reverse_leaf(part)
+                for part in parts
+            ]
+            opened.leaves.update(s.serial for s in seeds)
+            passed = pull(mask, tuple(seeds) if several else seeds[0], y, inputs, params)
+        chosen = [
+            (c, t)
+            for c, t in zip(passed, tangents, strict=False)
+            if c is not None and t is not None
+        ]
+        moved = reverse.pull_back(
+            [c for c, _ in chosen], [t for _, t in chosen], seeds
+        )
+        filled = [
+            np.zeros_like(s) if m is None else m for s, m in zip(seeds, moved, strict=True)
+        ]
+        return tuple(filled) if several else filled[0]
+
+    return push
+
+
+def reverse_leaf(part: Tensor) -> Tensor:
+    """A leaf without value in the shape of a Tensor without value."""
+    made = leaf(None)
+    made.spec = part.spec
+    return made
+
+
+def _fit(t: Any, node: Tensor) -> Any:
+    """A tangent in the shape and dtype of its primal."""
+    value = node._value if node._value is not None else node
+    if isinstance(value, tuple):
+        return t
+    shape = shape_of(value)
+    if types.weak(t):
+        t = np.full_like(value, t)
+    if shape_of(t) != shape:
+        t = np.broadcast_to(t, shape)
+    want = node.dtype
+    if t.dtype != want and not (types.weak(value) and t.dtype.kind == want.kind):
+        if t.dtype.kind == "c" and want.kind != "c":
+            t = np.real(t)
+        t = t.astype(want)
+    return t
