@@ -12,6 +12,8 @@ export default defineConfig(
     rules: {
       // `!` marks an index that is known to be in range.
       '@typescript-eslint/no-non-null-assertion': 'off',
+      // Lumino's signals take a method and its `this` apart.
+      '@typescript-eslint/unbound-method': 'off',
       '@typescript-eslint/restrict-template-expressions': [
         'error',
         { allowNumber: true }

@@ -1,10 +1,8 @@
 """The JupyterLab under test: an empty folder, no token, this machine only."""
 
-from typing import Any
-
+# ruff: noqa: F821 (Jupyter runs this file with the configuration `c` at hand)
 from jupyterlab.galata import configure_jupyter_server
 
-c: Any  # Jupyter hands the configuration in under this name.
 configure_jupyter_server(c)
 c.ServerApp.allow_root = True  # tests run as root in containers
 c.ServerApp.ip = "127.0.0.1"

@@ -1,0 +1,235 @@
+"""Runs every test there is and adds them up: `make test` ends here.
+
+`python tests/run.py lint python` runs only these parts. No part keeps another
+from running; each has a time limit; the last line counts them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXTENSION = ROOT / "extension"
+UI_TESTS = EXTENSION / "ui-tests"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+REPORTS = Path(tempfile.mkdtemp(prefix="workbench-reports-"))
+
+sys.path.insert(0, str(EXTENSION))
+import node  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many tests of a part passed, failed and were skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+        )
+
+
+def run(*command: str, limit: float, cwd: Path = ROOT, **environment: str) -> int:
+    """The exit code of a command that is stopped after `limit` seconds."""
+    print(f"\n$ {' '.join(command)}", flush=True)
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        print(f"stopped: {command[0]} was not done after {limit:.0f} s", flush=True)
+        return 124
+    finally:
+        # A finished command leaves nothing behind either, its servers included.
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, sign)
+                process.wait(10)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
+
+
+def check(*command: str, limit: float, cwd: Path = ROOT) -> Count:
+    """A tool that knows only good and bad counts as one test."""
+    good = run(*command, limit=limit, cwd=cwd) == 0
+    return Count(passed=int(good), failed=int(not good))
+
+
+def settle(count: Count, exit_code: int) -> Count:
+    """A runner that failed without a failed test failed all the same."""
+    return replace(count, failed=max(count.failed, int(exit_code != 0)))
+
+
+def prepare_node() -> None:
+    """Put Node on the PATH, from the package index where there is none."""
+    if node.folder() is None:
+        run(sys.executable, "-m", "pip", "install", "--quiet", node.PACKAGE, limit=300)
+    scripts = str(Path(sys.executable).parent)
+    folders = [scripts, node.folder() or "", os.environ["PATH"]]
+    os.environ["PATH"] = os.pathsep.join(filter(None, folders))
+
+
+def install(package: Path) -> bool:
+    """The npm packages that `package` locks, unless they are there already."""
+    lock, installed = package / "yarn.lock", package / "node_modules/.yarn-state.yml"
+    if installed.exists() and installed.stat().st_mtime > lock.stat().st_mtime:
+        return True
+    code = run(
+        "jlpm",
+        "install",
+        "--immutable",
+        cwd=package,
+        limit=600,
+        PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD="1",
+    )
+    if code == 0:
+        installed.touch()
+    return code == 0
+
+
+def find_chromium() -> str | None:
+    """A Chromium, installed from Debian's packages where that is possible."""
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found or os.geteuid() != 0 or not shutil.which("apt-get"):
+        return found
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    run("apt-get", "update", "-qq", limit=120, **quiet)
+    packages = ("chromium", "fonts-dejavu-core")
+    options = ("install", "-y", "-qq", "--no-install-recommends")
+    run("apt-get", *options, *packages, limit=400, **quiet)
+    return shutil.which("chromium")
+
+
+def lint() -> Count:
+    """Style and types of the Python code."""
+    python = (sys.executable, "-m")
+    return check(*python, "ruff", "check", ".", limit=120) + check(
+        *python, "mypy", limit=400
+    )
+
+
+def typescript() -> Count:
+    """Style, types and unit tests of the page."""
+    if not install(EXTENSION):
+        return Count(failed=1)
+    count = check("jlpm", "lint", cwd=EXTENSION, limit=200)
+    count += check("jlpm", "types", cwd=EXTENSION, limit=200)
+    report = REPORTS / "vitest.json"
+    options = ("--reporter=default", "--reporter=json", f"--outputFile.json={report}")
+    code = run("jlpm", "test", *options, cwd=EXTENSION, limit=300)
+    if not report.exists():
+        return count + Count(failed=1)
+    found = json.loads(report.read_text())
+    skipped = found["numPendingTests"] + found["numTodoTests"]
+    tests = Count(found["numPassedTests"], found["numFailedTests"], skipped)
+    return count + settle(tests, code)
+
+
+def browser() -> Count:
+    """The page in a real JupyterLab in a real browser."""
+    chromium = find_chromium()
+    if chromium is None:
+        print("no Chromium: browser tests skipped; Debian: apt-get install chromium")
+        specs = [file.read_text() for file in UI_TESTS.glob("tests/*.spec.ts")]
+        return Count(skipped=len(re.findall(r"^ *test\(", "\n".join(specs), re.M)))
+    if not install(UI_TESTS):
+        return Count(failed=1)
+    count = check("jlpm", "types", cwd=UI_TESTS, limit=200)
+    report = REPORTS / "playwright.json"
+    code = run(
+        "jlpm",
+        "test",
+        cwd=UI_TESTS,
+        limit=600,
+        WORKBENCH_CHROMIUM=chromium,
+        WORKBENCH_TEST_PORT=str(free_port()),
+        WORKBENCH_TEST_REPORT=str(report),
+    )
+    if not report.exists():
+        return count + Count(failed=1)
+    found = json.loads(report.read_text())["stats"]
+    failed = found["unexpected"] + found["flaky"]
+    return count + settle(Count(found["expected"], failed, found["skipped"]), code)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def python() -> Count:
+    """The kernel side, its docstrings' examples, the tutorials, the package."""
+    report = REPORTS / "pytest.xml"
+    options = ("-n", "2", "--dist", "loadgroup", f"--junit-xml={report}")
+    code = run(sys.executable, "-m", "pytest", *options, limit=900)
+    if not report.exists():
+        return Count(failed=1)
+    count = Count()
+    for suite in ElementTree.parse(report).iter("testsuite"):
+        total, failures, errors, skipped = (
+            int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")
+        )
+        failed = failures + errors
+        count += Count(max(total - failed - skipped, 0), failed, skipped)
+    return settle(count, code)
+
+
+PARTS: dict[str, Callable[[], Count]] = {
+    "lint": lint,
+    "typescript": typescript,
+    "browser": browser,
+    "python": python,
+}
+
+
+def main(chosen: list[str]) -> int:
+    """Run the chosen parts, print what came of each, and say if all is well."""
+    unknown = set(chosen) - set(PARTS)
+    if unknown:
+        print(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+        return 2
+    prepare_node()
+    lines, total = [], Count()
+    for name in chosen or PARTS:
+        start = time.perf_counter()
+        count = PARTS[name]()
+        total += count
+        seconds = time.perf_counter() - start
+        lines.append(
+            f"{name:<10} {count.passed:>5} passed, {count.failed} failed, "
+            f"{count.skipped} skipped in {seconds:.0f} s"
+        )
+    shutil.rmtree(REPORTS)
+    print("", *lines, "", sep="\n")
+    skipped = f", {total.skipped} skipped" if total.skipped else ""
+    print(f"{total.passed} passed, {total.failed} failed{skipped}")
+    return int(total.failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

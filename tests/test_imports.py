@@ -1,0 +1,47 @@
+"""`import workbench` is light: NumPy and optree, nothing optional."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+PROBE = """
+import json, sys, time
+before = set(sys.modules)
+start = time.perf_counter()
+{statement}
+seconds = time.perf_counter() - start
+loaded = {{name.partition(".")[0] for name in set(sys.modules) - before}}
+foreign = [
+    name for name in sorted(loaded - sys.stdlib_module_names)
+    if not name.startswith(("_cython", "cython_runtime", "_sysconfigdata"))
+]
+print(json.dumps([seconds, foreign]))
+"""
+
+
+def loaded_by(statement: str) -> tuple[float, set[str]]:
+    """Seconds and the packages beside Python's own that a fresh process loads."""
+    answer = subprocess.run(
+        [sys.executable, "-c", PROBE.format(statement=statement)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    seconds, names = json.loads(answer.stdout)
+    return seconds, set(names)
+
+
+def test_import_loads_only_numpy_and_optree() -> None:
+    own, needed = loaded_by("import numpy, optree")
+    seconds, names = loaded_by("import workbench")
+    print(f"import numpy, optree: {own:.3f} s, {sorted(needed)}")
+    print(f"import workbench:     {seconds:.3f} s, {sorted(names)}")
+    assert "workbench" in names
+    assert names - needed - {"workbench"} == set()
+
+
+def test_the_probe_sees_what_is_loaded() -> None:
+    assert "scipy" in loaded_by("import scipy.linalg")[1]
