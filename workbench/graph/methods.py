@@ -133,7 +133,7 @@ FUNCTION_METHODS: dict[str, Any] = {
 
 _UFUNC_METHODS = [
     name
-    for name in dir(np)
+    for name in sorted(vars(np))  # not dir(np): it would load numpy.f2py
     if isinstance(function := getattr(np, name), np.ufunc)
     and function.nin == 1
     and function.nout == 1
