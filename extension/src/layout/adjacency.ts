@@ -1,0 +1,28 @@
+/** Lists of neighbours in two flat arrays. */
+
+export interface IAdjacency {
+  /** The neighbours of i are `items[start[i]] .. items[start[i + 1] - 1]`. */
+  start: Int32Array;
+  items: Int32Array;
+}
+
+/** For each key from 0 to count - 1, the values beside it, in their order. */
+export function adjacency(
+  count: number,
+  keys: ArrayLike<number>,
+  values: ArrayLike<number>
+): IAdjacency {
+  const start = new Int32Array(count + 1);
+  for (let i = 0; i < keys.length; i++) {
+    start[keys[i] + 1]++;
+  }
+  for (let i = 0; i < count; i++) {
+    start[i + 1] += start[i];
+  }
+  const next = start.slice(0, count);
+  const items = new Int32Array(keys.length);
+  for (let i = 0; i < keys.length; i++) {
+    items[next[keys[i]]++] = values[i];
+  }
+  return { start, items };
+}

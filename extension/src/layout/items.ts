@@ -1,0 +1,256 @@
+/**
+ * From a graph and its folded scopes to the boxes that are laid out: a node each,
+ * or a folded scope with all that stands in it.
+ */
+
+import { Graph } from '../graph';
+import { adjacency } from './adjacency';
+import { ILayoutInput, MEASURES } from './types';
+
+export interface IItems {
+  input: ILayoutInput;
+  count: number;
+  /** The box that shows a node. */
+  itemOf: Int32Array;
+  /** The node of a box; of a folded scope the last of its nodes. */
+  node: Int32Array;
+  /** The folded scope that a box stands for; null for a node. */
+  scope: (string | null)[];
+  /** How many nodes a box stands for. */
+  size: Int32Array;
+  /** The edges of the graph behind edge e: `edges[edgeStart[e]]` and so on. */
+  edgeStart: Int32Array;
+  edges: Int32Array;
+  /** The unfolded scopes, as `input.group` numbers them. */
+  groups: string[];
+}
+
+export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
+  const { itemOf, node, scope, size } = foldNodes(graph, folded);
+  const count = node.length;
+  const merged = mergeEdges(graph, itemOf, count);
+  const { group, groups, groupParent } = groupItems(graph, node, scope, merged);
+  const leaf = new Uint8Array(count);
+  for (let item = 0; item < count; item++) {
+    leaf[item] = scope[item] === null && graph.kind(node[item]) !== 'op' ? 1 : 0;
+  }
+  return {
+    input: {
+      count,
+      sources: merged.sources,
+      targets: merged.targets,
+      leaf,
+      ...extents(graph, node, scope, itemOf),
+      group,
+      groupParent
+    },
+    count,
+    itemOf,
+    node,
+    scope,
+    size,
+    edgeStart: merged.edgeStart,
+    edges: merged.edges,
+    groups
+  };
+}
+
+/** Whether two layouts of the same graph and folds would come out alike. */
+export function sameExtents(a: IItems, b: IItems): boolean {
+  return (
+    a.count === b.count &&
+    a.input.right.every((right, item) => right === b.input.right[item]) &&
+    a.input.left.every((left, item) => left === b.input.left[item])
+  );
+}
+
+/** How wide the pill of an override is drawn, and so how much room it gets. */
+export function pillWidth(label: string): number {
+  return Math.min(120, 18 + 6.4 * label.length);
+}
+
+function foldNodes(
+  graph: Graph,
+  folded: ReadonlySet<string>
+): Pick<IItems, 'itemOf' | 'node' | 'scope' | 'size'> {
+  const itemOf = new Int32Array(graph.count);
+  const node: number[] = [];
+  const scope: (string | null)[] = [];
+  const size: number[] = [];
+  const foldedAs = new Map<string, string | null>();
+  const itemOfScope = new Map<string, number>();
+  for (let i = 0; i < graph.count; i++) {
+    const path = graph.scope(i);
+    let fold = foldedAs.get(path);
+    if (fold === undefined) {
+      fold = outermost(path, folded);
+      foldedAs.set(path, fold);
+    }
+    let item = fold === null ? undefined : itemOfScope.get(fold);
+    if (item === undefined) {
+      item = node.length;
+      node.push(i);
+      scope.push(fold);
+      size.push(0);
+      if (fold !== null) {
+        itemOfScope.set(fold, item);
+      }
+    }
+    itemOf[i] = item;
+    node[item] = i;
+    size[item]++;
+  }
+  return { itemOf, node: Int32Array.from(node), scope, size: Int32Array.from(size) };
+}
+
+/** The outermost folded scope around a path, or the path itself; null for none. */
+function outermost(path: string, folded: ReadonlySet<string>): string | null {
+  if (path === '' || folded.size === 0) {
+    return null;
+  }
+  for (let end = path.indexOf('/'); end >= 0; end = path.indexOf('/', end + 1)) {
+    if (folded.has(path.slice(0, end))) {
+      return path.slice(0, end);
+    }
+  }
+  return folded.has(path) ? path : null;
+}
+
+interface IMergedEdges {
+  sources: Int32Array;
+  targets: Int32Array;
+  edgeStart: Int32Array;
+  edges: Int32Array;
+}
+
+/** One edge for all edges of the graph between the same two boxes. */
+function mergeEdges(graph: Graph, itemOf: Int32Array, count: number): IMergedEdges {
+  const from = new Int32Array(graph.edgeCount);
+  const to = new Int32Array(graph.edgeCount);
+  for (let node = 0; node < graph.count; node++) {
+    const first = graph.firstEdge(node);
+    graph.inputs(node).forEach((input, k) => {
+      from[first + k] = itemOf[input];
+      to[first + k] = itemOf[node];
+    });
+  }
+  const all = Int32Array.from(from.keys());
+  const into = adjacency(count, to, all);
+  const sources: number[] = [];
+  const targets: number[] = [];
+  const owner = new Int32Array(graph.edgeCount).fill(-1);
+  // The edge from a source into the box at hand, if `seenFor` says it is of it.
+  const edgeFrom = new Int32Array(count);
+  const seenFor = new Int32Array(count).fill(-1);
+  for (let target = 0; target < count; target++) {
+    for (let k = into.start[target]; k < into.start[target + 1]; k++) {
+      const edge = into.items[k];
+      const source = from[edge];
+      if (source === target) {
+        continue;
+      }
+      if (seenFor[source] !== target) {
+        seenFor[source] = target;
+        edgeFrom[source] = sources.push(source) - 1;
+        targets.push(target);
+      }
+      owner[edge] = edgeFrom[source];
+    }
+  }
+  const shown = all.filter(edge => owner[edge] >= 0);
+  const owners = shown.map(edge => owner[edge]);
+  const { start, items } = adjacency(sources.length, owners, shown);
+  return {
+    sources: Int32Array.from(sources),
+    targets: Int32Array.from(targets),
+    edgeStart: start,
+    edges: items
+  };
+}
+
+/** The unfolded scope of each box; an input goes with the ops that read it. */
+function groupItems(
+  graph: Graph,
+  node: Int32Array,
+  scope: (string | null)[],
+  merged: IMergedEdges
+): { group: Int32Array; groups: string[]; groupParent: Int32Array } {
+  const groups: string[] = [];
+  const parents: number[] = [];
+  const known = new Map<string, number>([['', -1]]);
+  const numberOf = (path: string): number => {
+    const found = known.get(path);
+    if (found !== undefined) {
+      return found;
+    }
+    const parent = numberOf(parentOf(path));
+    const number = groups.push(path) - 1;
+    parents.push(parent);
+    known.set(path, number);
+    return number;
+  };
+  const paths = Array.from(node, (id, item) => {
+    const fold = scope[item];
+    return fold === null ? graph.scope(id) : parentOf(fold);
+  });
+  const readers = new Map<number, string>();
+  for (let edge = 0; edge < merged.sources.length; edge++) {
+    const source = merged.sources[edge];
+    const path = paths[merged.targets[edge]];
+    const before = readers.get(source);
+    readers.set(source, before === undefined ? path : common(before, path));
+  }
+  const group = Int32Array.from(node, (id, item) => {
+    const loose = paths[item] === '' && graph.kind(id) !== 'op';
+    return numberOf(loose ? (readers.get(item) ?? '') : paths[item]);
+  });
+  return { group, groups, groupParent: Int32Array.from(parents) };
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+}
+
+function common(a: string, b: string): string {
+  while (a !== b) {
+    if (a.length >= b.length) {
+      a = parentOf(a);
+    } else {
+      b = parentOf(b);
+    }
+  }
+  return a;
+}
+
+function extents(
+  graph: Graph,
+  node: Int32Array,
+  scope: (string | null)[],
+  itemOf: Int32Array
+): { left: Float32Array; right: Float32Array } {
+  const pill = new Float32Array(node.length);
+  for (let i = 0; i < graph.count; i++) {
+    const override = graph.override(i);
+    if (override !== null) {
+      const item = itemOf[i];
+      pill[item] = Math.max(pill[item], MEASURES.tileGap + pillWidth(override.label));
+    }
+  }
+  const left = new Float32Array(node.length);
+  const right = new Float32Array(node.length);
+  node.forEach((id, item) => {
+    const half = halfWidth(graph, id, scope[item] !== null);
+    const tile = graph.hasGradient(id) ? MEASURES.tileGap + MEASURES.tile : 0;
+    left[item] = half;
+    right[item] = half + tile + pill[item];
+  });
+  return { left, right };
+}
+
+/** Half the width of a node's card. */
+export function halfWidth(graph: Graph, node: number, folded: boolean): number {
+  return (
+    (!folded && graph.kind(node) === 'constant' ? MEASURES.constant : MEASURES.width) /
+    2
+  );
+}
