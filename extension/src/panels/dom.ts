@@ -219,3 +219,21 @@ export class Segments<T extends string> {
   private readonly _buttons = new Map<T, HTMLButtonElement>();
   private _chosen: T | null = null;
 }
+
+/**
+ * An element that is filled again only when what it shows has changed: while
+ * values stream, what is under the pointer stays where it is.
+ */
+export class Keyed<T extends HTMLElement = HTMLElement> {
+  constructor(readonly node: T) {}
+
+  fill(key: readonly unknown[], build: () => readonly Node[]): void {
+    const text = JSON.stringify(key);
+    if (text !== this._key) {
+      this._key = text;
+      this.node.replaceChildren(...build());
+    }
+  }
+
+  private _key: string | null = null;
+}

@@ -1,0 +1,52 @@
+/** A figure of the kernel in the colours of the page's theme. */
+
+import type { JSONObject } from '@lumino/coreutils';
+
+import type { PlotAnswer } from '../connection';
+
+/** The MIME type of Plotly figures; JupyterLab draws it, Workbench does not. */
+export const PLOTLY = 'application/vnd.plotly.v1+json';
+
+/** The layout's axes have names like xaxis, yaxis2. */
+const AXIS = /^[xy]axis\d*$/;
+
+/** The figure with the theme's font and lines, on the page's own background. */
+export function themedFigure(
+  figure: PlotAnswer['figure'],
+  node: HTMLElement
+): JSONObject {
+  const style = getComputedStyle(node);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const text = colour('--jp-ui-font-color1');
+  const line = colour('--jp-border-color2');
+  const axis = { gridcolor: line, linecolor: line, zerolinecolor: line };
+  const layout: Record<string, unknown> = {
+    ...figure.layout,
+    autosize: true,
+    paper_bgcolor: 'rgba(0, 0, 0, 0)',
+    plot_bgcolor: 'rgba(0, 0, 0, 0)',
+    font: {
+      ...asRecord(figure.layout['font']),
+      color: text,
+      family: colour('--jp-ui-font-family')
+    },
+    xaxis: asRecord(figure.layout['xaxis']),
+    yaxis: asRecord(figure.layout['yaxis'])
+  };
+  // The drawer decides the size.
+  delete layout['width'];
+  delete layout['height'];
+  for (const [name, value] of Object.entries(layout)) {
+    if (AXIS.test(name)) {
+      layout[name] = { ...axis, ...asRecord(value) };
+    }
+  }
+  // What came over the wire as JSON is JSON.
+  return { data: figure.data, layout, config: { displaylogo: false } } as JSONObject;
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+}

@@ -1,0 +1,39 @@
+/** What the parts of a graph panel may know of, and ask of, the whole. */
+
+import type { GraphConnection, PlotKind } from '../connection';
+import type { Change, GraphState } from '../model';
+import type { IOverride } from '../protocol';
+
+/** What made a part draw itself again: the state, or the line to the kernel. */
+export type Reason = Change | 'connection';
+
+export interface IHost {
+  readonly state: GraphState;
+  /** Null while the picture is a saved one. */
+  readonly connection: GraphConnection | null;
+  fitGraph(): void;
+  undo(): void;
+  redo(): void;
+  /** Bring a node into view. */
+  centre(node: number): void;
+  /** Go to the line of the cell that made the node. */
+  reveal(node: number): void;
+  /** Whether there is a cell to go to. */
+  readonly canReveal: boolean;
+  /** Put the keyboard back into the graph. */
+  focusGraph(): void;
+  /** Begin to override a node: the form, with the keyboard in it. */
+  startOverride(node: number): void;
+  setOverrideEnabled(override: IOverride, enabled: boolean): void;
+  removeOverride(override: IOverride): void;
+  /** Put text on the clipboard; true if that worked. */
+  copy(text: string): Promise<boolean>;
+  /** Ask for a plot and show it in the drawer. */
+  plot(kind: PlotKind, of: number | null, wrt: number[]): void;
+  toggleDrawer(): void;
+  readonly drawerOpen: boolean;
+  toggleInspector(): void;
+  readonly inspectorOpen: boolean;
+  /** A line that fades by itself; errors stay until the next one. */
+  say(message: string, tone?: 'quiet' | 'error'): void;
+}

@@ -1,0 +1,360 @@
+/** The selected node: what it is, where it comes from, and its numbers. */
+
+import { Widget } from '@lumino/widgets';
+
+import type { Graph, IStatistics } from '../graph';
+import { STATISTICS, type IDetail } from '../protocol';
+import { Keyed, button, element } from './dom';
+import { histogram, oddities, rangeText } from './histogram';
+import type { IHost, Reason } from './host';
+import { formatCount, formatNumber } from './numbers';
+import { shapeText } from './words';
+
+/** While values stream, a node is asked about at most this often. */
+const RHYTHM = 400;
+
+/** What is asked of the kernel about the selected node, shared by two widgets. */
+export class NodeDetail {
+  constructor(
+    private readonly _host: IHost,
+    private readonly _onChange: () => void
+  ) {}
+
+  /** The kernel's answer about the selected node; null until it comes. */
+  get detail(): IDetail | null {
+    return this._detail;
+  }
+
+  refresh(reason: Reason): void {
+    const { state, connection } = this._host;
+    if (reason === 'hover' || reason === 'view') {
+      return;
+    }
+    const node = state.selected;
+    if (node !== this._node || reason !== 'values') {
+      this._detail = null;
+    }
+    this._node = node;
+    clearTimeout(this._timer);
+    if (node === null || connection === null) {
+      return;
+    }
+    const wait = Math.max(0, this._asked + RHYTHM - Date.now());
+    if (reason !== 'values' || wait === 0) {
+      this._ask(node);
+    } else {
+      this._timer = setTimeout(() => {
+        this._ask(node);
+      }, wait);
+    }
+  }
+
+  dispose(): void {
+    clearTimeout(this._timer);
+    this._node = null;
+  }
+
+  private _ask(node: number): void {
+    this._asked = Date.now();
+    const question = ++this._question;
+    this._host.connection?.inspect(node).then(
+      detail => {
+        if (question === this._question && node === this._node) {
+          this._detail = detail;
+          this._onChange();
+        }
+      },
+      (error: unknown) => {
+        if (question === this._question && this._host.connection !== null) {
+          this._host.say(error instanceof Error ? error.message : String(error), 'error');
+        }
+      }
+    );
+  }
+
+  private _detail: IDetail | null = null;
+  private _node: number | null = null;
+  private _question = 0;
+  private _asked = 0;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Name, line, shape, rule, and how values and gradients are distributed. */
+export class NodeSummary extends Widget {
+  constructor(
+    private readonly _host: IHost,
+    private readonly _detail: NodeDetail
+  ) {
+    super();
+    this.addClass('workbench-NodeSummary');
+    this.node.append(this._head.node, this._rest);
+  }
+
+  refresh(): void {
+    const { graph, selected } = this._host.state;
+    if (graph === null || selected === null) {
+      this._head.fill([graph === null], () => (graph === null ? [] : [hint()]));
+      this._rest.replaceChildren();
+      return;
+    }
+    const name = graph.label(selected);
+    const kind = graph.op(selected) || graph.kind(selected);
+    const place = [graph.place(selected), graph.source(selected)];
+    this._head.fill([selected, name, kind, ...place, this._host.canReveal], () => {
+      const source = this._source(graph, selected);
+      return [
+        element('h3', { class: 'workbench-NodeName' }, [
+          element('span', { text: name }),
+          ...(kind === name ? [] : [element('small', { text: kind })])
+        ]),
+        ...(source === null ? [] : [source])
+      ];
+    });
+    this._rest.replaceChildren(
+      facts(graph, selected, this._detail.detail),
+      this._distributions(graph, selected)
+    );
+  }
+
+  private _source(graph: Graph, node: number): HTMLElement | null {
+    const place = graph.place(node);
+    const line = graph.source(node);
+    if (place === '' && line === '') {
+      return null;
+    }
+    const text = [
+      element('span', { class: 'workbench-Place', text: place }),
+      element('code', { text: line.trim() })
+    ];
+    if (!this._host.canReveal) {
+      return element('div', { class: 'workbench-Source', title: line.trim() }, text);
+    }
+    return element(
+      'button',
+      {
+        class: 'workbench-Source',
+        title: `Go to this line: ${line.trim()}`,
+        attributes: { type: 'button' },
+        onClick: () => {
+          this._host.reveal(node);
+        }
+      },
+      text
+    );
+  }
+
+  private _distributions(graph: Graph, node: number): HTMLElement {
+    const detail = this._detail.detail;
+    const override = graph.trueStatistics(node) !== null && graph.change(node) > 0;
+    const parts: HTMLElement[] = [];
+    const add = (
+      title: string,
+      look: 'value' | 'gradient',
+      statistics: IStatistics | null
+    ): void => {
+      const shown = look === 'value' ? detail?.value : detail?.gradient;
+      const behind =
+        look === 'gradient' && override ? (detail?.true_gradient ?? null) : null;
+      if (shown) {
+        parts.push(
+          element('figure', {}, [
+            element('figcaption', {}, [`${title} ${rangeText(shown)} `, oddities(shown)]),
+            histogram(shown, look, behind),
+            ...(behind === null ? [] : [legend()])
+          ])
+        );
+      } else if (statistics !== null) {
+        const { min, max } = statistics;
+        parts.push(
+          element('figure', {}, [
+            element('figcaption', {
+              text: `${title} ${formatNumber(min)} … ${formatNumber(max)}`
+            })
+          ])
+        );
+      }
+    };
+    add('value', 'value', graph.valueStatistics(node));
+    add('gradient', 'gradient', graph.gradientStatistics(node));
+    return element('div', { class: 'workbench-Distributions' }, parts);
+  }
+
+  private readonly _head = new Keyed(element('div'));
+  private readonly _rest = element('div');
+}
+
+function hint(): HTMLElement {
+  return element('p', {
+    class: 'workbench-Hint',
+    text: 'Click a node to see its values and gradients, and to override its rule.'
+  });
+}
+
+/** Statistics as a table, small arrays in full, and what to plot. */
+export class NodeNumbers extends Widget {
+  constructor(
+    private readonly _host: IHost,
+    private readonly _detail: NodeDetail
+  ) {
+    super();
+    this.addClass('workbench-NodeNumbers');
+    this.node.append(this._links.node, this._rest);
+  }
+
+  refresh(): void {
+    const { graph, selected } = this._host.state;
+    this.setHidden(graph === null || selected === null);
+    if (graph === null || selected === null) {
+      return;
+    }
+    const live = this._host.connection !== null;
+    this._links.fill([graph.label(selected), selected, live], () =>
+      this._plots(graph, selected)
+    );
+    this._rest.replaceChildren(
+      ...table(graph, selected),
+      ...arrays(this._detail.detail)
+    );
+  }
+
+  private _plots(graph: Graph, node: number): HTMLElement[] {
+    if (this._host.connection === null || !graph.hasGradient(node)) {
+      return [];
+    }
+    const { output } = graph.header;
+    const links: HTMLElement[] = [];
+    if (node !== output) {
+      links.push(
+        button(
+          'link',
+          `Hessian by ${graph.label(node)}`,
+          () => {
+            this._host.plot('hessian', null, [node]);
+          },
+          { title: 'How the gradient of this node changes with it' }
+        )
+      );
+    }
+    if (graph.kind(node) === 'op') {
+      links.unshift(
+        button(
+          'link',
+          `Jacobian of ${graph.label(node)}`,
+          () => {
+            this._host.plot('jacobian', node, []);
+          },
+          { title: 'How each entry depends on what is differentiated by' }
+        )
+      );
+    }
+    return links;
+  }
+
+  private readonly _links = new Keyed(element('div', { class: 'workbench-Links' }));
+  private readonly _rest = element('div');
+}
+
+function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement {
+  const rows: [string, string][] = [
+    ['shape', `${shapeText(graph.shape(node))} · ${graph.dtype(node)}`]
+  ];
+  const inputs =
+    detail?.inputs ?? [...graph.inputs(node)].map(input => graph.label(input));
+  if (inputs.length > 0) {
+    rows.push([inputs.length === 1 ? 'input' : 'inputs', inputs.join(', ')]);
+  }
+  for (const [name, value] of detail?.params ?? []) {
+    rows.push([name, value]);
+  }
+  if (graph.scope(node) !== '') {
+    rows.push(['scope', graph.scope(node)]);
+  }
+  if (detail?.rule) {
+    rows.push(['rule', detail.rule]);
+  }
+  return element(
+    'dl',
+    { class: 'workbench-Facts' },
+    rows.flatMap(([name, value]) => [
+      element('dt', { text: name }),
+      element('dd', { text: value, title: value })
+    ])
+  );
+}
+
+function legend(): HTMLElement {
+  return element('div', { class: 'workbench-Key' }, [
+    element('span', { class: 'workbench-mod-behind', text: 'true' }),
+    element('span', { class: 'workbench-mod-gradient', text: 'overridden' })
+  ]);
+}
+
+const NAMES: Record<(typeof STATISTICS)[number], string> = {
+  min: 'min',
+  max: 'max',
+  mean: 'mean',
+  std: 'std',
+  norm: '‖·‖',
+  bad: 'NaN, inf'
+};
+
+function table(graph: Graph, node: number): HTMLElement[] {
+  const changed = graph.change(node) > 0;
+  const columns: [string, IStatistics | null][] = [
+    ['value', graph.valueStatistics(node)],
+    ['gradient', graph.gradientStatistics(node)],
+    ['true gradient', changed ? graph.trueStatistics(node) : null]
+  ];
+  const present = columns.filter(
+    (column): column is [string, IStatistics] => column[1] !== null
+  );
+  if (present.length === 0) {
+    return [];
+  }
+  const rows = STATISTICS.filter(
+    name => name !== 'bad' || present.some(([, statistics]) => statistics.bad > 0)
+  );
+  return [
+    element('table', { class: 'workbench-Table' }, [
+      element('thead', {}, [
+        element('tr', {}, [
+          element('td'),
+          ...present.map(([title]) => element('th', { text: title }))
+        ])
+      ]),
+      element(
+        'tbody',
+        {},
+        rows.map(name =>
+          element('tr', {}, [
+            element('th', { text: NAMES[name] }),
+            ...present.map(([, statistics]) =>
+              element('td', {
+                text:
+                  name === 'bad'
+                    ? formatCount(statistics.bad)
+                    : formatNumber(statistics[name], 4),
+                class: name === 'bad' && statistics.bad > 0 ? 'workbench-mod-bad' : ''
+              })
+            )
+          ])
+        )
+      )
+    ])
+  ];
+}
+
+function arrays(detail: IDetail | null): HTMLElement[] {
+  const shown: [string, string | null][] = [
+    ['value', detail?.array ?? null],
+    ['gradient', detail?.gradient_array ?? null]
+  ];
+  return shown
+    .filter((entry): entry is [string, string] => entry[1] !== null)
+    .map(([title, text]) =>
+      element('div', { class: 'workbench-Array' }, [
+        element('div', { class: 'workbench-Quiet', text: title }),
+        element('pre', { text, attributes: { tabindex: '0' } })
+      ])
+    );
+}

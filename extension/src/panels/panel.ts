@@ -1,0 +1,482 @@
+/**
+ * A graph with its bar, inspector and drawer: one view. It shows a saved picture
+ * until it is attached to a connection, and again when that is closed.
+ */
+
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { MessageLoop, type Message } from '@lumino/messaging';
+import { PanelLayout, Widget } from '@lumino/widgets';
+
+import { GraphCanvas } from '../canvas/canvas';
+import type {
+  ConnectionChange,
+  GraphConnection,
+  PlotAnswer,
+  PlotKind
+} from '../connection';
+import type { Graph } from '../graph';
+import { type Change, type Colouring, GraphState } from '../model';
+import type { IOverride } from '../protocol';
+import { element } from './dom';
+import { Drawer } from './drawer';
+import type { IHost, Reason } from './host';
+import { Inspector } from './inspector';
+import { splitter } from './splitter';
+import { Stepper } from './stepper';
+import { TopBar } from './topbar';
+import { GraphTree } from './tree';
+
+/** How a view begins; the settings of JupyterLab give it. */
+export interface IPanelSettings {
+  /** Pixels of the graph and inspector, without bar and drawer. */
+  height: number;
+  colouring: Colouring;
+  animated: boolean;
+}
+
+export const STANDARD: IPanelSettings = {
+  height: 560,
+  colouring: 'gradient',
+  animated: true
+};
+
+export interface IPanelOptions {
+  settings?: IPanelSettings;
+  /** Draws the figures of the drawer; without it there are none. */
+  rendermime?: IRenderMimeRegistry | null;
+  /** Goes to a node's line in its cell; true if there is such a line. */
+  reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
+}
+
+/** Below this width the inspector stands under the graph. */
+const NARROW = 760;
+
+const SAVED = 'saved picture · run the cell to make it live';
+const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
+
+export class GraphPanel extends Widget implements IHost {
+  constructor(options: IPanelOptions = {}) {
+    super({ node: element('div', { role: 'region' }) });
+    this.addClass('workbench-Panel');
+    this.node.setAttribute('aria-label', 'Graph of the cell');
+    this._reveal = options.reveal ?? null;
+    const settings = options.settings ?? STANDARD;
+    this.state = new GraphState();
+    this.state.setColouring(settings.colouring);
+    this.state.setAnimated(settings.animated);
+
+    this._topBar = new TopBar(this);
+    this.canvas = new GraphCanvas({ state: this.state });
+    this._stepper = new Stepper(this);
+    this._tree = new GraphTree(this);
+    this._drawer = new Drawer(this, options.rendermime ?? null, () => {
+      this._inspector.refreshChecks();
+    });
+    this._inspector = new Inspector(
+      this,
+      () => this._drawer.checks,
+      () => {
+        this._openDrawer(true);
+        this._drawer.showCheck();
+      }
+    );
+    this._assemble();
+    this.setHeight(settings.height);
+
+    this.state.changed.connect(this._onState, this);
+    this.canvas.activated.connect((_, node) => {
+      this.state.select(node);
+      this._openInspector(true);
+      this._inspector.showTab('node');
+    });
+    this.canvas.overrideRequested.connect((_, node) => {
+      this.startOverride(node);
+    });
+    this._refresh('graph');
+  }
+
+  readonly state: GraphState;
+  readonly canvas: GraphCanvas;
+
+  get connection(): GraphConnection | null {
+    return this._connection;
+  }
+
+  get drawerOpen(): boolean {
+    return !this._drawer.isHidden;
+  }
+
+  get inspectorOpen(): boolean {
+    return !this._inspector.isHidden;
+  }
+
+  get canReveal(): boolean {
+    return this._reveal !== null;
+  }
+
+  /** The picture to show while there is no live one; null with a reason why not. */
+  setSaved(saved: Graph | null, problem: string | null = null): void {
+    this._saved = saved;
+    this._savedProblem = problem;
+    if (this._connection?.graph == null) {
+      this.state.setGraph(saved);
+    }
+    this._refresh('connection');
+  }
+
+  /** Show what a connection shows, and let its kernel be asked. */
+  attachTo(connection: GraphConnection): void {
+    if (connection === this._connection) {
+      return;
+    }
+    this._release();
+    this._connection = connection;
+    connection.changed.connect(this._onConnection, this);
+    connection.noticed.connect(this._onNotice, this);
+    connection.plotted.connect(this._onPlot, this);
+    if (connection.graph !== null) {
+      this._show(connection.graph);
+    }
+    this._refresh('connection');
+  }
+
+  setHeight(height: number): void {
+    this.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
+    this._announceSize();
+  }
+
+  fitGraph(): void {
+    this.canvas.fit();
+  }
+
+  centre(node: number): void {
+    this.canvas.centre(node);
+  }
+
+  undo(): void {
+    this._command(this._connection?.undo());
+  }
+
+  redo(): void {
+    this._command(this._connection?.redo());
+  }
+
+  focusSearch(): void {
+    this._topBar.focusSearch();
+  }
+
+  focusGraph(): void {
+    this.canvas.node.focus({ preventScroll: true });
+  }
+
+  /** Step the sweeps; the palette and the keyboard come here. */
+  step(by: number): void {
+    this._stepper.pause();
+    this._stepper.move(by);
+  }
+
+  togglePlay(): void {
+    this._stepper.toggle();
+  }
+
+  startOverride(node: number | null = this.state.selected): void {
+    if (node === null) {
+      this.say('Select a node first.');
+      return;
+    }
+    this.state.select(node);
+    this._openInspector(true);
+    this._inspector.startOverride();
+  }
+
+  /** Check all gradients. */
+  check(): void {
+    if (this._connection === null) {
+      this.say(SAVED);
+      return;
+    }
+    this._openInspector(true);
+    this._inspector.showTab('checks');
+    this.plot('check', null, []);
+  }
+
+  setOverrideEnabled(override: IOverride, enabled: boolean): void {
+    this._command(this._connection?.switchOverride(override.id, enabled));
+  }
+
+  removeOverride(override: IOverride): void {
+    this._command(this._connection?.removeOverride(override.id));
+  }
+
+  reveal(node: number): void {
+    const { graph } = this.state;
+    if (graph !== null && this._reveal?.(this, graph, node) === false) {
+      this.say('That line is not in this notebook any more.');
+    }
+  }
+
+  async copy(text: string): Promise<boolean> {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      // Not allowed, or not a secure page: the old way still works there.
+      return copyBySelection(text, this.node);
+    }
+  }
+
+  plot(kind: PlotKind, of: number | null, wrt: number[]): void {
+    if (this._connection === null) {
+      return;
+    }
+    this._openDrawer(true);
+    this._drawer.plot(kind, of, wrt);
+  }
+
+  toggleDrawer(): void {
+    this._openDrawer(!this.drawerOpen);
+  }
+
+  toggleInspector(): void {
+    this._openInspector(!this.inspectorOpen);
+  }
+
+  say(message: string, tone: 'quiet' | 'error' = 'quiet'): void {
+    clearTimeout(this._sayTimer);
+    this._said = { message, tone };
+    this._showBanner();
+    if (tone === 'quiet') {
+      this._sayTimer = setTimeout(() => {
+        this._said = null;
+        this._showBanner();
+      }, 6000);
+    }
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._release();
+    clearTimeout(this._sayTimer);
+    this._sizes?.disconnect();
+    this._themes?.disconnect();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    this._sizes ??= new ResizeObserver(([entry]) => {
+      const narrow = entry.contentRect.width < NARROW;
+      if (entry.contentRect.width > 0 && narrow !== this._narrow) {
+        this._narrow = narrow;
+        this.toggleClass('workbench-mod-narrow', narrow);
+      }
+      this._announceSize();
+    });
+    this._sizes.observe(this.node);
+    // Figures carry colours in their data; the rest follows the theme by itself.
+    this._themes ??= new MutationObserver(() => {
+      this._drawer.redraw();
+    });
+    this._themes.observe(document.body, {
+      attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
+    });
+  }
+
+  protected override onBeforeDetach(_: Message): void {
+    this._sizes?.disconnect();
+    this._themes?.disconnect();
+  }
+
+  private _assemble(): void {
+    const stage = new Widget();
+    stage.addClass('workbench-Stage');
+    const stageLayout = new PanelLayout();
+    stage.layout = stageLayout;
+    stageLayout.addWidget(this.canvas);
+    stageLayout.addWidget(new Widget({ node: this._empty }));
+    stageLayout.addWidget(this._stepper);
+    stageLayout.addWidget(this._tree);
+
+    const inspectorWidth = splitter({
+      label: 'Width of the inspector',
+      along: 'x',
+      sign: -1,
+      size: () => this._inspector.node.offsetWidth,
+      resize: size => {
+        const most = Math.max(220, this.node.offsetWidth - 240);
+        const width = Math.min(Math.max(size, 220), most);
+        this.node.style.setProperty('--workbench-inspector', `${width}px`);
+        this._announceSize();
+      }
+    });
+    const main = new Widget();
+    main.addClass('workbench-Main');
+    const mainLayout = new PanelLayout();
+    main.layout = mainLayout;
+    mainLayout.addWidget(stage);
+    mainLayout.addWidget(new Widget({ node: inspectorWidth }));
+    mainLayout.addWidget(this._inspector);
+
+    const height = splitter({
+      label: 'Height of the graph',
+      along: 'y',
+      sign: 1,
+      size: () => main.node.offsetHeight,
+      resize: size => {
+        this.setHeight(Math.min(Math.max(size, 240), 1600));
+      }
+    });
+    const layout = new PanelLayout();
+    this.layout = layout;
+    layout.addWidget(this._topBar);
+    layout.addWidget(new Widget({ node: this._banner }));
+    layout.addWidget(main);
+    layout.addWidget(new Widget({ node: height }));
+    layout.addWidget(this._drawer);
+  }
+
+  private _onState(_: GraphState, change: Change): void {
+    this._refresh(change);
+  }
+
+  private _onConnection(sender: GraphConnection, change: ConnectionChange): void {
+    switch (change) {
+      case 'graph':
+      case 'values':
+        if (sender.graph !== null) {
+          this._show(sender.graph, change);
+        }
+        break;
+      case 'closed':
+        this._release();
+        // The kernel's picture went with the kernel; what the notebook holds stays.
+        if (this._saved !== null) {
+          this._show(this._saved);
+        }
+        this._refresh('connection');
+        break;
+      default:
+        this._topBar.refresh('connection');
+        this._showBanner();
+    }
+  }
+
+  private _onNotice(_: GraphConnection, message: string): void {
+    this.say(message, 'error');
+  }
+
+  private _onPlot(_: GraphConnection, answer: PlotAnswer): void {
+    this._openDrawer(true);
+    this._drawer.receive(answer);
+  }
+
+  /** Keep selection and viewport where only numbers changed. */
+  private _show(graph: Graph, change: 'graph' | 'values' = 'graph'): void {
+    const same = change === 'graph' && this.state.graph?.sameStructure(graph) === true;
+    this.state.setGraph(graph, same ? 'values' : change);
+  }
+
+  private _release(): void {
+    const connection = this._connection;
+    this._connection = null;
+    if (connection !== null && !connection.isDisposed) {
+      connection.changed.disconnect(this._onConnection, this);
+      connection.noticed.disconnect(this._onNotice, this);
+      connection.plotted.disconnect(this._onPlot, this);
+    }
+  }
+
+  private _refresh(reason: Reason): void {
+    this._topBar.refresh(reason);
+    this._inspector.refresh(reason);
+    this._drawer.refresh(reason);
+    this._stepper.refresh(reason);
+    this._tree.refresh(reason);
+    if (reason === 'graph' || reason === 'values' || reason === 'connection') {
+      this._showBanner();
+    }
+  }
+
+  /** The one line under the bar: an error of the cell, of the wire, or a note. */
+  private _showBanner(): void {
+    const { graph } = this.state;
+    const error = graph?.header.error ?? null;
+    const problem = this._connection?.problem ?? this._savedProblem;
+    this._empty.hidden = graph !== null && graph.count > 0;
+    this._empty.textContent = problem === null ? EMPTY : '';
+    const bad = this._said?.tone === 'error' || problem !== null || error !== null;
+    const text =
+      this._said?.message ??
+      problem ??
+      error?.message ??
+      (this._connection === null && graph !== null ? SAVED : '');
+    this._banner.textContent = text;
+    this._banner.hidden = text === '';
+    this._banner.classList.toggle('workbench-mod-bad', bad);
+    this._banner.setAttribute('role', bad ? 'alert' : 'status');
+  }
+
+  private _command(answer: Promise<void> | undefined): void {
+    answer?.catch((error: unknown) => {
+      this.say(error instanceof Error ? error.message : String(error), 'error');
+    });
+  }
+
+  private _openDrawer(open: boolean): void {
+    this._drawer.setHidden(!open);
+    this._topBar.refresh('connection');
+    this._announceSize();
+  }
+
+  private _openInspector(open: boolean): void {
+    this._inspector.setHidden(!open);
+    this.toggleClass('workbench-mod-wide', !open);
+    this._topBar.refresh('connection');
+    this._announceSize();
+  }
+
+  /** Lumino tells widgets of windows and tabs, not of what moves inside a view. */
+  private _announceSize(): void {
+    if (this.isAttached) {
+      MessageLoop.postMessage(this.canvas, Widget.ResizeMessage.UnknownSize);
+      MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
+    }
+  }
+
+  private readonly _topBar: TopBar;
+  private readonly _stepper: Stepper;
+  private readonly _tree: GraphTree;
+  private readonly _drawer: Drawer;
+  private readonly _inspector: Inspector;
+  private readonly _reveal: IPanelOptions['reveal'] & (object | null);
+  private readonly _banner = element('div', { class: 'workbench-Banner' });
+  private readonly _empty = element('div', { class: 'workbench-Empty' });
+  private _connection: GraphConnection | null = null;
+  private _saved: Graph | null = null;
+  private _savedProblem: string | null = null;
+  private _said: { message: string; tone: 'quiet' | 'error' } | null = null;
+  private _sayTimer: ReturnType<typeof setTimeout> | undefined;
+  private _sizes: ResizeObserver | null = null;
+  private _themes: MutationObserver | null = null;
+  private _narrow = false;
+}
+
+/** Copy through a selected field: the way that needs no permission. */
+function copyBySelection(text: string, near: HTMLElement): boolean {
+  const field = element('textarea', {
+    class: 'workbench-Offstage',
+    attributes: { 'aria-hidden': 'true', tabindex: '-1' }
+  });
+  field.value = text;
+  const focused = document.activeElement;
+  near.append(field);
+  field.select();
+  // Deprecated, and the only way on a page without a secure context.
+  const copied = document.execCommand('copy');
+  field.remove();
+  if (focused instanceof HTMLElement) {
+    focused.focus({ preventScroll: true });
+  }
+  return copied;
+}

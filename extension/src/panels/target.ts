@@ -1,0 +1,75 @@
+/** Which override a form edits, and which nodes its rule would apply to. Pure. */
+
+import type { Graph } from '../graph';
+import type { IOverride, Target } from '../protocol';
+
+/** Where a rule applies, as the form offers it. */
+export type Reach = 'node' | 'op' | 'scope';
+
+/** The reaches that a node has, with the words for them. */
+export function reachesOf(
+  graph: Graph,
+  node: number
+): { value: Reach; label: string; title: string }[] {
+  const choices: { value: Reach; label: string; title: string }[] = [
+    { value: 'node', label: 'this node', title: graph.label(node) }
+  ];
+  const op = graph.op(node);
+  if (op !== '') {
+    choices.push({
+      value: 'op',
+      label: `every ${op}`,
+      title: `Every node of the op ${op}`
+    });
+  }
+  const scope = graph.scope(node);
+  if (scope !== '') {
+    choices.push({ value: 'scope', label: 'scope', title: `Every node in ${scope}` });
+  }
+  return choices;
+}
+
+export function targetOf(graph: Graph, node: number, reach: Reach): Target {
+  switch (reach) {
+    case 'node':
+      return { kind: 'node', node };
+    case 'op':
+      return { kind: 'op', op: graph.op(node) };
+    case 'scope':
+      return { kind: 'scope', scope: graph.scope(node) };
+  }
+}
+
+/**
+ * The override that the form of a node shows: the one whose rule it runs, else
+ * one that is off and would be its own.
+ */
+export function overrideOf(graph: Graph, node: number): IOverride | null {
+  const running = graph.override(node);
+  if (running !== null) {
+    return running;
+  }
+  const off = graph.header.overrides.filter(
+    ({ enabled, matched }) => !enabled && matched.includes(node)
+  );
+  const own = off.find(({ target }) => target.kind === 'node');
+  return own ?? off.at(-1) ?? null;
+}
+
+/** The reach of an override, if it is one that the form can write. */
+export function reachOf(override: IOverride): Reach | null {
+  return override.target.kind === 'other' ? null : override.target.kind;
+}
+
+/**
+ * Whether applying replaces an override or adds one. An override of one node may
+ * be widened; one that other nodes share is not taken from them by a rule for
+ * this node alone.
+ */
+export function replaces(override: IOverride | null, reach: Reach): boolean {
+  if (override?.data !== true) {
+    return false;
+  }
+  const before = reachOf(override);
+  return before === reach || before === 'node';
+}

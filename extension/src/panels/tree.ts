@@ -1,0 +1,212 @@
+/**
+ * The graph as a tree of text, for screen readers and for the keyboard: scopes
+ * that open and close, and in them one line for each node. It is hidden from
+ * view until the keyboard is in it.
+ */
+
+import { Widget } from '@lumino/widgets';
+
+import type { Graph } from '../graph';
+import { element } from './dom';
+import type { IHost, Reason } from './host';
+import { formatPlural } from './numbers';
+import { nodeSentence } from './words';
+
+/** So many lines at most; beyond that, search and arrows in the picture remain. */
+const LINES = 1000;
+
+/** Milliseconds of quiet before the lines are written again. */
+const QUIET = 500;
+
+/** A line: a node, or a scope with what stands in it. */
+interface ILine {
+  node: number | null;
+  scope: string | null;
+  level: number;
+}
+
+export class GraphTree extends Widget {
+  constructor(private readonly _host: IHost) {
+    super({
+      node: element('div', {
+        role: 'tree',
+        // Its keys are its own: arrows walk the lines, not the notebook's cells.
+        attributes: { 'aria-label': 'Graph as a list', 'data-lm-suppress-shortcuts': '' }
+      })
+    });
+    this.addClass('workbench-Tree');
+    this.node.addEventListener('keydown', event => {
+      this._onKey(event);
+    });
+    this.node.addEventListener('click', event => {
+      const item = (event.target as HTMLElement).closest('[role=treeitem]');
+      const at = item === null ? -1 : this._items.indexOf(item as HTMLElement);
+      if (at >= 0) {
+        this._enter(at);
+      }
+    });
+  }
+
+  refresh(reason: Reason): void {
+    if (reason === 'hover') {
+      return;
+    }
+    if (reason === 'selection') {
+      this._showSelection();
+    } else if (reason === 'graph') {
+      this._write();
+    } else {
+      clearTimeout(this._timer);
+      this._timer = setTimeout(() => {
+        this._write();
+      }, QUIET);
+    }
+  }
+
+  protected override onBeforeDetach(): void {
+    clearTimeout(this._timer);
+  }
+
+  private _write(): void {
+    clearTimeout(this._timer);
+    const { graph, folded } = this._host.state;
+    const inside = this.node.contains(document.activeElement);
+    const before = this._lines[this._current];
+    this._lines = graph === null ? [] : linesOf(graph, folded);
+    this._items = this._lines.map(line => this._item(graph!, line));
+    this.node.replaceChildren(...this._items);
+    if (graph !== null && this._lines.length === LINES) {
+      this.node.append(
+        element('div', { text: `and more: ${formatPlural(graph.count, 'node')} in all` })
+      );
+    }
+    const same = this._lines.findIndex(
+      line => line.node === before?.node && line.scope === before.scope
+    );
+    this._move(Math.max(same, 0), inside);
+    this._showSelection();
+  }
+
+  private _item(graph: Graph, line: ILine): HTMLElement {
+    const text =
+      line.node === null
+        ? `scope ${line.scope}, ${formatPlural(graph.scopes.get(line.scope!)?.nodes ?? 0, 'node')}`
+        : nodeSentence(graph, line.node);
+    const open = line.scope !== null && !this._host.state.folded.has(line.scope);
+    return element('div', {
+      text,
+      role: 'treeitem',
+      attributes: {
+        tabindex: '-1',
+        'aria-level': String(line.level),
+        style: `padding-left: ${line.level}em`,
+        ...(line.scope === null ? {} : { 'aria-expanded': String(open) })
+      }
+    });
+  }
+
+  private _showSelection(): void {
+    const { selected } = this._host.state;
+    this._lines.forEach(({ node }, at) => {
+      const chosen = node !== null && node === selected;
+      this._items[at].setAttribute('aria-selected', String(chosen));
+      if (chosen && at !== this._current) {
+        this._move(at, this.node.contains(document.activeElement));
+      }
+    });
+  }
+
+  private _move(to: number, focus: boolean): void {
+    const at = Math.min(Math.max(to, 0), this._items.length - 1);
+    if (at < 0) {
+      return;
+    }
+    this._items[this._current]?.setAttribute('tabindex', '-1');
+    this._current = at;
+    this._items[at].tabIndex = 0;
+    if (focus) {
+      this._items[at].focus();
+    }
+  }
+
+  /** Select the node, or open and close the scope. */
+  private _enter(at: number): void {
+    const { node, scope } = this._lines[at];
+    this._move(at, true);
+    if (node !== null) {
+      this._host.state.select(node);
+      this._host.centre(node);
+    } else if (scope !== null) {
+      this._host.state.toggleFold(scope);
+      this._write();
+    }
+  }
+
+  private _onKey(event: KeyboardEvent): void {
+    const line = this._lines[this._current];
+    if (line === undefined || event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const open = line.scope !== null && !this._host.state.folded.has(line.scope);
+    switch (event.key) {
+      case 'ArrowDown':
+        this._move(this._current + 1, true);
+        break;
+      case 'ArrowUp':
+        this._move(this._current - 1, true);
+        break;
+      case 'Home':
+        this._move(0, true);
+        break;
+      case 'End':
+        this._move(this._items.length - 1, true);
+        break;
+      case 'ArrowRight':
+      case 'ArrowLeft':
+        if (line.scope !== null && open === (event.key === 'ArrowLeft')) {
+          this._enter(this._current);
+        }
+        break;
+      case 'Enter':
+      case ' ':
+        this._enter(this._current);
+        break;
+      case 'Escape':
+        this._host.focusGraph();
+        break;
+      default:
+        return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private _lines: ILine[] = [];
+  private _items: HTMLElement[] = [];
+  private _current = 0;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Nodes in the order of the program, under their scopes; folded ones are left out. */
+function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
+  const lines: ILine[] = [];
+  let around: string[] = [];
+  for (let node = 0; node < graph.count && lines.length < LINES; node++) {
+    const scope = graph.scope(node);
+    const parts = scope === '' ? [] : scope.split('/');
+    const paths = parts.map((_, i) => parts.slice(0, i + 1).join('/'));
+    const hidden = paths.findIndex(path => folded.has(path));
+    const shown = hidden < 0 ? paths : paths.slice(0, hidden + 1);
+    shown.forEach((path, depth) => {
+      if (around[depth] !== path) {
+        lines.push({ node: null, scope: path, level: depth + 1 });
+        around = [...around.slice(0, depth), path];
+      }
+    });
+    around = around.slice(0, shown.length);
+    if (hidden < 0) {
+      lines.push({ node, scope: null, level: shown.length + 1 });
+    }
+  }
+  return lines;
+}

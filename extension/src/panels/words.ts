@@ -1,0 +1,126 @@
+/** What is said about nodes and overrides, as text. Pure. */
+
+import type { Graph } from '../graph';
+import type { IStep } from '../model';
+import type { IEffect, IOverride, Target } from '../protocol';
+import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
+
+/** At most so many terms of a sum of the chain rule are written out. */
+const TERMS = 3;
+
+/** "569×30" as it is read: with spaces, a scalar by name. */
+export function shapeText(shape: string): string {
+  return shape === '()' ? 'scalar' : shape.replace(/×/g, ' × ');
+}
+
+/** "∂loss/∂h" */
+export function derivativeName(graph: Graph, node: number): string {
+  return `∂${graph.header.output_name}/∂${graph.label(node)}`;
+}
+
+/** What a step of a sweep does, in one line. */
+export function stepLine(graph: Graph, step: IStep): string {
+  return step.sweep === 'forward'
+    ? forwardLine(graph, step.node)
+    : backwardLine(graph, step.node);
+}
+
+/** "h = tanh(add)" */
+function forwardLine(graph: Graph, node: number): string {
+  const inputs = [...graph.inputs(node)].map(input => graph.label(input));
+  return `${graph.label(node)} = ${graph.op(node)}(${inputs.join(', ')})`;
+}
+
+/**
+ * The chain rule at one node: a sum over the nodes that read it, of the
+ * derivative that has arrived there times the node's own share.
+ */
+function backwardLine(graph: Graph, node: number): string {
+  const left = derivativeName(graph, node);
+  if (node === graph.header.output) {
+    return `${left} = 1`;
+  }
+  const readers = [...new Set(graph.consumers(node))].filter(reader =>
+    graph.hasGradient(reader)
+  );
+  const terms = readers.slice(0, TERMS).map(reader => {
+    const product = `${derivativeName(graph, reader)} · ∂${graph.label(reader)}/∂${graph.label(node)}`;
+    const override = graph.override(reader);
+    return override === null ? product : `⟨${override.label}⟩(${product})`;
+  });
+  const more = readers.length - terms.length;
+  if (more > 0) {
+    terms.push(`${more} more`);
+  }
+  return `${left} = ${terms.join(' + ') || '0'}`;
+}
+
+/** What an override applies to. */
+export function targetText(graph: Graph, target: Target): string {
+  switch (target.kind) {
+    case 'node':
+      return graph.label(target.node);
+    case 'op':
+      return `every ${target.op}`;
+    case 'scope':
+      return `scope ${target.scope}`;
+    case 'other':
+      return target.text;
+  }
+}
+
+/** "12 %", with the angle if the direction changed: "12 %, 3.1°". */
+export function effectText(effect: IEffect): string {
+  if (effect.relative === null) {
+    return 'not comparable';
+  }
+  const turned = effect.angle !== null && effect.angle >= 0.05;
+  const angle = turned ? `, turned ${formatAngle(effect.angle ?? 0)}` : '';
+  return `${formatPercent(effect.relative)}${angle}`;
+}
+
+/** "changes 3 gradients, ∂loss/∂W1 most: by 12 %" */
+export function effectsLine(output: string, override: IOverride): string {
+  if (!override.enabled) {
+    return 'off: the true rule runs';
+  }
+  const changed = override.effects.filter(({ relative }) => relative !== 0);
+  if (changed.length === 0) {
+    return override.effects.length === 0 ? '' : 'changes no gradient';
+  }
+  const most = changed.reduce((a, b) =>
+    (b.relative ?? -1) > (a.relative ?? -1) ? b : a
+  );
+  const name = `∂${output}/∂${most.name}`;
+  if (most.relative === null) {
+    return `changes ${formatPlural(changed.length, 'gradient')}, ${name} beyond comparison`;
+  }
+  const by = `by ${formatPercent(most.relative)}`;
+  return changed.length === 1
+    ? `changes ${name} ${by}`
+    : `changes ${formatPlural(changed.length, 'gradient')}, ${name} ${by}`;
+}
+
+/** One node as a screen reader says it. */
+export function nodeSentence(graph: Graph, node: number): string {
+  const parts = [graph.label(node)];
+  const op = graph.op(node);
+  if (op !== '' && op !== graph.label(node)) {
+    parts.push(op);
+  } else if (op === '') {
+    parts.push(graph.kind(node));
+  }
+  parts.push(shapeText(graph.shape(node)));
+  const inputs = [...graph.inputs(node)].map(input => graph.label(input));
+  if (inputs.length > 0) {
+    parts.push(`reads ${inputs.join(' and ')}`);
+  }
+  if (graph.hasGradient(node)) {
+    parts.push(`gradient norm ${formatNumber(graph.gradNorm(node))}`);
+  }
+  const override = graph.override(node);
+  if (override !== null) {
+    parts.push(`override ${override.label}`);
+  }
+  return parts.join(', ');
+}
