@@ -296,9 +296,7 @@ def jvp(
             f" {tree.flatten(tuple(primals))[1]}. Give one tangent per primal array."
         )
     call = Call(f, range(len(primals)), tuple(primals), {}, "jvp")
-    fitted = [
-        checked_seed(t, x) for t, x in zip(moving, call.leaves, strict=True)
-    ]
+    fitted = [checked_seed(t, x) for t, x in zip(moving, call.leaves, strict=True)]
     made = forward.push_forward(call.outputs, call.leaves, fitted)
     results = [
         np.zeros_like(np.asarray(released(y)) if not live(y) else y) if t is None

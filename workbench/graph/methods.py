@@ -7,7 +7,7 @@ NumPy calls those on the entries of an object array.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,9 +19,12 @@ class ArrayMethods:
 
     __slots__ = ()
 
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    value: Any
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...  # noqa: D102 stands in tensor.py
+        @property
+        def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
 
     @property
     def ndim(self) -> int:
@@ -46,43 +49,43 @@ class ArrayMethods:
     @property
     def T(self) -> Any:
         """The transpose: all axes reversed."""
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
     @property
     def mT(self) -> Any:
         """The transpose of the last two axes."""
-        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+        return np.swapaxes(self, -1, -2)
 
     @property
     def real(self) -> Any:
         """The real part."""
-        return np.real(self)  # type: ignore[call-overload]
+        return np.real(self)
 
     @property
     def imag(self) -> Any:
         """The imaginary part."""
-        return np.imag(self)  # type: ignore[call-overload]
+        return np.imag(self)
 
     @property
     def flat(self) -> Any:
         """The entries in C order, as a Tensor with one axis."""
-        return np.ravel(self)  # type: ignore[call-overload]
+        return np.ravel(cast(Any, self))
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         """As `numpy.ndarray.reshape`."""
         if len(shape) == 1:
             shape = shape[0]
-        return np.reshape(self, shape, order=order)  # type: ignore[call-overload]
+        return np.reshape(cast(Any, self), shape, order=cast(Any, order))
 
     def transpose(self, *axes: Any) -> Any:
         """As `numpy.ndarray.transpose`."""
         if len(axes) == 1:
             axes = axes[0]
-        return np.transpose(self, axes or None)  # type: ignore[call-overload]
+        return np.transpose(self, axes or None)
 
     def flatten(self, order: str = "C") -> Any:
         """The entries as one axis; never a view, since a Tensor never changes."""
-        return np.ravel(self, order=order)  # type: ignore[call-overload]
+        return np.ravel(cast(Any, self), order=cast(Any, order))
 
     def __getattr__(self, name: str) -> Any:
         # Only names that the class does not have arrive here.
@@ -100,22 +103,22 @@ class ArrayMethods:
         return method
 
     def __abs__(self) -> Any:
-        return np.abs(self)  # type: ignore[call-overload]
+        return np.abs(self)
 
     def __neg__(self) -> Any:
-        return np.negative(self)  # type: ignore[call-overload]
+        return np.negative(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __invert__(self) -> Any:
-        return np.invert(self)  # type: ignore[call-overload]
+        return np.invert(self)
 
     def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other  # type: ignore[operator]
+        return self // other, self % other
 
     def __round__(self, digits: int = 0) -> Any:
-        return np.round(self, digits)  # type: ignore[call-overload]
+        return np.round(self, digits)
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *FUNCTION_METHODS})

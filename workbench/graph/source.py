@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import linecache
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 
-__all__ = ["Context", "Site", "caller", "decode", "internal", "name_files", "pinned", "scope"]
+__all__ = [
+    "Context",
+    "Site",
+    "caller",
+    "decode",
+    "internal",
+    "name_files",
+    "pinned",
+    "scope",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +60,8 @@ class Context:
     lasti: int = -1
 
 
-class _Local(threading.local):
-    context: Context | None = None
-
-
-LOCAL = _Local()
+#: What new Tensors note; a context variable, so each thread and task has its own.
+CONTEXT: ContextVar[Context | None] = ContextVar("CONTEXT", default=None)
 
 _namers: list[Callable[[str], str | None]] = []
 
@@ -82,20 +88,20 @@ def scope(name: str) -> Iterator[None]:
             f"scope({name!r}): a scope is a name or a path of names such as "
             "'encoder/layer1'; write at least one letter between the slashes."
         )
-    outer = LOCAL.context
+    outer = CONTEXT.get()
     path = name if outer is None or outer.scope is None else f"{outer.scope}/{name}"
-    LOCAL.context = Context(
-        path, outer.code if outer else None, outer.lasti if outer else -1
+    token = CONTEXT.set(
+        Context(path, outer.code if outer else None, outer.lasti if outer else -1)
     )
     try:
         yield
     finally:
-        LOCAL.context = outer
+        CONTEXT.reset(token)
 
 
 def internal(frame: FrameType) -> bool:
     """Whether a frame runs Workbench's or NumPy's own code."""
-    name = frame.f_globals.get("__name__", "")
+    name: str = frame.f_globals.get("__name__", "")
     return name.startswith(("workbench.", "numpy.")) or name == "numpy"
 
 
@@ -127,14 +133,18 @@ def decode(code: CodeType | None, lasti: int) -> Site | None:
 class pinned:
     """Puts every op of the block on the line of the nearest frame of the user."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("token",)
+
+    token: Token[Context | None] | None
 
     def __enter__(self) -> None:
-        self.outer = outer = LOCAL.context
+        outer = CONTEXT.get()
         if outer is None or outer.code is None:
-            LOCAL.context = Context(
-                outer.scope if outer else None, *caller(2)
-            )
+            scope = outer.scope if outer is not None else None
+            self.token = CONTEXT.set(Context(scope, *caller(2)))
+        else:
+            self.token = None
 
     def __exit__(self, *error: object) -> None:
-        LOCAL.context = self.outer
+        if self.token is not None:
+            CONTEXT.reset(self.token)

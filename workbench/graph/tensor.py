@@ -8,9 +8,8 @@ protocols are answered here; array methods (`x.sum()`) stand in `methods.py`.
 
 from __future__ import annotations
 
-import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, TraceError
 from workbench.graph import blame, source, traces, types
+from workbench.graph.conversions import Conversions
 from workbench.graph.methods import ArrayMethods
 from workbench.graph.op import FUNCTIONS, UFUNCS, Op, declare
 from workbench.graph.types import Spec
@@ -26,12 +26,13 @@ __all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_o
 
 next_serial = count(1).__next__
 _frame = sys._getframe
-_local = source.LOCAL
+_new = object.__new__
+_context = source.CONTEXT.get
 NO_PARAMS: dict[str, Any] = {}
 IDENTITY = declare("identity")
 
 
-class Tensor(ArrayMethods):
+class Tensor(ArrayMethods, Conversions):
     """One value in a program.
 
     Made by tracing, never by hand: :func:`workbench.grad` and friends, a
@@ -96,10 +97,16 @@ class Tensor(ArrayMethods):
         self.code = code
         self.lasti = lasti
         self.context = context
-        self.name: str | None = None
-        self.origin: Any = None
 
     spec: Spec
+    name: str | None
+    origin: Any
+
+    def __getattr__(self, attribute: str) -> Any:
+        # A slot that nobody has set costs nothing when a Tensor is made.
+        if attribute in ("name", "origin"):
+            return None
+        return super().__getattr__(attribute)
 
     # What it is
 
@@ -168,18 +175,19 @@ class Tensor(ArrayMethods):
         if op is not None and method == "__call__" and not kwargs:
             if len(inputs) == 1 and type(self) is Tensor:
                 x = self._value
-                if x is not None and type(x) not in types.WEAK_TYPES:
+                if type(x) is np.ndarray or isinstance(x, np.generic):
+                    made = _new(Tensor)  # as __init__, without the call
+                    made.op = op
+                    made.inputs = inputs
+                    made.args = (x,)
+                    made.params = NO_PARAMS
+                    made._value = op.compute(x)
+                    made.serial = next_serial()
                     frame = _frame(1)
-                    return Tensor(
-                        op,
-                        inputs,
-                        (x,),
-                        NO_PARAMS,
-                        op.compute(x),
-                        frame.f_code,
-                        frame.f_lasti,
-                        _local.context,
-                    )
+                    made.code = frame.f_code
+                    made.lasti = frame.f_lasti
+                    made.context = _context()
+                    return made
             if all(types.weak(value_of(x)) for x in inputs):
                 # NumPy gives a float64 scalar here, where an operator would
                 # keep a Python number.
@@ -212,47 +220,7 @@ class Tensor(ArrayMethods):
         with source.pinned():
             return answer(*args, **kwargs)
 
-    # What Python asks
-
-    def __bool__(self) -> bool:
-        if self._value is None:
-            raise TraceError(
-                f"the truth of {blame.describe(self)} is not known while tracing without"
-                f" values{blame.at(self.site)}. Write np.where(condition, a, b) in place of"
-                " `if`, or trace with values (wb.grad, a %%autodiff cell)."
-            )
-        return bool(self._value)
-
-    def __float__(self) -> float:
-        return float(_plain(self, "float(x)"))
-
-    def __complex__(self) -> complex:
-        return complex(_plain(self, "complex(x)"))
-
-    def __int__(self) -> int:
-        return int(_plain(self, "int(x)"))
-
-    def __index__(self) -> int:
-        return operator.index(_plain(self, "operator.index(x)"))
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError(f"len() of {blame.describe(self)}, which has no axis")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
-
-    def __contains__(self, item: Any) -> bool:
-        return bool(np.any(self == item))
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise TraceError(
-            f"item assignment to {blame.describe(self)}{blame.here()}"
-            ": a traced value never changes in place. Write x = wb.at(x)[i].set(v)"
-            " (or .add(v)); in a %%autodiff cell, x[i] = v works on arrays that the"
-            " cell made."
-        )
+    # How it is shown and compared
 
     def __hash__(self) -> int:
         return id(self) >> 4
@@ -277,8 +245,8 @@ class Tensor(ArrayMethods):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"{blame.describe(self)} cannot be pickled: it is a place in a program. Pickle"
-            " x.value."
+            f"{blame.describe(self)} cannot be pickled: it is a place in a program."
+            " Pickle x.value."
         )
 
     if TYPE_CHECKING:
@@ -348,7 +316,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         return op.compute(*inputs, **params)
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
-    context = _local.context
+    context = _context()
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti
     else:
@@ -414,14 +382,6 @@ def _gather(array: np.ndarray[Any, Any]) -> Any:
     return FUNCTIONS[np.stack](flat).reshape(
         array.shape + next(np.shape(value_of(x)) for x in flat if isinstance(x, Tensor))
     )
-
-
-def _plain(x: Tensor, what: str) -> Any:
-    """The value of a Tensor that Python wants as a plain number."""
-    integral = what.startswith(("int", "operator")) and x.dtype.kind in "biu"
-    if x._value is None or (not integral and traces.active(x)):
-        raise blame.lost(x, what)
-    return x._value
 
 
 MUL0, DIV0 = declare("mul0"), declare("div0")

@@ -59,7 +59,9 @@ def wrap(value: Any, name: str | None = None) -> Tensor:
 
 
 @contextmanager
-def opened(values: Sequence[Any], names: Sequence[str | None]) -> Iterator[list[Tensor]]:
+def opened(
+    values: Sequence[Any], names: Sequence[str | None]
+) -> Iterator[list[Tensor]]:
     """Open a trace on leaves that hold ``values``; closed when the block ends."""
     with traces.OpenTrace() as opening:
         leaves = [wrap(v, n) for v, n in zip(values, names, strict=True)]
@@ -147,7 +149,10 @@ def argument_names(
         parameters = []
     names: list[str | None] = []
     for i, value in enumerate(args):
-        if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
+        if (
+            i < len(parameters)
+            and parameters[i].kind is not parameters[i].VAR_POSITIONAL
+        ):
             base = parameters[i].name
         else:
             base = f"arg{i}"
@@ -168,7 +173,9 @@ def check_float(value: Any, name: str) -> None:
     """Refuse an argument that has no derivative, with the cast to write."""
     if isinstance(value, (list, tuple, str)) or value is None:
         raise DtypeError(f"{name} is {value!r}, which is not an array or a number.")
-    dtype = value.dtype if isinstance(value, (Tensor, Spec)) else types.spec_of(value).dtype
+    dtype = (
+        value.dtype if isinstance(value, (Tensor, Spec)) else types.spec_of(value).dtype
+    )
     if not types.differentiable(dtype):
         raise DtypeError(
             f"{name} is of dtype {dtype}, and an integer has no derivative. Pass"

@@ -7,7 +7,7 @@ is registered here when its first instance arrives.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 __all__ = ["Tree", "flatten", "map_tree"]
@@ -90,7 +90,7 @@ def _register(kind: Any) -> None:
     def take(x: Any) -> tuple[list[Any], None]:
         return [getattr(x, name) for name in names], None
 
-    def build(_: None, children: Sequence[Any]) -> Any:
+    def build(_: Any, children: Iterable[Any]) -> Any:
         made = object.__new__(kind)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(made, name, child)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import UFUNCS, declare, implements
-from workbench.graph.tensor import Tensor, apply, value_of
+from workbench.graph.tensor import apply, value_of
 from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, op, shape_of
 
 __all__: list[str] = []
@@ -85,15 +85,17 @@ elementwise("degrees", np.degrees, "g * 57.29577951308232")
 
 # Choices between values
 
+# maximum, minimum, fmax, fmin: g goes to the winner, halves at a tie
+
 _SHARE = "where({0} == {1}, 0.5 * g, where({0} {2} {1}, g, 0 * g))"
-elementwise("maximum", np.maximum, _SHARE.format("x0", "x1", ">"),
-    _SHARE.format("x1", "x0", ">"), pretty_rule="g to the larger, halves at a tie")  # fmt: skip
-elementwise("minimum", np.minimum, _SHARE.format("x0", "x1", "<"),
-    _SHARE.format("x1", "x0", "<"), pretty_rule="g to the smaller, halves at a tie")  # fmt: skip
-elementwise("fmax", np.fmax, _SHARE.format("x0", "x1", ">"),
-    _SHARE.format("x1", "x0", ">"), pretty_rule="g to the larger, halves at a tie")  # fmt: skip
-elementwise("fmin", np.fmin, _SHARE.format("x0", "x1", "<"),
-    _SHARE.format("x1", "x0", "<"), pretty_rule="g to the smaller, halves at a tie")  # fmt: skip
+for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin", "<")):
+    elementwise(
+        _name,
+        getattr(np, _name),
+        _SHARE.format("x0", "x1", _beats),
+        _SHARE.format("x1", "x0", _beats),
+        pretty_rule="g to the winner, halves at a tie",
+    )
 elementwise("absolute", np.absolute, "conj(sign(x))")
 elementwise("fabs", np.fabs, "sign(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
@@ -283,8 +285,3 @@ def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
 @implements(np.zeros_like, np.ones_like, np.empty_like)
 def _unused(a: Any) -> Any:  # replaced in shaping, where array makers stand
     return np.zeros(shape_of(a), a.dtype)  # host array: replaced in shaping
-
-
-def is_constant(x: Any) -> bool:
-    """Whether no gradient can flow into ``x``."""
-    return not isinstance(x, Tensor)

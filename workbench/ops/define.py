@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import UFUNCS, Op, declare
-from workbench.graph.tensor import MaskedTensor, Tensor, apply, value_of
+from workbench.graph.tensor import MaskedTensor, apply, value_of
 from workbench.graph.types import WEAK_TYPES
 
 __all__ = [
@@ -273,9 +273,7 @@ def _batch_elementwise(made: Op) -> Rule:
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
     ) -> Any:
-        rank = max(
-            len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True)
-        )
+        rank = max(len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True))
         aligned = [
             np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
             if b and (short := rank - len(shape_of(x)) + 1)
@@ -296,13 +294,6 @@ def pretty(rule: str) -> str:
     >>> pretty("g * (1 - y**2)")
     'g · (1 − y²)'
     """
-    text = re.sub(
-        r"\s*\*\*\s*(-?\d+)\b", lambda m: m[1].translate(_SUPERSCRIPT), rule
-    )
+    text = re.sub(r"\s*\*\*\s*(-?\d+)\b", lambda m: m[1].translate(_SUPERSCRIPT), rule)
     text = text.replace("**", "^").replace(" * ", " · ").replace("-", "−")
     return re.sub(r"\bx(\d)\b", lambda m: "x" + "₀₁₂₃₄₅₆₇₈₉"[int(m[1])], text)
-
-
-def is_tensor(x: Any) -> bool:
-    """Whether ``x`` is a Tensor."""
-    return isinstance(x, Tensor)

@@ -40,10 +40,8 @@ def push_forward(
         Record every rule, so that the tangents are a graph.
     """
     steps = reverse.plan(outputs, wrt)
-    outer = set() if record else reverse._outer(steps, wrt)
-    moving = {
-        x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None
-    }
+    outer = set() if record else reverse.outer_steps(outputs, steps, wrt)
+    moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     for node, mask in steps:
         inputs = node.inputs
         incoming = tuple(
@@ -91,17 +89,18 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
                 for part in parts
             ]
             opened.leaves.update(s.serial for s in seeds)
-            passed = pull(mask, tuple(seeds) if several else seeds[0], y, inputs, params)
+            passed = pull(
+                mask, tuple(seeds) if several else seeds[0], y, inputs, params
+            )
         chosen = [
             (c, t)
             for c, t in zip(passed, tangents, strict=False)
             if c is not None and t is not None
         ]
-        moved = reverse.pull_back(
-            [c for c, _ in chosen], [t for _, t in chosen], seeds
-        )
+        moved = reverse.pull_back([c for c, _ in chosen], [t for _, t in chosen], seeds)
         filled = [
-            np.zeros_like(s) if m is None else m for s, m in zip(seeds, moved, strict=True)
+            np.zeros_like(s) if m is None else m
+            for s, m in zip(seeds, moved, strict=True)
         ]
         return tuple(filled) if several else filled[0]
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import DtypeError, ShapeError
-from workbench.graph import blame, types, walk
-from workbench.graph.tensor import MaskedTensor, Tensor
+from workbench.graph import blame, traces, types, walk
+from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
 from workbench.ops.define import shape_of, sum_to
 
@@ -43,25 +43,34 @@ class Visit(NamedTuple):
     passed: list[Any]
 
 
-def plan(
-    outputs: Sequence[Any], wrt: Sequence[Tensor]
-) -> list[tuple[Tensor, int]]:
+def plan(outputs: Sequence[Any], wrt: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
     """The nodes between ``wrt`` and ``outputs``, ascending, and the inputs that vary.
 
     Bit i of the mask says that input i depends on a ``wrt`` Tensor.
     """
-    needed = {x.serial for x in wrt}
+    varying = {x.serial for x in wrt}
+    first = min(varying, default=0)
+    seen = {x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first}
+    stack = list(seen.values())
+    pop, push = stack.pop, stack.append
+    while stack:
+        for x in pop().inputs:
+            # The exact class first: this loop runs for every edge of a program.
+            if type(x) is Tensor or isinstance(x, Tensor):
+                serial = x.serial
+                if serial >= first and serial not in seen:
+                    seen[serial] = x
+                    push(x)
     steps = []
-    for node in walk.order(
-        [x for x in outputs if isinstance(x, Tensor)], min(needed, default=0)
-    ):
+    for serial in sorted(seen):
+        node = seen[serial]
         mask, bit = 0, 1
         for x in node.inputs:
-            if isinstance(x, Tensor) and x.serial in needed:
+            if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
                 mask |= bit
-            bit <<= 1
-        if mask and node.serial not in needed:
-            needed.add(node.serial)
+            bit += bit
+        if mask and serial not in varying:
+            varying.add(serial)
             steps.append((node, mask))
     return steps
 
@@ -74,7 +83,6 @@ def pull_back(
     record: bool = False,
     rules: Mapping[int, Pull] | None = None,
     visit: Callable[[Visit], None] | None = None,
-    steps: list[tuple[Tensor, int]] | None = None,
 ) -> list[Any]:
     """The cotangents of ``wrt``, None for one that the outputs do not depend on.
 
@@ -90,56 +98,95 @@ def pull_back(
         Rules that stand in for those of the ops, by the serial of the node.
     visit
         Called after each step of the sweep.
-    steps
-        The plan, if the caller has it already.
     """
-    if steps is None:
-        steps = plan(outputs, wrt)
-    outer = set() if record else _outer(steps, wrt)
+    steps = plan(outputs, wrt)
+    outer = set() if record else outer_steps(outputs, steps, wrt)
     wanted = {x.serial for x in wrt}
-    varying = wanted | {node.serial for node, _ in steps}
     arrived: dict[int, Any] = {}
     for x, g in zip(outputs, cotangents, strict=True):
-        if isinstance(x, Tensor) and g is not None and x.serial in varying:
+        if isinstance(x, Tensor) and g is not None:
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
+    if record or outer or rules or visit:
+        _sweep(steps, arrived, wanted, outer, record, rules or {}, visit)
+    else:
+        _sweep_plain(steps, arrived, wanted)
+    return [finish(arrived.get(x.serial), record) for x in wrt]
+
+
+def _sweep_plain(
+    steps: list[tuple[Tensor, int]], arrived: dict[int, Any], wanted: set[int]
+) -> None:
+    """The backward sweep on plain arrays: no recording, no override, no watcher.
+
+    This is the hot loop of eager gradients; `_sweep` is the same with everything.
+    """
+    get = arrived.get
+    for node, mask in reversed(steps):
+        serial = node.serial
+        g = get(serial)
+        if g is None:
+            continue
+        if serial not in wanted:
+            del arrived[serial]
+        pull = node.op.pull
+        if pull is None:
+            continue
+        inputs = node.inputs
+        index = 0
+        for c in pull(mask, g, node._value, node.args, node.params):
+            if mask & 1 and c is not None:
+                x = inputs[index]
+                v = x._value
+                try:
+                    fits = c.shape == v.shape and c.dtype is v.dtype
+                except AttributeError:  # a Python number has neither
+                    fits = False
+                if not fits:
+                    c = fit(c, x, node)
+                s = x.serial
+                old = get(s)
+                arrived[s] = c if old is None else old + c
+            mask >>= 1
+            if not mask:
+                break
+            index += 1
+
+
+def _sweep(
+    steps: list[tuple[Tensor, int]],
+    arrived: dict[int, Any],
+    wanted: set[int],
+    outer: set[int],
+    record: bool,
+    rules: Mapping[int, Pull],
+    visit: Callable[[Visit], None] | None,
+) -> None:
+    """The backward sweep: recorded where it must be, overridden, watched."""
     for node, mask in reversed(steps):
         serial = node.serial
         g = arrived.get(serial) if serial in wanted else arrived.pop(serial, None)
         if g is None:
             continue
-        op, inputs = node.op, node.inputs
-        pull = op.pull if rules is None else rules.get(serial, op.pull)
+        pull = rules.get(serial, node.op.pull)
         if pull is None:
             continue
         if record or serial in outer:
-            before = _latest(g)
-            passed = pull(mask, g, node, inputs, node.params)
-            _mark(passed, before, node, rules is not None and serial in rules)
+            before = next_serial()
+            passed = pull(mask, g, node, node.inputs, node.params)
+            _mark(passed, before, node, serial in rules)
         else:
             passed = pull(mask, g, node._value, node.args, node.params)
+        fitted = [
+            fit(c, x, node) if c is not None and mask >> i & 1 else None
+            for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
+        ]
         if visit is not None:
-            passed = [
-                None if c is None or not mask >> i & 1 else fit(c, inputs[i], node)
-                for i, c in enumerate(passed)
-            ]
-            visit(Visit(node, g, passed))
-        for x, c in zip(inputs, passed, strict=False):
-            if c is None or not isinstance(x, Tensor):
-                continue
-            s = x.serial
-            if s not in varying:
-                continue
-            v = x._value
-            try:
-                fits = c.shape == v.shape and c.dtype is v.dtype
-            except AttributeError:
-                fits = False
-            if not fits:
-                c = fit(c, x, node)
-            old = arrived.get(s)
-            arrived[s] = c if old is None else old + c
-    return [finish(arrived.get(x.serial), record) for x in wrt]
+            visit(Visit(node, g, fitted))
+        for x, c in zip(node.inputs, fitted, strict=False):
+            if c is not None:
+                old = arrived.get(x.serial)
+                arrived[x.serial] = c if old is None else old + c
 
 
 def finish(g: Any, record: bool) -> Any:
@@ -160,8 +207,8 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
         If the shape is no broadcast of that of ``x``.
     """
     shape = shape_of(x)
-    if types.weak(c) or shape_of(c) == () != shape and not isinstance(c, Tensor):
-        c = np.broadcast_to(c, shape) if not types.weak(c) else np.full_like(_bare(x), c)
+    if types.weak(c):
+        c = np.full_like(_bare(x), c)
     if shape_of(c) != shape:
         have = shape_of(c)
         if len(have) < len(shape) or any(
@@ -190,13 +237,6 @@ def _bare(x: Any) -> Any:
     return x if not isinstance(x, Tensor) or x._value is None else x._value
 
 
-def _latest(g: Any) -> int:
-    """A serial such that Tensors made from now on lie above it."""
-    from workbench.graph.tensor import next_serial
-
-    return next_serial()
-
-
 def _mark(passed: Sequence[Any], before: int, node: Tensor, overridden: bool) -> None:
     """Write down the provenance of all Tensors that a rule has just made."""
     roots = [c for c in passed if isinstance(c, Tensor) and c.serial > before]
@@ -207,15 +247,16 @@ def _mark(passed: Sequence[Any], before: int, node: Tensor, overridden: bool) ->
                 made.origin = origin
 
 
-def _outer(steps: Sequence[tuple[Tensor, int]], wrt: Sequence[Tensor]) -> set[int]:
+def outer_steps(
+    outputs: Sequence[Any], steps: Sequence[tuple[Tensor, int]], wrt: Sequence[Tensor]
+) -> set[int]:
     """The serials of those nodes whose rules must be recorded.
 
     These depend on a Tensor of an outer open trace, or have no value.
     """
-    from workbench.graph import traces
-
     first = min((x.serial for x in wrt), default=0)
-    abstract = any(node._value is None for node, _ in steps)
+    # Who depends on a Tensor without value has none, so the last ones tell.
+    abstract = any(node._value is None for node in outputs if isinstance(node, Tensor))
     if not abstract and not traces.any_open():
         return set()
     known: dict[int, bool] = {}
