@@ -1,13 +1,19 @@
-"""What every test may use: a generator whose seed is on the first lines."""
+"""What every test may use: seeded random numbers, the package as a wheel."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
+import shutil
+import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests import environments
 
 SEED = "WORKBENCH_SEED"
 
@@ -28,3 +34,23 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     seed = int(os.environ[SEED])
     print(f"seed: {seed}")
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as `pip wheel .` makes it in a fresh clone, without Node."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # one wheel for all worker processes
+    made = folder / "wheel"
+    with (folder / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            checkout = environments.copy_checkout(folder / "checkout")
+            path = environments.path_without_node(folder / "path")
+            pip = (sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "-w", "dist")
+            environments.run(*pip, cwd=checkout, PATH=path)
+            (checkout / "dist").rename(made)
+            shutil.rmtree(checkout)  # a gigabyte of npm packages
+    (file,) = made.glob("*.whl")
+    return file

@@ -185,7 +185,7 @@ def free_port() -> int:
 def python() -> Count:
     """The kernel side, its docstrings' examples, the tutorials, the package."""
     report = REPORTS / "pytest.xml"
-    options = ("-n", "2", "--dist", "loadgroup", f"--junit-xml={report}")
+    options = ("-n", "2", "--dist", "worksteal", f"--junit-xml={report}")
     code = run(sys.executable, "-m", "pytest", *options, limit=900)
     if not report.exists():
         return Count(failed=1)
