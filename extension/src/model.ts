@@ -12,7 +12,8 @@ import type { Graph } from './graph';
 export type Stage = 'traced' | 'derivative';
 
 /** What the colour of a tile or card means. */
-export type Colouring = 'gradient' | 'value' | 'change' | 'none';
+export const COLOURINGS = ['gradient', 'value', 'change', 'none'] as const;
+export type Colouring = (typeof COLOURINGS)[number];
 
 /**
  * - `graph`: another graph; everything must be laid out and drawn again.

@@ -114,6 +114,14 @@ export class GraphPanel extends Widget implements IHost {
     return this._reveal !== null;
   }
 
+  get canUndo(): boolean {
+    return this._connection !== null && this.state.graph?.header.undo != null;
+  }
+
+  get canRedo(): boolean {
+    return this._connection !== null && this.state.graph?.header.redo != null;
+  }
+
   /** The picture to show while there is no live one; null with a reason why not. */
   setSaved(saved: Graph | null, problem: string | null = null): void {
     this._saved = saved;

@@ -1,0 +1,183 @@
+/** The commands of the palette and the keyboard, on the graph in use. */
+
+import type { ICommandPalette } from '@jupyterlab/apputils';
+import type { CommandRegistry } from '@lumino/commands';
+
+import type { GraphPanel } from './panels/panel';
+import type { PanelTracker } from './panels/tracker';
+
+export namespace CommandIDs {
+  /** Fit the graph into view. */
+  export const fit = 'workbench:fit';
+
+  /** Undo the last change of an override. */
+  export const undo = 'workbench:undo';
+
+  /** Redo it. */
+  export const redo = 'workbench:redo';
+
+  /** Put the keyboard into the search field. */
+  export const search = 'workbench:search';
+
+  /** Attach a gradient rule to the selected node. */
+  export const override = 'workbench:override';
+
+  /** Check all gradients against differences. */
+  export const check = 'workbench:check';
+
+  /** One step on in the sweeps. */
+  export const stepForward = 'workbench:step-forward';
+
+  /** One step back. */
+  export const stepBack = 'workbench:step-back';
+
+  /** Play the sweeps, or pause. */
+  export const play = 'workbench:play';
+
+  /** Open or close the drawer with the plots. */
+  export const plots = 'workbench:plots';
+
+  /** Open or close the inspector. */
+  export const inspector = 'workbench:inspector';
+
+  /** Press the button that has the keyboard: notebooks take Enter for themselves. */
+  export const press = 'workbench:press';
+}
+
+interface ICommand {
+  id: string;
+  label: string;
+  caption: string;
+  execute: (panel: GraphPanel) => void;
+  enabled?: (panel: GraphPanel) => boolean;
+}
+
+const COMMANDS: readonly ICommand[] = [
+  {
+    id: CommandIDs.fit,
+    label: 'Fit Graph',
+    caption: 'Fit the graph into view',
+    execute: panel => {
+      panel.fitGraph();
+    }
+  },
+  {
+    id: CommandIDs.undo,
+    label: 'Undo Override',
+    caption: 'Undo the last change of a gradient override',
+    execute: panel => {
+      panel.undo();
+    },
+    enabled: panel => panel.canUndo
+  },
+  {
+    id: CommandIDs.redo,
+    label: 'Redo Override',
+    caption: 'Redo the last change of a gradient override',
+    execute: panel => {
+      panel.redo();
+    },
+    enabled: panel => panel.canRedo
+  },
+  {
+    id: CommandIDs.search,
+    label: 'Search Nodes',
+    caption: 'Search the graph by name, op, shape, scope or line',
+    execute: panel => {
+      panel.focusSearch();
+    }
+  },
+  {
+    id: CommandIDs.override,
+    label: 'Override Gradient of Node',
+    caption: 'Attach a gradient rule to the selected node',
+    execute: panel => {
+      panel.startOverride();
+    },
+    enabled: panel => panel.state.selected !== null
+  },
+  {
+    id: CommandIDs.check,
+    label: 'Check Gradients',
+    caption: 'Compare all gradients with differences',
+    execute: panel => {
+      panel.check();
+    }
+  },
+  {
+    id: CommandIDs.stepForward,
+    label: 'Step Forward in Sweeps',
+    caption: 'One step on: forward to the output, then backward',
+    execute: panel => {
+      panel.step(1);
+    }
+  },
+  {
+    id: CommandIDs.stepBack,
+    label: 'Step Back in Sweeps',
+    caption: 'One step back',
+    execute: panel => {
+      panel.step(-1);
+    }
+  },
+  {
+    id: CommandIDs.play,
+    label: 'Play or Pause Sweeps',
+    caption: 'Play the forward and the backward sweep',
+    execute: panel => {
+      panel.togglePlay();
+    }
+  },
+  {
+    id: CommandIDs.plots,
+    label: 'Show Plots of Graph',
+    caption: 'Jacobian, Hessian and gradient check',
+    execute: panel => {
+      panel.toggleDrawer();
+    }
+  },
+  {
+    id: CommandIDs.inspector,
+    label: 'Show Inspector of Graph',
+    caption: 'Node, overrides and checks beside the graph',
+    execute: panel => {
+      panel.toggleInspector();
+    }
+  }
+];
+
+export function addCommands(
+  commands: CommandRegistry,
+  tracker: PanelTracker,
+  palette: ICommandPalette | null
+): void {
+  for (const { id, label, caption, execute, enabled } of COMMANDS) {
+    commands.addCommand(id, {
+      label,
+      caption,
+      isEnabled: () => {
+        const panel = tracker.current;
+        return panel !== null && (enabled?.(panel) ?? true);
+      },
+      execute: () => {
+        if (tracker.current !== null) {
+          execute(tracker.current);
+        }
+      }
+    });
+    palette?.addItem({ command: id, category: 'Workbench' });
+  }
+  commands.addCommand(CommandIDs.press, {
+    label: 'Press the Focused Button',
+    execute: () => {
+      if (document.activeElement instanceof HTMLElement) {
+        document.activeElement.click();
+      }
+    }
+  });
+  tracker.changed.connect(() => {
+    for (const { id } of COMMANDS) {
+      commands.notifyCommandChanged(id);
+    }
+  });
+}

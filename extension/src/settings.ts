@@ -1,0 +1,50 @@
+/** How new graphs begin, as the user set it in JupyterLab. */
+
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
+
+import { COLOURINGS, type Colouring } from './model';
+import { type GraphPanel, type IPanelSettings, STANDARD } from './panels/panel';
+
+export class Settings {
+  constructor(registry: ISettingRegistry | null, plugin: string) {
+    registry?.load(plugin).then(
+      settings => {
+        const read = (): void => {
+          this._read(settings.composite);
+        };
+        settings.changed.connect(read);
+        read();
+      },
+      () => {
+        // Without its schema the extension works with the standard settings.
+      }
+    );
+  }
+
+  get current(): IPanelSettings {
+    return this._current;
+  }
+
+  /** Tell the panels that are there when a setting changes. */
+  follow(panels: () => readonly GraphPanel[]): void {
+    this._panels = panels;
+  }
+
+  private _read(composite: Readonly<Record<string, unknown>>): void {
+    const { height, colouring, animated } = composite;
+    this._current = {
+      height: typeof height === 'number' ? height : STANDARD.height,
+      colouring: COLOURINGS.includes(colouring as Colouring)
+        ? (colouring as Colouring)
+        : STANDARD.colouring,
+      animated: typeof animated === 'boolean' ? animated : STANDARD.animated
+    };
+    for (const panel of this._panels()) {
+      panel.setHeight(this._current.height);
+      panel.state.setAnimated(this._current.animated);
+    }
+  }
+
+  private _current: IPanelSettings = STANDARD;
+  private _panels: () => readonly GraphPanel[] = () => [];
+}

@@ -1,0 +1,164 @@
+/**
+ * The live side in the page: the model that the kernel opens, and its view for
+ * layouts of ipywidgets. The model has a connection; the view is a graph panel.
+ */
+
+import {
+  DOMWidgetModel,
+  DOMWidgetView,
+  JupyterLuminoPanelWidget
+} from '@jupyter-widgets/base';
+import { type ISignal, Signal } from '@lumino/signaling';
+
+import { GraphConnection, type IChannel, type IReceived } from './connection';
+import { liveGraphs } from './live';
+import { afterDraw } from './panels/draw';
+import type { GraphPanel } from './panels/panel';
+import type { PageEvent } from './protocol';
+
+/** The names under which the kernel finds these classes. */
+export const MODULE = 'autodiff-workbench';
+export const MODULE_VERSION = '0.1.0';
+
+/** What is used of a kernel: when it goes, and when its line is up again. */
+interface IKernelLine {
+  readonly statusChanged: ISignal<unknown, string>;
+  readonly connectionStatusChanged: ISignal<unknown, string>;
+  readonly disposed: ISignal<unknown, void>;
+}
+
+/** After these, nothing that the kernel held is there any more. */
+const GONE: ReadonlySet<string> = new Set([
+  'restarting',
+  'autorestarting',
+  'terminating',
+  'dead'
+]);
+
+export class GraphModel extends DOMWidgetModel {
+  override defaults(): ReturnType<DOMWidgetModel['defaults']> {
+    return {
+      ...super.defaults(),
+      _model_name: 'GraphModel',
+      _model_module: MODULE,
+      _model_module_version: MODULE_VERSION,
+      _view_name: 'GraphView',
+      _view_module: MODULE,
+      _view_module_version: MODULE_VERSION,
+      height: 560
+    };
+  }
+
+  override initialize(...[attributes, options]: Parameters<DOMWidgetModel['initialize']>): void {
+    super.initialize(attributes, options);
+    this.connection = null;
+    // A model that a notebook saved has no comm, and nothing to be asked.
+    if (options.comm !== undefined) {
+      const connection = new GraphConnection({ channel: new ModelChannel(this), afterDraw });
+      this.connection = connection;
+      liveGraphs.add(this.model_id, connection);
+      this.once('comm:close destroy', () => {
+        connection.dispose();
+      });
+      followKernel(connection, kernelOf(this.widget_manager));
+    }
+  }
+
+  // Declared, not initialised: Backbone calls `initialize` before fields are set.
+  /** Null for a model that no kernel holds. */
+  declare connection: GraphConnection | null;
+}
+
+/** The view class; each view makes its own panel. */
+export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetView {
+  return class GraphView extends DOMWidgetView {
+    override _createElement(): HTMLElement {
+      const widget = new JupyterLuminoPanelWidget({ view: this });
+      this.luminoWidget = widget;
+      return widget.node;
+    }
+
+    override _setElement(node: HTMLElement): void {
+      this.el = node;
+    }
+
+    override render(): void {
+      super.render();
+      const model = this.model as GraphModel;
+      const panel = makePanel();
+      const resize = (): void => {
+        panel.setHeight(Number(model.get('height')) || 560);
+      };
+      resize();
+      this.listenTo(model, 'change:height', resize);
+      (this.luminoWidget as JupyterLuminoPanelWidget).addWidget(panel);
+      if (model.connection !== null) {
+        panel.attachTo(model.connection);
+      } else {
+        panel.setSaved(null, 'This graph is not live: run the cell again.');
+      }
+    }
+  };
+}
+
+/** The custom messages of a widget model as a channel. */
+class ModelChannel implements IChannel {
+  constructor(private readonly _model: GraphModel) {
+    this._model.on('msg:custom', (content: unknown, buffers?: DataView[]) => {
+      this._received.emit({ content, buffers: buffers ?? [] });
+    });
+  }
+
+  get received(): ISignal<unknown, IReceived> {
+    return this._received;
+  }
+
+  send(event: PageEvent): void {
+    this._model.send(event);
+  }
+
+  private readonly _received = new Signal<this, IReceived>(this);
+}
+
+/**
+ * Close the connection when the kernel goes, and ask for the state again when the
+ * line was down: the widget manager does neither.
+ */
+function followKernel(connection: GraphConnection, kernel: IKernelLine | null): void {
+  if (kernel === null) {
+    return;
+  }
+  let wasDown = false;
+  const onStatus = (_: unknown, status: string): void => {
+    if (GONE.has(status)) {
+      connection.dispose();
+    }
+  };
+  const onLine = (_: unknown, status: string): void => {
+    if (status === 'connected' && wasDown && !connection.isDisposed) {
+      connection.hello();
+    }
+    wasDown = status !== 'connected';
+  };
+  const onDisposed = (): void => {
+    connection.dispose();
+  };
+  kernel.statusChanged.connect(onStatus);
+  kernel.connectionStatusChanged.connect(onLine);
+  kernel.disposed.connect(onDisposed);
+  connection.changed.connect((_, change) => {
+    if (change === 'closed') {
+      kernel.statusChanged.disconnect(onStatus);
+      kernel.connectionStatusChanged.disconnect(onLine);
+      kernel.disposed.disconnect(onDisposed);
+    }
+  });
+}
+
+/** The kernel behind a widget manager: JupyterLab's managers have one. */
+function kernelOf(manager: unknown): IKernelLine | null {
+  const { kernel } = manager as { kernel?: unknown };
+  return typeof kernel === 'object' && kernel !== null && 'statusChanged' in kernel
+    ? (kernel as IKernelLine)
+    : null;
+}
