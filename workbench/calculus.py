@@ -54,7 +54,7 @@ class Call:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         picked = [names[starts[n] + k] for n in numbers for k in range(sizes[n])]
         for value, label in zip(values, picked, strict=True):
-            check_float(value, f"{name}: the argument {label}")
+            check_float(value, str(label), name)
 
         def call(leaves: list[Tensor]) -> Any:
             rebuilt = self.tree(leaves)

@@ -27,10 +27,12 @@ def describe(x: Tensor) -> str:
 
 
 def at(site: source.Site | None) -> str:
+    """A place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
 def lost(x: Tensor, what: str) -> GradientLostError:
+    """The error for a Tensor that would become a plain number."""
     why = (
         "has no value while tracing without values"
         if x._value is None

@@ -42,7 +42,11 @@ class Op:
         What to write instead when shapes do not fit.
     reads
         Which values ``pull`` reads: ``"y"`` for the output, integers for inputs;
-        the picture draws them as saved values.
+        the picture draws them as saved values. None: not known.
+    late
+        Called when ``pull``, ``push``, ``rule`` or ``reads`` is first looked at and
+        nobody has set it, to set them all: a table of a hundred rows costs its
+        compiling only for the rows in use.
     """
 
     __slots__ = (
@@ -51,6 +55,7 @@ class Op:
         "cure",
         "elementwise",
         "infer",
+        "late",
         "name",
         "pull",
         "push",
@@ -61,17 +66,37 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.compute: Callable[..., Any] = _undefined
-        self.pull: Callable[..., Sequence[Any]] | None = None
-        self.push: Callable[..., Any] | None = None
+        self.late: Callable[[], None] = self._plain
         self.batch: Callable[..., Any] | None = None
         self.infer: Callable[..., Any] | None = None
-        self.rule = ""
         self.cure = ""
-        self.reads: tuple[int | str, ...] | None = None
         self.elementwise = False
+
+    pull: Callable[..., Sequence[Any]] | None
+    push: Callable[..., Any] | None
+    rule: str
+    reads: tuple[int | str, ...] | None
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute not in LATE:
+            raise AttributeError(f"an op has no attribute {attribute!r}")
+        late, self.late = self.late, self._plain
+        late()
+        return getattr(self, attribute)
+
+    def _plain(self) -> None:
+        """Fill what nobody has set: no derivative."""
+        for attribute, value in LATE.items():
+            try:
+                object.__getattribute__(self, attribute)
+            except AttributeError:
+                setattr(self, attribute, value)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+LATE: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
 
 
 def _undefined(*arrays: Any, **params: Any) -> Any:

@@ -169,18 +169,17 @@ def _leaf_names(base: str, value: Any) -> list[str | None]:
     return [f"{base}[{i}]" for i in range(len(leaves))]
 
 
-def check_float(value: Any, name: str) -> None:
+def check_float(value: Any, name: str, where: str) -> None:
     """Refuse an argument that has no derivative, with the cast to write."""
     if isinstance(value, (list, tuple, str)) or value is None:
-        raise DtypeError(f"{name} is {value!r}, which is not an array or a number.")
-    dtype = (
-        value.dtype if isinstance(value, (Tensor, Spec)) else types.spec_of(value).dtype
-    )
+        raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
+    known = isinstance(value, (Tensor, Spec))
+    dtype = value.dtype if known else types.spec_of(value).dtype
     if not types.differentiable(dtype):
+        cast = repr(float(value)) if types.weak(value) else f"{name}.astype(float)"
         raise DtypeError(
-            f"{name} is of dtype {dtype}, and an integer has no derivative. Pass"
-            f" {name}.astype(float)"
-            f"{', or ' + repr(float(value)) if types.weak(value) else ''}."
+            f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"
+            f" have derivatives. Pass {cast}."
         )
 
 

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from workbench.graph.types import Spec
+
 __all__ = ["Tree", "flatten", "map_tree"]
 
 _NAMESPACE = "workbench"
@@ -59,11 +61,7 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
 
     while True:
         leaves, spec = optree.tree_flatten(value, namespace=_NAMESPACE)
-        classes = {
-            type(x)
-            for x in leaves
-            if dataclasses.is_dataclass(x) and not isinstance(x, type)
-        }
+        classes = {type(x) for x in leaves if _is_nest(x)}
         if not classes:
             return list(leaves), Tree(spec)
         for kind in classes:
@@ -77,9 +75,12 @@ def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _is_leaf(value: Any) -> bool:
-    return not isinstance(value, (dict, list, tuple)) and not (
-        dataclasses.is_dataclass(value) or hasattr(value, "__optree_dataclass_fields__")
-    )
+    return not isinstance(value, (dict, list, tuple)) and not _is_nest(value)
+
+
+def _is_nest(value: Any) -> bool:
+    """Whether a value is an instance of some user's dataclass."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, (type, Spec))
 
 
 def _register(kind: Any) -> None:

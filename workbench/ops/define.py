@@ -66,18 +66,23 @@ def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") 
     if isinstance(compute, np.ufunc):
         UFUNCS[compute] = made
     if not partials or all(p == "0" for p in partials):
+        made.pull, made.push, made.reads = None, None, ()
         made.rule = "0" if partials else "no derivative"
-        made.reads = ()
         return made
-    count = len(partials)
-    names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
-    made.pull, made.push = _compile(name, names, partials)
-    read = {n.id for p in partials for n in ast.walk(ast.parse(p, mode="eval"))
-            if isinstance(n, ast.Name)}  # fmt: skip
-    made.reads = tuple(i for i, n in enumerate(names) if n in read) + (
-        ("y",) if "y" in read else ()
-    )
-    made.rule = pretty_rule or "  ".join(pretty(_product(p, "g")) for p in partials)
+
+    def late() -> None:
+        count = len(partials)
+        names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
+        made.pull, made.push = _compile(name, names, partials)
+        trees = [ast.parse(p, mode="eval") for p in partials]
+        read = {n.id for t in trees for n in ast.walk(t) if isinstance(n, ast.Name)}
+        inputs = tuple(i for i, n in enumerate(names) if n in read)
+        made.reads = inputs + (("y",) if "y" in read else ())
+        made.rule = pretty_rule or "   ".join(
+            pretty(_product(p, "g")) for p in partials
+        )
+
+    made.late = late
     return made
 
 

@@ -39,7 +39,7 @@ def push_forward(
     record
         Record every rule, so that the tangents are a graph.
     """
-    steps = reverse.plan(outputs, wrt)
+    steps = reverse.plan(outputs, wrt, rules)
     outer = set() if record else reverse.outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     for node, mask in steps:

@@ -43,10 +43,16 @@ class Visit(NamedTuple):
     passed: list[Any]
 
 
-def plan(outputs: Sequence[Any], wrt: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
+def plan(
+    outputs: Sequence[Any],
+    wrt: Sequence[Tensor],
+    rules: Mapping[int, Any] | None = None,
+) -> list[tuple[Tensor, int]]:
     """The nodes between ``wrt`` and ``outputs``, ascending, and the inputs that vary.
 
-    Bit i of the mask says that input i depends on a ``wrt`` Tensor.
+    Bit i of the mask says that input i depends on a ``wrt`` Tensor. What passes only
+    through ops without derivative (comparisons, `sign`) does not vary, unless one of
+    ``rules`` gives such a node a derivative.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -70,6 +76,8 @@ def plan(outputs: Sequence[Any], wrt: Sequence[Tensor]) -> list[tuple[Tensor, in
                 mask |= bit
             bit += bit
         if mask and serial not in varying:
+            if node.op.pull is None and (rules is None or serial not in rules):
+                continue
             varying.add(serial)
             steps.append((node, mask))
     return steps
@@ -99,7 +107,7 @@ def pull_back(
     visit
         Called after each step of the sweep.
     """
-    steps = plan(outputs, wrt)
+    steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
