@@ -33,6 +33,7 @@ class OpenTrace:
 
     def __init__(self) -> None:
         self.leaves: set[int] = set()
+        self.known: dict[int, bool] = {}
         self.locked: list[np.ndarray[Any, Any]] = []
 
     def __enter__(self) -> OpenTrace:
@@ -50,6 +51,33 @@ class OpenTrace:
         for array in reversed(self.locked):
             array.flags.writeable = True
         self.locked.clear()
+
+    def reaches(self, tensor: Any) -> bool:
+        """Whether a Tensor depends on a leaf of this trace.
+
+        Every answer is kept, so that a gradient in each step of a long loop
+        looks only at what that step added.
+        """
+        leaves, known = self.leaves, self.known
+        if not leaves:
+            return False
+        first = min(leaves)
+        if tensor.serial < first:
+            return False
+        found = {tensor.serial: tensor}
+        stack = [tensor]
+        while stack:
+            for x in stack.pop().inputs:
+                serial = getattr(x, "serial", -1)
+                if serial >= first and serial not in found and serial not in known:
+                    found[serial] = x
+                    stack.append(x)
+        for serial in sorted(found):
+            known[serial] = serial in leaves or any(
+                known.get(getattr(x, "serial", -1), False)
+                for x in found[serial].inputs
+            )
+        return known[tensor.serial]
 
 
 def any_open() -> bool:
@@ -72,20 +100,4 @@ def lock(array: np.ndarray[Any, Any]) -> None:
 
 def active(tensor: Any) -> bool:
     """Whether a Tensor depends on a leaf of a trace that is open."""
-    leaves: set[int] = set()
-    for trace in LOCAL.stack:
-        leaves |= trace.leaves
-    if not leaves:
-        return False
-    first = min(leaves)
-    stack, seen = [tensor], {tensor.serial}
-    while stack:
-        node = stack.pop()
-        if node.serial in leaves:
-            return True
-        for x in node.inputs:
-            serial = getattr(x, "serial", -1)
-            if serial >= first and serial not in seen:
-                seen.add(serial)
-                stack.append(x)
-    return False
+    return any(trace.reaches(tensor) for trace in LOCAL.stack)
