@@ -102,15 +102,6 @@ class ArrayMethods:
         method.__name__ = name
         return method
 
-    def __abs__(self) -> Any:
-        return np.abs(self)
-
-    def __neg__(self) -> Any:
-        return np.negative(self)
-
-    def __pos__(self) -> Any:
-        return self
-
     def __invert__(self) -> Any:
         return np.invert(self)
 

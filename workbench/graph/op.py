@@ -43,6 +43,11 @@ class Op:
     reads
         Which values ``pull`` reads: ``"y"`` for the output, integers for inputs;
         the picture draws them as saved values. None: not known.
+    elementwise
+        It works entry by entry, with broadcasting.
+    keeps
+        Its one input, its output and both derivatives share shape and dtype, so
+        the backward sweep need not compare them.
     late
         Called when ``pull``, ``push``, ``rule`` or ``reads`` is first looked at and
         nobody has set it, to set them all: a table of a hundred rows costs its
@@ -55,6 +60,7 @@ class Op:
         "cure",
         "elementwise",
         "infer",
+        "keeps",
         "late",
         "name",
         "pull",
@@ -71,6 +77,7 @@ class Op:
         self.infer: Callable[..., Any] | None = None
         self.cure = ""
         self.elementwise = False
+        self.keeps = False
 
     pull: Callable[..., Sequence[Any]] | None
     push: Callable[..., Any] | None

@@ -84,6 +84,21 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     return method, reflected
 
 
+def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
+    """The method of a unary operator; it keeps a Python number a Python number."""
+    op = declare(name)
+
+    def method(self: Tensor) -> Any:
+        a = self._value
+        if a is None or type(self) is not Tensor:
+            return apply(op, (self,))
+        frame = _frame(1)
+        site = (frame.f_code, frame.f_lasti, _context())
+        return Tensor(op, (self,), (a,), NO_PARAMS, compute(a), *site)
+
+    return method
+
+
 def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     if isinstance(other, str) or other is None or hasattr(other, "tocsr"):
         return NotImplemented
@@ -129,6 +144,12 @@ for _name, (_op, _compute) in OPERATORS.items():
     setattr(Tensor, f"__r{_name}__", _reflected)
 for _name, (_op, _compute) in COMPARISONS.items():
     setattr(Tensor, f"__{_name}__", _operator(_op, _compute)[0])
+for _name, _op, _apply in (
+    ("neg", "negative", operator.neg),
+    ("pos", "positive", operator.pos),
+    ("abs", "absolute", abs),
+):
+    setattr(Tensor, f"__{_name}__", _unary(_op, _apply))
 for _name, _masked in (("mul", MUL0), ("truediv", DIV0)):
     _method, _reflected = _masked_operator(_masked)
     setattr(MaskedTensor, f"__{_name}__", _method)

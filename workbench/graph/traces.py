@@ -74,8 +74,7 @@ class OpenTrace:
                     stack.append(x)
         for serial in sorted(found):
             known[serial] = serial in leaves or any(
-                known.get(getattr(x, "serial", -1), False)
-                for x in found[serial].inputs
+                known.get(getattr(x, "serial", -1), False) for x in found[serial].inputs
             )
         return known[tensor.serial]
 

@@ -24,8 +24,8 @@ elementwise("add", operator.add, "1", "1")
 elementwise("subtract", operator.sub, "1", "-1")
 elementwise("multiply", operator.mul, "x1", "x0")
 elementwise("divide", operator.truediv, "g / x1", "-g * y / x1")
-elementwise("negative", np.negative, "-1")
-elementwise("positive", np.positive, "1")
+elementwise("negative", operator.neg, "-1")
+elementwise("positive", operator.pos, "1")
 elementwise("reciprocal", np.reciprocal, "-y * y")
 elementwise(
     "power",
@@ -45,8 +45,9 @@ elementwise("remainder", operator.mod, "1", "-floor_divide(x0, x1)")
 elementwise("fmod", np.fmod, "1", "-trunc(x0 / x1)")
 
 for _name in (
-    "add subtract multiply divide power floor_divide remainder".split()
-):  # NumPy's own spelling of the same ops
+    "add subtract multiply divide power floor_divide remainder negative positive"
+    " absolute"
+).split():  # NumPy's own spelling of the same ops
     UFUNCS[getattr(np, _name)] = declare(_name)
 
 # Exponentials and logarithms
@@ -96,7 +97,7 @@ for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin"
         _SHARE.format("x1", "x0", _beats),
         pretty_rule="g to the winner, halves at a tie",
     )
-elementwise("absolute", np.absolute, "conj(sign(x))")
+elementwise("absolute", abs, "conj(sign(x))")
 elementwise("fabs", np.fabs, "sign(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
 elementwise("sign", np.sign, "0")

@@ -83,7 +83,14 @@ def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") 
         )
 
     made.late = late
+    # absolute, real, ... turn complex into real and do not count.
+    made.keeps = isinstance(compute, np.ufunc) and compute.types == _same_types(compute)
     return made
+
+
+def _same_types(ufunc: np.ufunc) -> list[str]:
+    """The loops of a ufunc with one input whose output has the input's dtype."""
+    return [t for t in ufunc.types if len(t) == 4 and t[0] == t[3]]
 
 
 def linear(

@@ -75,7 +75,7 @@ def plan(
             if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
                 mask |= bit
             bit += bit
-        if mask and serial not in varying:
+        if mask:
             if node.op.pull is None and (rules is None or serial not in rules):
                 continue
             varying.add(serial)
@@ -129,18 +129,25 @@ def _sweep_plain(
 
     This is the hot loop of eager gradients; `_sweep` is the same with everything.
     """
-    get = arrived.get
+    get, pop = arrived.get, arrived.pop
     for node, mask in reversed(steps):
         serial = node.serial
-        g = get(serial)
+        g = pop(serial, None)
         if g is None:
             continue
-        if serial not in wanted:
-            del arrived[serial]
-        pull = node.op.pull
+        if serial in wanted:
+            arrived[serial] = g
+        op = node.op
+        pull = op.pull
         if pull is None:
             continue
         inputs = node.inputs
+        if op.keeps:
+            c = pull(mask, g, node._value, node.args, node.params)[0]
+            s = inputs[0].serial
+            old = get(s)
+            arrived[s] = c if old is None else old + c
+            continue
         index = 0
         for c in pull(mask, g, node._value, node.args, node.params):
             if mask & 1 and c is not None:
