@@ -141,7 +141,7 @@ export class GraphState {
       this._keepFolds(before, graph);
     }
     this._order();
-    if (this._step !== null && this._step > this.stepCount) {
+    if (this._step !== null && (this.stepCount === 0 || this._step > this.stepCount)) {
       this._step = null;
     }
     this._matches = this._find(this._query);

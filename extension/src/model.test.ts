@@ -1,0 +1,145 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import { H, LOSS, PRODUCT, SCALED, T, W, X, network } from '../tests/network';
+import { Graph } from './graph';
+import { type Change, GraphState } from './model';
+
+function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
+  const { header, buffers } = network([], changes);
+  return Graph.fromMessage(header, buffers);
+}
+
+describe('GraphState', () => {
+  let state: GraphState;
+  let changes: Change[];
+
+  beforeEach(() => {
+    state = new GraphState();
+    state.setGraph(graphOf());
+    changes = [];
+    state.changed.connect((_, change) => changes.push(change));
+  });
+
+  it('selects and hovers only nodes that there are, and tells once', () => {
+    state.select(H);
+    state.select(H);
+    state.hover(W);
+    state.select(99);
+    state.select(-1);
+    expect(state.selected).toBeNull();
+    expect(state.hovered).toBe(W);
+    expect(changes).toEqual(['selection', 'hover', 'selection']);
+  });
+
+  it('keeps the selection when values change and when the node is still itself', () => {
+    state.select(H);
+    state.setGraph(graphOf(), 'values');
+    expect(state.selected).toBe(H);
+    state.setGraph(graphOf(), 'graph');
+    expect(state.selected).toBe(H);
+    const strings = network().header.strings.map(text => (text === 'h' ? 'z' : text));
+    state.setGraph(graphOf({ strings }), 'graph');
+    expect(state.selected).toBeNull();
+  });
+
+  it('forgets everything with the graph', () => {
+    state.select(H);
+    state.search('tanh');
+    state.setGraph(null);
+    expect([state.selected, state.matches.size, state.stepCount]).toEqual([null, 0, 0]);
+  });
+
+  it('finds by name, op, shape, scope and line, whatever the case', () => {
+    const found = (text: string): number[] => {
+      state.search(text);
+      return [...state.matches];
+    };
+    expect(found('TANH')).toEqual([X, W, PRODUCT, H]);
+    expect(found('multiply')).toEqual([SCALED]);
+    expect(found('3×2')).toEqual([W]);
+    expect(found('layer')).toEqual([PRODUCT, H]);
+    expect(found('  ')).toEqual([]);
+  });
+
+  it('goes from hit to hit, round the end, both ways', () => {
+    state.search('layer');
+    expect(state.nextMatch()).toBe(PRODUCT);
+    expect(state.nextMatch()).toBe(H);
+    expect(state.nextMatch()).toBe(PRODUCT);
+    expect(state.nextMatch(true)).toBe(H);
+    state.search('nothing like it');
+    expect(state.nextMatch()).toBeNull();
+    expect(state.selected).toBe(H);
+  });
+
+  it('sweeps forward through the ops and backward through the gradients', () => {
+    expect(state.stepCount).toBe(4 + 5);
+    const seen: [string, number][] = [];
+    for (let step = 1; step <= state.stepCount; step++) {
+      state.setStep(step);
+      seen.push([state.current!.sweep, state.current!.node]);
+    }
+    expect(seen).toEqual([
+      ['forward', PRODUCT],
+      ['forward', H],
+      ['forward', SCALED],
+      ['forward', LOSS],
+      ['backward', LOSS],
+      ['backward', SCALED],
+      ['backward', H],
+      ['backward', PRODUCT],
+      ['backward', W]
+    ]);
+    expect(state.current).toMatchObject({ position: 5, count: 5 });
+  });
+
+  it('knows what is computed at a step', () => {
+    state.setStep(2);
+    expect([X, H, SCALED].map(node => state.hasValueNow(node))).toEqual([
+      true,
+      true,
+      false
+    ]);
+    expect(state.hasGradientNow(LOSS)).toBe(false);
+    state.setStep(6);
+    expect([LOSS, SCALED, H, T].map(node => state.hasGradientNow(node))).toEqual([
+      true,
+      true,
+      false,
+      false
+    ]);
+    state.setStep(null);
+    expect(state.hasGradientNow(H)).toBe(true);
+    expect(state.current).toBeNull();
+  });
+
+  it('holds steps to what there is', () => {
+    state.setStep(1000);
+    expect(state.step).toBe(9);
+    state.setStep(-3);
+    expect(state.step).toBe(0);
+    state.setGraph(null);
+    expect(state.step).toBeNull();
+  });
+
+  it('folds and unfolds, and drops folds of scopes that are gone', () => {
+    state.toggleFold('layer');
+    expect(state.folded.has('layer')).toBe(true);
+    const strings = network().header.strings.map(text =>
+      text === 'layer' ? 'other' : text
+    );
+    state.setGraph(graphOf({ strings }));
+    expect(state.folded.size).toBe(0);
+    expect(changes).toEqual(['view', 'graph']);
+  });
+
+  it('tells of a view only when it is another', () => {
+    state.setStage('derivative');
+    state.setColouring('gradient');
+    state.setAnimated(true);
+    expect(changes).toEqual([]);
+    state.setStage('traced');
+    state.setColouring('change');
+    expect(changes).toEqual(['view', 'view']);
+  });
+});

@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+
+import { PRESETS, labelOf, preset, recognise, standardExpression } from './presets';
+
+describe('presets of gradient rules', () => {
+  it('write the expressions that the kernel reads', () => {
+    expect(PRESETS.map(({ name }) => [name, standardExpression(name)])).toEqual([
+      ['true', 'd'],
+      ['clip', 'clip(d, -0.1, 0.1)'],
+      ['scale', '0.5 * d'],
+      ['stop', 'zeros_like(d)'],
+      ['reverse', '-d'],
+      ['straight-through', 'g'],
+      ['expression', '']
+    ]);
+  });
+
+  it('are recognised again, with their numbers', () => {
+    for (const { name } of PRESETS.filter(({ pattern }) => pattern !== null)) {
+      expect(recognise(standardExpression(name)).preset).toBe(name);
+    }
+    expect(recognise(' clip( d,-2 , 1e-3)')).toEqual({
+      preset: 'clip',
+      numbers: [-2, 0.001]
+    });
+    expect(recognise('.25*d')).toEqual({ preset: 'scale', numbers: [0.25] });
+    expect(recognise('-1.5e+2 * d')).toEqual({ preset: 'scale', numbers: [-150] });
+  });
+
+  it('do not claim what only looks like them', () => {
+    for (const text of ['clip(g, -1, 1)', 'clip(d, -1, x)', 'd * 0.5', 'dd', '- g', '']) {
+      expect(recognise(text).preset).toBe('expression');
+    }
+  });
+
+  it('write edited numbers so that they are read back', () => {
+    for (const numbers of [[-0.25, 3], [1e-7, 2e20], [0, 0]]) {
+      expect(recognise(preset('clip').write(numbers)).numbers).toEqual(numbers);
+    }
+  });
+
+  it('label the pill', () => {
+    expect(labelOf('clip(d, -0.1, 0.1)')).toBe('clip ±0.1');
+    expect(labelOf('clip(d, -0.1, 2)')).toBe('clip −0.1 … 2');
+    expect(labelOf('-2 * d')).toBe('scale ×−2');
+    expect(labelOf('zeros_like(d)')).toBe('stop');
+    expect(labelOf('g  *  (1 - y**2)')).toBe('g * (1 - y**2)');
+    expect(labelOf('where(abs(d) > 100, 0, d) + 0 * x')).toHaveLength(28);
+  });
+});
