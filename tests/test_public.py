@@ -1,0 +1,67 @@
+"""The names users type: complete, sorted, explained, with an example that runs.
+
+The examples themselves run as doctests (`--doctest-modules workbench`).
+"""
+
+import ast
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+
+PACKAGE = Path(wb.__file__).parent
+
+
+def test_all_is_sorted_and_complete() -> None:
+    assert wb.__all__ == sorted(wb.__all__)
+    for name in wb.__all__:
+        assert getattr(wb, name) is not None
+    public = {
+        name
+        for name, value in vars(wb).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert public - {"annotations"} - {"load_ipython_extension"} <= set(wb.__all__)
+
+
+@pytest.mark.parametrize("name", wb.__all__)
+def test_every_public_name_explains_itself(name: str) -> None:
+    value = getattr(wb, name)
+    if inspect.ismodule(value):
+        assert value.__doc__
+        return
+    text = inspect.getdoc(value)
+    assert text, f"wb.{name} has no docstring"
+    assert ">>>" in text, f"the docstring of wb.{name} has no example"
+
+
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+    if path.name != "__init__.py"
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_lists_its_names(module: str) -> None:
+    """`__all__` holds what exists, and every module says what it is."""
+    path = PACKAGE.parent / Path(*module.split(".")).with_suffix(".py")
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), f"{module} does not say what lives there"
+    loaded = importlib.import_module(module)
+    listed = getattr(loaded, "__all__", None)
+    if listed is not None:
+        assert all(hasattr(loaded, name) for name in listed)
+
+
+def test_the_tree_of_errors_is_the_one_drawn() -> None:
+    """Every exception stands in the drawing at the top of `errors.py`."""
+    from workbench import errors
+
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        assert issubclass(kind, errors.WorkbenchError)
+        assert name in (errors.__doc__ or "")
