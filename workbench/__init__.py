@@ -12,6 +12,7 @@ from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
 from workbench.ops.arithmetic import stop_gradient
+from workbench.transforms.overrides import override, overrides
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,8 @@ __all__ = [
     "Tensor",
     "grad",
     "jvp",
+    "override",
+    "overrides",
     "scope",
     "stop_gradient",
     "trace",

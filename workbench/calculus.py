@@ -20,6 +20,7 @@ from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_float, live, record
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
+from workbench.transforms.overrides import Override, resolve_call
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -36,6 +37,7 @@ class Call:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         name: str,
+        overrides: Sequence[Override] | None = None,
     ) -> None:
         single = isinstance(argnums, int)
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
@@ -65,6 +67,7 @@ class Call:
 
         self.values = values
         self.recording = record(call, values, picked)
+        self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -80,8 +83,9 @@ class Call:
         """What the function returned, plain where no outer trace takes part."""
         return self.recording.tree([released(x) for x in self.outputs])
 
-    def gradients(self, cotangents: Sequence[Any], rules: Any = None) -> Any:
+    def gradients(self, cotangents: Sequence[Any]) -> Any:
         """The cotangents of the arguments, nested as they are; zeros for None."""
+        rules = None if self.resolution is None else self.resolution.pulls()
         made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
         return self.tree(
             [
@@ -136,6 +140,7 @@ def value_and_grad(
     argnums: int | Sequence[int] = 0,
     *,
     has_aux: bool = False,
+    overrides: Sequence[Override] | None = None,
 ) -> Function:
     """A function that returns ``(f(*args), gradient)``.
 
@@ -147,6 +152,8 @@ def value_and_grad(
     argnums
         The position, or positions, of what is differentiated by. An argument may
         be a nest of arrays; its gradient is nested alike.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
@@ -160,6 +167,8 @@ def value_and_grad(
         If ``f`` returns more than one number.
     DtypeError
         If an argument to differentiate by is of integer dtype.
+    OverrideError
+        If an override matches nothing in ``f``.
 
     Examples
     --------
@@ -180,7 +189,8 @@ def value_and_grad(
 
         if has_aux:
             scalar = wraps(f)(scalar)
-        call = Call(scalar if has_aux else f, argnums, args, kwargs, "grad")
+        target = scalar if has_aux else f
+        call = Call(target, argnums, args, kwargs, "grad", overrides)
         y = scalar_output(call, "grad")
         g = call.gradients([seed_for(y)])
         value = call.result()
@@ -191,7 +201,12 @@ def value_and_grad(
     return differentiated
 
 
-def grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def grad(
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    overrides: Sequence[Override] | None = None,
+) -> Function:
     """The gradient of a function that returns one number.
 
     As :func:`value_and_grad`, without the value. Nests to any order; a function
@@ -206,7 +221,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     >>> float(third(2.0))
     48.0
     """
-    both = value_and_grad(f, argnums)
+    both = value_and_grad(f, argnums, overrides=overrides)
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -215,7 +230,9 @@ def grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     return gradient
 
 
-def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
+def vjp(
+    f: Function, *primals: Any, overrides: Sequence[Override] | None = None
+) -> tuple[Any, Function]:
     """The value at the primals, and the map from cotangents back to gradients.
 
     Parameters
@@ -224,6 +241,8 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
         A function of arrays or nests; its result may be a nest too.
     primals
         Where to differentiate; all of them are differentiated by.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
@@ -237,7 +256,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     >>> pullback(np.array([1.0, 0.0]))
     (array([1., 0.]),)
     """
-    call = Call(f, range(len(primals)), primals, {}, "vjp")
+    call = Call(f, range(len(primals)), primals, {}, "vjp", overrides)
 
     def pullback(cotangent: Any) -> Any:
         seeds, structure = tree.flatten(cotangent)
@@ -268,7 +287,11 @@ def checked_seed(seed: Any, y: Tensor) -> Any:
 
 
 def jvp(
-    f: Function, primals: Sequence[Any], tangents: Sequence[Any]
+    f: Function,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    overrides: Sequence[Override] | None = None,
 ) -> tuple[Any, Any]:
     """The value at the primals, and how it moves along the tangents.
 
@@ -278,6 +301,8 @@ def jvp(
         A function of arrays or nests.
     primals, tangents
         Two tuples of the same structure, shapes and (float) dtypes.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
@@ -295,9 +320,10 @@ def jvp(
             f"jvp: the tangents are nested as {structure}, the primals as"
             f" {tree.flatten(tuple(primals))[1]}. Give one tangent per primal array."
         )
-    call = Call(f, range(len(primals)), tuple(primals), {}, "jvp")
+    call = Call(f, range(len(primals)), tuple(primals), {}, "jvp", overrides)
     fitted = [checked_seed(t, x) for t, x in zip(moving, call.leaves, strict=True)]
-    made = forward.push_forward(call.outputs, call.leaves, fitted)
+    rules = None if call.resolution is None else call.resolution.pushes()
+    made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
     results = [
         np.zeros_like(np.asarray(released(y)) if not live(y) else y) if t is None
         else reverse.finish(t, False)

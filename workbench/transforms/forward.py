@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import types
-from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
 from workbench.ops.define import shape_of
 from workbench.transforms import reverse
@@ -56,12 +56,16 @@ def push_forward(
             if op.pull is None:
                 continue
             push = transposed(op.pull)
-        if record or node.serial in outer:
+        recorded = record or node.serial in outer
+        before = next_serial()
+        if recorded:
             t = push(incoming, node, inputs, node.params)
         else:
             t = push(incoming, node._value, node.args, node.params)
         if t is not None:
-            moving[node.serial] = _fit(t, node)
+            moving[node.serial] = t = _fit(t, node)
+            if recorded:
+                reverse.mark([t], before, node, rules and rules.get(node.serial))
     return [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
 
 

@@ -18,7 +18,7 @@ from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
 from workbench.ops.define import shape_of, sum_to
 
-__all__ = ["Origin", "Visit", "fit", "plan", "pull_back"]
+__all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back"]
 
 Pull = Callable[[int, Any, Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]]
 
@@ -186,22 +186,26 @@ def _sweep(
         pull = rules.get(serial, node.op.pull)
         if pull is None:
             continue
-        if record or serial in outer:
-            before = next_serial()
+        recorded = record or serial in outer
+        before = next_serial()
+        if recorded:
             passed = pull(mask, g, node, node.inputs, node.params)
-            _mark(passed, before, node, serial in rules)
         else:
             passed = pull(mask, g, node._value, node.args, node.params)
         fitted = [
             fit(c, x, node) if c is not None and mask >> i & 1 else None
             for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
         ]
+        if recorded:
+            mark(fitted, before, node, rules.get(serial))
         if visit is not None:
             visit(Visit(node, g, fitted))
         for x, c in zip(node.inputs, fitted, strict=False):
             if c is not None:
                 old = arrived.get(x.serial)
-                arrived[x.serial] = c if old is None else old + c
+                arrived[x.serial] = total = c if old is None else old + c
+                if isinstance(total, Tensor) and total.origin is None:
+                    total.origin = Origin(x, "the sum of what its readers pass", False)
 
 
 def finish(g: Any, record: bool) -> Any:
@@ -252,11 +256,15 @@ def _bare(x: Any) -> Any:
     return x if not isinstance(x, Tensor) or x._value is None else x._value
 
 
-def _mark(passed: Sequence[Any], before: int, node: Tensor, overridden: bool) -> None:
-    """Write down the provenance of all Tensors that a rule has just made."""
+def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> None:
+    """Write down the provenance of all Tensors that a rule has just made.
+
+    ``rule`` is the one that stood in for the op's own, or None.
+    """
     roots = [c for c in passed if isinstance(c, Tensor) and c.serial > before]
     if roots:
-        origin = Origin(node, node.op.rule, overridden)
+        text = node.op.rule if rule is None else getattr(rule, "label", "")
+        origin = Origin(node, text, rule is not None)
         for made in walk.order(roots, before):
             if made.origin is None:
                 made.origin = origin

@@ -1,0 +1,455 @@
+"""The rules of overrides as both sweeps run them.
+
+`Pull` and `Push` stand in for `op.pull` and `op.push` at one node. They show a
+user's function the node, evaluate expressions, and look at what comes back: a
+gradient of a shape that does not fit is an error that names the override.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from workbench.errors import OverrideError, WorkbenchError
+from workbench.graph import blame, types, walk
+from workbench.graph.op import Op
+from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.traces import OpenTrace
+from workbench.graph.types import Spec
+from workbench.ops.define import shape_of
+from workbench.transforms import forward, reverse
+from workbench.transforms.expression import Expression
+
+__all__ = ["Node", "Pull", "Push", "check_on"]
+
+Rule = Callable[..., Any]
+Params = dict[str, Any]
+
+#: Ops that read no value of their input: nothing flows through them.
+VALUELESS = {"empty_like", "full_like", "ones_like", "zeros_like"}
+
+
+class Node:
+    """What a rule sees of the node whose gradient it gives.
+
+    Attributes
+    ----------
+    op
+        The op; ``node.op.name`` is ``"tanh"``.
+    name
+        The user's name for the node, or None.
+    inputs, outputs
+        What went in and came out: arrays in an eager run, Tensors where the rule
+        is recorded (for second order, or the picture).
+    params
+        The op's settings.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def rule(node, g):
+    ...     (x,), (y,) = node.inputs, node.outputs
+    ...     return g * np.where(abs(x) < 1, 1 - y**2, 0)
+    >>> flat = wb.override("tanh", vjp=rule)
+    >>> f = lambda x: np.sum(np.tanh(x))
+    >>> wb.grad(f, overrides=[flat])(np.array([0.0, 2.0]))
+    array([1., 0.])
+    """
+
+    __slots__ = ("_mask", "_y", "inputs", "name", "op", "outputs", "params")
+
+    def __init__(
+        self, tensor: Tensor, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> None:
+        self.op: Op = tensor.op
+        self.name = tensor.name
+        self.inputs = inputs
+        self.outputs = y if isinstance(y, tuple) else (y,)
+        self.params = params
+        self._mask = mask
+        self._y = y
+
+    def get_attr(self, name: str) -> Any:
+        """The op's setting of this name, such as ``"axis"``."""
+        if name in self.params:
+            return self.params[name]
+        known = ", ".join(map(repr, sorted(self.params))) or "none at all"
+        raise OverrideError(
+            f"{self.op.name} has no setting {name!r} here; it has {known}."
+        )
+
+    def vjp(self, *cotangents: Any) -> list[Any]:
+        """What the op's true rule passes on, one gradient (or None) per input."""
+        if self.op.pull is None:
+            return [None] * len(self.inputs)
+        g = cotangents if isinstance(self._y, tuple) else cotangents[0]
+        passed = self.op.pull(self._mask, g, self._y, self.inputs, self.params)
+        return [
+            None if c is None else reverse.fit(c, x)
+            for c, x in zip(passed, self.inputs, strict=False)
+        ]
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        return f"<node {self.op.name}{name} of {len(self.inputs)} inputs>"
+
+
+class Pull:
+    """An override's rule at one node, in the place of ``op.pull``."""
+
+    __slots__ = ("label", "node", "rule")
+
+    def __init__(self, node: Tensor, rule: Expression | Rule, label: str) -> None:
+        self.node = node
+        self.rule = rule
+        #: What the provenance of its Tensors says.
+        self.label = label
+
+    def __call__(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        """One gradient per input, each in a shape that fits; None for nothing."""
+        view = Node(self.node, mask, y, inputs, params)
+        if isinstance(self.rule, Expression):
+            made = self.evaluate(self.rule, view, mask, g)
+        else:
+            cotangents = g if isinstance(g, tuple) else (g,)
+            check_signature(self.rule, len(cotangents), self.node, self.label)
+            made = self.sequence(self.rule(view, *cotangents))
+        return [
+            None if c is None or not mask >> i & 1 else self.checked(c, inputs[i], i)
+            for i, c in enumerate(made)
+        ]
+
+    def evaluate(self, rule: Expression, view: Node, mask: int, g: Any) -> list[Any]:
+        """An expression, once for each input that varies."""
+        if isinstance(g, tuple):
+            self.refuse(
+                f"the op has {len(g)} outputs, and an expression has one g",
+                f"Write a function rule(node, {outputs(len(g))}).",
+            )
+        inputs = view.inputs
+        values = {"g": g, "y": view.outputs[0], **input_values(rule, inputs, self.node)}
+        true = view.vjp(g) if "d" in rule.names else [None] * len(inputs)
+        made: list[Any] = []
+        for i, x in enumerate(inputs):
+            if not (mask >> i & 1 and has_derivative(x)):
+                made.append(None)
+                continue
+            values["x"] = x
+            values["d"] = np.zeros_like(x) if true[i] is None else true[i]
+            try:
+                made.append(rule(values))
+            except (TypeError, ValueError, ArithmeticError) as error:
+                self.refuse(f"{rule.text!r} failed: {error}", "", error)
+        return made
+
+    def sequence(self, made: Any) -> list[Any]:
+        """What a function returned, as one gradient per input."""
+        inputs = self.node.inputs
+        if not isinstance(made, (tuple, list)):
+            places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
+            if made is None:
+                return [None] * len(inputs)
+            if len(places) == 1:
+                return [made if i == places[0] else None for i in range(len(inputs))]
+        elif len(made) == len(inputs):
+            return list(made)
+        had = len(made) if isinstance(made, (tuple, list)) else 1
+        has = f"{len(inputs)} input{'s' * (len(inputs) != 1)}"
+        names = ", ".join(f"g{i}" for i in range(len(inputs)))
+        self.refuse(
+            f"the rule returned {had} gradient{'s' * (had != 1)}; {self.node.op.name}"
+            f" has {has}",
+            f"Return one gradient (or None) per input: return {names}"
+            f"{',' * (len(inputs) == 1)}.",
+        )
+
+    def checked(self, c: Any, x: Any, i: int) -> Any:
+        """A gradient whose dtype and shape fit its input, or can be summed to it."""
+        if not types.weak(c):
+            if not hasattr(c, "dtype"):
+                c = np.asarray(c)  # host array: a list of numbers
+            if np.dtype(c.dtype).kind not in "iufc":
+                self.refuse(
+                    f"the gradient of input {i} is of dtype {c.dtype}",
+                    "A condition becomes a gradient with where(x > 0, d, 0).",
+                )
+            have, want = shape_of(c), shape_of(x)
+            if have != want and not is_broadcast(want, have):
+                self.refuse(
+                    f"the gradient of input {i} has shape {have}, the input has {want}",
+                    "Give it the input's shape; a broadcast of that shape is summed"
+                    " back.",
+                )
+        return reverse.fit(c, x, self.node)
+
+    def refuse(
+        self, what: str, cure: str, cause: BaseException | None = None
+    ) -> NoReturn:
+        """Raise an error that names the override and its node."""
+        where = f"{blame.describe(self.node)}{blame.at(self.node.site)}"
+        raise OverrideError(
+            f"override {self.label!r} on {where}: {what}. {cure}".rstrip()
+        ) from cause
+
+
+class Push:
+    """An override's rule at one node in forward mode, in the place of ``op.push``.
+
+    Without a rule of its own it transposes the reverse rule, which must then be
+    linear in the gradient that arrives.
+    """
+
+    __slots__ = ("pull", "rule")
+
+    def __init__(self, pull: Pull, rule: Expression | Rule | None) -> None:
+        self.pull = pull
+        self.rule = rule
+
+    @property
+    def label(self) -> str:
+        """What the provenance of its Tensors says."""
+        return self.pull.label
+
+    def __call__(
+        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        """The tangent of the node."""
+        node, rule = self.pull.node, self.rule
+        mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
+        if rule is None:
+            why = nonlinear(self.pull, mask, y, inputs, params)
+            if why is not None:
+                self.pull.refuse(
+                    f"it has a reverse rule only, and forward mode cannot follow it,"
+                    f" because {why}",
+                    'Give jvp=..., or jvp="true" for the true rule in forward mode,'
+                    " or differentiate in reverse mode.",
+                )
+            return forward.transposed(self.pull)(tangents, y, inputs, params)
+        view = Node(node, mask, y, inputs, params)
+        if isinstance(rule, Expression):
+            made = self.evaluate(rule, view, tangents)
+        else:
+            made = rule(view, *tangents)
+        if made is None or isinstance(y, tuple):
+            return made
+        have, want = shape_of(made), shape_of(y)
+        if have != want and not is_broadcast(have, want):
+            self.pull.refuse(
+                f"the tangent has shape {have}, the node has {want}",
+                "Return a tangent in the shape of the output.",
+            )
+        return made
+
+    def evaluate(self, rule: Expression, view: Node, tangents: tuple[Any, ...]) -> Any:
+        """An expression of the tangents."""
+        inputs, op, y = view.inputs, view.op, view._y
+        values = {"y": y, **input_values(rule, inputs, self.pull.node)}
+        filled = [
+            np.zeros_like(x) if t is None and has_derivative(x) else t
+            for x, t in zip(inputs, tangents, strict=True)
+        ]
+        values.update({f"t{i}": t for i, t in enumerate(filled)})
+        single = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)][:2]
+        for name, found in (("t", filled), ("x", inputs)):
+            if name in rule.names and len(single) > 1:
+                rule.refuse(
+                    name,
+                    f"{name} is ambiguous, since {op.name} has {len(inputs)} inputs:"
+                    f" write {name}0, {name}1, ...: {name}",
+                )
+            values[name] = found[single[0] if single else 0]
+        if "d" in rule.names:
+            push = op.push or (op.pull and forward.transposed(op.pull))
+            d = push(tangents, y, inputs, view.params) if push else None
+            values["d"] = np.zeros_like(y) if d is None else d
+        return rule(values)
+
+
+def input_values(
+    rule: Expression, inputs: Sequence[Any], node: Tensor
+) -> dict[str, Any]:
+    """``x0``, ``x1``, ... of a node, as far as the rule reads them."""
+    found = {}
+    for name in rule.names:
+        if name[1:].isdigit():
+            i = int(name[1:])
+            if i >= len(inputs):
+                last = f"x{len(inputs) - 1}" if len(inputs) > 1 else "x"
+                rule.refuse(
+                    name,
+                    f"{node.op.name} has {len(inputs)}"
+                    f" input{'s' * (len(inputs) != 1)}, the last is {last}: {name}",
+                )
+            if name[0] == "x":
+                if not types.weak(inputs[i]) and not hasattr(inputs[i], "shape"):
+                    rule.refuse(
+                        name, f"input {i} of {node.op.name} is not an array: {name}"
+                    )
+                found[name] = inputs[i]
+    return found
+
+
+def check_on(rule: Expression, node: Tensor, label: str) -> None:
+    """Run a rule on shapes alone, as a form does while the rule is typed.
+
+    Raises
+    ------
+    OverrideError
+        If the rule reads what the node has not, or gives the wrong shape.
+    """
+    with OpenTrace():
+        inputs = tuple(
+            abstract(types.spec_of(x)) if isinstance(x, Tensor) else x
+            for x in node.inputs
+        )
+        y = abstract(types.spec_of(node))
+        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
+        g = abstract(types.spec_of(node))
+        Pull(node, rule, label)(mask, g, y, inputs, node.params)
+
+
+def abstract(spec: Spec) -> Tensor:
+    """A Tensor without a value."""
+    made = leaf(None)
+    made.spec = Spec(spec.shape, spec.dtype)
+    return made
+
+
+def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:
+    """Whether a function takes the node and one gradient per output."""
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(node, *[None] * count)
+    except TypeError:
+        raise OverrideError(
+            f"override {label!r}: the rule takes {signature}, but {node.op.name} has"
+            f" {count} output{'s' * (count != 1)}{blame.at(node.site)}. Write"
+            f" rule(node, {outputs(count)})."
+        ) from None
+
+
+def outputs(count: int) -> str:
+    """The parameters of a rule for the gradients of so many outputs."""
+    return "g" if count == 1 else ", ".join(f"g{i}" for i in range(count))
+
+
+def has_derivative(x: Any) -> bool:
+    """Whether a gradient can be passed on to an input: floats and complex."""
+    if types.weak(x):
+        return type(x) in (float, complex)
+    return hasattr(x, "dtype") and types.differentiable(x.dtype)
+
+
+def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    """Whether an array of shape ``small`` broadcasts to ``large``."""
+    return len(small) <= len(large) and all(
+        n in (1, m)
+        for n, m in zip(small, large[len(large) - len(small) :], strict=True)
+    )
+
+
+# Is a rule linear in g?
+
+
+def nonlinear(
+    pull: Pull, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
+) -> str | None:
+    """Why a rule is not linear in the gradient that arrives; None if it is.
+
+    A rule is linear if its derivative by ``g`` does not depend on ``g`` (seen in
+    the graph of that derivative, so that ``clip(d, -1e9, 1e9)`` is found out) and
+    if it is additive on examples (so that ``d + 1`` and ``sign(g)`` are).
+    """
+    y = concrete(y, 1)
+    inputs = tuple(concrete(x, i + 2) for i, x in enumerate(inputs))
+    try:
+        return steps_with_g(pull, mask, y, inputs, params) or sums_apart(
+            pull, mask, y, inputs, params
+        )
+    except OverrideError:
+        raise
+    except WorkbenchError as error:
+        return f"it cannot be recorded ({error})"
+
+
+def steps_with_g(
+    pull: Pull, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
+) -> str | None:
+    """The first step of a recorded rule whose derivative depends on ``g``."""
+    with OpenTrace() as opened:
+        parts = y if isinstance(y, tuple) else (y,)
+        seeds = [leaf(example(part, i)) for i, part in enumerate(parts)]
+        opened.leaves.update(seed.serial for seed in seeds)
+        g = tuple(seeds) if isinstance(y, tuple) else seeds[0]
+        passed = [c for c in pull(mask, g, y, inputs, params) if isinstance(c, Tensor)]
+        steps = reverse.plan(passed, seeds)
+        moved = reverse.pull_back(
+            passed, [np.ones_like(c._value) for c in passed], seeds, record=True
+        )
+    found = {seed.serial for seed in seeds}
+    blamed = {node.serial: node for node, _ in steps}
+    for node in walk.order(
+        [m for m in moved if isinstance(m, Tensor)], min(found, default=0)
+    ):
+        if node.op.name not in VALUELESS and any(
+            isinstance(x, Tensor) and x.serial in found for x in node.inputs
+        ):
+            found.add(node.serial)
+            if node.serial not in blamed:
+                op = node.origin.forward.op.name if node.origin else node.op.name
+                return f"{op} is not linear in g"
+    return None
+
+
+def sums_apart(
+    pull: Pull, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
+) -> str | None:
+    """Whether the rule of a sum is the sum of the rules, on examples."""
+    several = isinstance(y, tuple)
+    parts = y if several else (y,)
+    one = [example(part, 10 + i) for i, part in enumerate(parts)]
+    two = [example(part, 20 + i) for i, part in enumerate(parts)]
+    both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
+
+    def passed(g: list[Any]) -> list[Any]:
+        with np.errstate(all="ignore"):
+            made = pull(mask, tuple(g) if several else g[0], y, inputs, params)
+        return [None if c is None else reverse._bare(c) for c in made]
+
+    for a, b, c in zip(passed(one), passed(two), passed(both), strict=True):
+        if c is not None and a is not None and b is not None:
+            with np.errstate(all="ignore"):
+                size = np.abs(a) + np.abs(b) + np.abs(c)
+                error = np.abs(2 * a - 3 * b - c)
+                loose = 1e3 * float(np.finfo(c.dtype).eps)
+                if bool(np.any(error > loose * size)):
+                    return "what it gives for a sum of gradients is not the sum"
+    return None
+
+
+def concrete(x: Any, seed: int) -> Any:
+    """An array for a Tensor: its value, or an example where it has none."""
+    if not isinstance(x, Tensor):
+        return x
+    return example(x.spec.example(), seed) if x._value is None else x._value
+
+
+def example(x: Any, seed: int) -> Any:
+    """Numbers of no special value in the shape and dtype of an array."""
+    shape, dtype = shape_of(x), np.dtype(getattr(x, "dtype", type(x)))
+    if not types.differentiable(dtype):
+        return np.ones_like(x)
+    drawn = np.random.default_rng(seed).normal(size=shape)
+    turned = drawn * (0.6 + 0.8j) if dtype.kind == "c" else drawn
+    if types.weak(x):
+        return type(x)(turned)
+    return np.asarray(turned, dtype, like=np.zeros_like(x))
