@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
+TUTORIAL := notebooks/01-first-gradient.ipynb
 PAGE := .venv/share/jupyter/labextensions/autodiff-workbench
 # What the installed package is made of: the page's sources, not what they become.
 SOURCES := pyproject.toml $(wildcard extension/*.*) \
@@ -14,7 +15,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 .PHONY: lab test
 
 lab: .venv/lab.stamp
-	$(BIN)/jupyter lab notebooks/01-first-gradient.ipynb $(ROOT) $(LAB_ARGS)
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) $(ROOT) $(LAB_ARGS)
 
 test: .venv/test.stamp
 	@$(BIN)/python tests/run.py
