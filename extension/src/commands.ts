@@ -2,10 +2,13 @@
 
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import type { GraphPanel } from './panels/panel';
 import type { PanelTracker } from './panels/tracker';
 
+// A namespace, as JupyterLab's extensions name their commands.
+// eslint-disable-next-line @typescript-eslint/no-namespace
 export namespace CommandIDs {
   /** Fit the graph into view. */
   export const fit = 'workbench:fit';
@@ -39,6 +42,9 @@ export namespace CommandIDs {
 
   /** Open or close the inspector. */
   export const inspector = 'workbench:inspector';
+
+  /** Hand a key to the picture: notebooks take arrows and others for their cells. */
+  export const key = 'workbench:key';
 
   /** Press the button that has the keyboard: notebooks take Enter for themselves. */
   export const press = 'workbench:press';
@@ -175,9 +181,25 @@ export function addCommands(
       }
     }
   });
+  commands.addCommand(CommandIDs.key, {
+    label: args => `Key ${keyOf(args)} in the Graph`,
+    execute: args => {
+      const event = new KeyboardEvent('keydown', {
+        key: keyOf(args),
+        cancelable: true
+      });
+      // What is prevented is not taken for a shortcut again.
+      event.preventDefault();
+      document.activeElement?.dispatchEvent(event);
+    }
+  });
   tracker.changed.connect(() => {
     for (const { id } of COMMANDS) {
       commands.notifyCommandChanged(id);
     }
   });
+}
+
+function keyOf({ key }: ReadonlyPartialJSONObject): string {
+  return typeof key === 'string' ? key : '';
 }

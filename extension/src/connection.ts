@@ -183,7 +183,7 @@ export class GraphConnection implements IDisposable {
       | (Bare<PageEvent> & { request: number })
   ): void {
     this._seq += 1;
-    this._channel.send({ type: 'event', seq: this._seq, ...event } as PageEvent);
+    this._channel.send({ type: 'event', seq: this._seq, ...event });
   }
 
   private _request(

@@ -45,13 +45,7 @@ function notebookOf(
   tracker: INotebookTracker,
   picture: HTMLElement
 ): NotebookPanel | null {
-  let found: NotebookPanel | null = null;
-  tracker.forEach(panel => {
-    if (panel.node.contains(picture)) {
-      found = panel;
-    }
-  });
-  return found ?? tracker.currentWidget;
+  return tracker.find(panel => panel.node.contains(picture)) ?? tracker.currentWidget;
 }
 
 function ranAs(cell: Cell, count: string | undefined): boolean {

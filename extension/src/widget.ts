@@ -75,6 +75,7 @@ export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetVie
     override _createElement(): HTMLElement {
       const widget = new JupyterLuminoPanelWidget({ view: this });
       this.luminoWidget = widget;
+      this.content = widget;
       return widget.node;
     }
 
@@ -84,20 +85,25 @@ export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetVie
 
     override render(): void {
       super.render();
-      const model = this.model as GraphModel;
+      const { model } = this;
+      if (!(model instanceof GraphModel)) {
+        throw new TypeError('GraphView is a view of a GraphModel');
+      }
       const panel = makePanel();
       const resize = (): void => {
         panel.setHeight(Number(model.get('height')) || 560);
       };
       resize();
       this.listenTo(model, 'change:height', resize);
-      (this.luminoWidget as JupyterLuminoPanelWidget).addWidget(panel);
+      this.content.addWidget(panel);
       if (model.connection !== null) {
         panel.attachTo(model.connection);
       } else {
         panel.setSaved(null, 'This graph is not live: run the cell again.');
       }
     }
+
+    declare content: JupyterLuminoPanelWidget;
   };
 }
 

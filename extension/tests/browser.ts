@@ -1,19 +1,25 @@
-/** What Lumino expects of a browser when it is loaded, and jsdom has not. */
+/** What Lumino and the panels expect of a browser, and jsdom has not. */
 
-globalThis.DragEvent ??= class extends MouseEvent {
+/** Nothing in a test has a size that could change. */
+class ResizeObserver {
+  readonly observe = (): undefined => undefined;
+  readonly unobserve = this.observe;
+  readonly disconnect = this.observe;
+}
+
+class DragEvent extends MouseEvent {
   readonly dataTransfer = null;
-};
+}
 
-globalThis.ResizeObserver ??= class {
-  observe(): void {
-    // Nothing in a test has a size.
-  }
+const matchMedia = (media: string): MediaQueryList =>
+  Object.assign(new EventTarget(), {
+    media,
+    matches: false,
+    onchange: null,
+    addListener: () => undefined,
+    removeListener: () => undefined
+  });
 
-  unobserve(): void {
-    // As above.
-  }
+export {};
 
-  disconnect(): void {
-    // As above.
-  }
-};
+Object.assign(globalThis, { DragEvent, ResizeObserver, matchMedia });

@@ -220,7 +220,7 @@ export class Drawer extends Widget {
         child.dispose();
       }
     };
-    if (plot?.answer == null || this.isHidden) {
+    if (plot === undefined || plot.answer === null || this.isHidden) {
       clear();
       return;
     }

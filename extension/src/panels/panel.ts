@@ -4,7 +4,7 @@
  */
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { MessageLoop, type Message } from '@lumino/messaging';
+import { MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../canvas/canvas';
@@ -115,18 +115,18 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   get canUndo(): boolean {
-    return this._connection !== null && this.state.graph?.header.undo != null;
+    return this._connection !== null && Boolean(this.state.graph?.header.undo);
   }
 
   get canRedo(): boolean {
-    return this._connection !== null && this.state.graph?.header.redo != null;
+    return this._connection !== null && Boolean(this.state.graph?.header.redo);
   }
 
   /** The picture to show while there is no live one; null with a reason why not. */
   setSaved(saved: Graph | null, problem: string | null = null): void {
     this._saved = saved;
     this._savedProblem = problem;
-    if (this._connection?.graph == null) {
+    if (!this._connection?.graph) {
       this.state.setGraph(saved);
     }
     this._refresh('connection');
@@ -291,7 +291,7 @@ export class GraphPanel extends Widget implements IHost {
     });
   }
 
-  protected override onBeforeDetach(_: Message): void {
+  protected override onBeforeDetach(): void {
     this._sizes?.disconnect();
     this._themes?.disconnect();
   }
@@ -481,6 +481,7 @@ function copyBySelection(text: string, near: HTMLElement): boolean {
   near.append(field);
   field.select();
   // Deprecated, and the only way on a page without a secure context.
+  // eslint-disable-next-line @typescript-eslint/no-deprecated
   const copied = document.execCommand('copy');
   field.remove();
   if (focused instanceof HTMLElement) {

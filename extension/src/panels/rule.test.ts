@@ -18,21 +18,21 @@ function open(overrides: IOverride[] = [], node = H) {
   host.state.select(node);
   const form = new RuleForm(host);
   form.refresh('graph');
-  const find = <T extends HTMLElement>(selector: string): T => {
-    const found = form.node.querySelector<T>(selector);
+  const find = (selector: string): HTMLElement => {
+    const found = form.node.querySelector<HTMLElement>(selector);
     if (found === null) {
       throw new Error(`the form has no ${selector}`);
     }
     return found;
   };
-  const field = find<HTMLInputElement>('.workbench-Expression');
+  const field = find('.workbench-Expression') as HTMLInputElement;
   return {
     kernel,
     host,
     form,
     find,
     field,
-    apply: find<HTMLButtonElement>('.workbench-mod-primary'),
+    apply: find('.workbench-mod-primary') as HTMLButtonElement,
     click: (label: string): void => {
       const buttons = [...form.node.querySelectorAll('button')];
       buttons.find(({ textContent }) => textContent === label)!.click();

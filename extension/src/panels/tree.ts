@@ -71,7 +71,7 @@ export class GraphTree extends Widget {
     clearTimeout(this._timer);
     const { graph, folded } = this._host.state;
     const inside = this.node.contains(document.activeElement);
-    const before = this._lines[this._current];
+    const before = this._lines.at(this._current);
     this._lines = graph === null ? [] : linesOf(graph, folded);
     this._items = this._lines.map(line => this._item(graph!, line));
     this.node.replaceChildren(...this._items);
@@ -121,7 +121,7 @@ export class GraphTree extends Widget {
     if (at < 0) {
       return;
     }
-    this._items[this._current]?.setAttribute('tabindex', '-1');
+    this._items.at(this._current)?.setAttribute('tabindex', '-1');
     this._current = at;
     this._items[at].tabIndex = 0;
     if (focus) {
@@ -143,7 +143,7 @@ export class GraphTree extends Widget {
   }
 
   private _onKey(event: KeyboardEvent): void {
-    const line = this._lines[this._current];
+    const line = this._lines.at(this._current);
     if (line === undefined || event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
