@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.errors import OverrideError, WorkbenchError
-from workbench.graph import blame, types, walk
+from workbench.errors import OverrideError
+from workbench.graph import blame, types
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.traces import OpenTrace
@@ -22,14 +22,12 @@ from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.expression import Expression
+from workbench.transforms.linearity import nonlinear
 
 __all__ = ["Node", "Pull", "Push", "check_on"]
 
 Rule = Callable[..., Any]
 Params = dict[str, Any]
-
-#: Ops that read no value of their input: nothing flows through them.
-VALUELESS = {"empty_like", "full_like", "ones_like", "zeros_like"}
 
 
 class Node:
@@ -355,101 +353,3 @@ def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
         n in (1, m)
         for n, m in zip(small, large[len(large) - len(small) :], strict=True)
     )
-
-
-# Is a rule linear in g?
-
-
-def nonlinear(
-    pull: Pull, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
-) -> str | None:
-    """Why a rule is not linear in the gradient that arrives; None if it is.
-
-    A rule is linear if its derivative by ``g`` does not depend on ``g`` (seen in
-    the graph of that derivative, so that ``clip(d, -1e9, 1e9)`` is found out) and
-    if it is additive on examples (so that ``d + 1`` and ``sign(g)`` are).
-    """
-    y = concrete(y, 1)
-    inputs = tuple(concrete(x, i + 2) for i, x in enumerate(inputs))
-    try:
-        return steps_with_g(pull, mask, y, inputs, params) or sums_apart(
-            pull, mask, y, inputs, params
-        )
-    except OverrideError:
-        raise
-    except WorkbenchError as error:
-        return f"it cannot be recorded ({error})"
-
-
-def steps_with_g(
-    pull: Pull, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
-) -> str | None:
-    """The first step of a recorded rule whose derivative depends on ``g``."""
-    with OpenTrace() as opened:
-        parts = y if isinstance(y, tuple) else (y,)
-        seeds = [leaf(example(part, i)) for i, part in enumerate(parts)]
-        opened.leaves.update(seed.serial for seed in seeds)
-        g = tuple(seeds) if isinstance(y, tuple) else seeds[0]
-        passed = [c for c in pull(mask, g, y, inputs, params) if isinstance(c, Tensor)]
-        steps = reverse.plan(passed, seeds)
-        moved = reverse.pull_back(
-            passed, [np.ones_like(c._value) for c in passed], seeds, record=True
-        )
-    found = {seed.serial for seed in seeds}
-    blamed = {node.serial: node for node, _ in steps}
-    for node in walk.order(
-        [m for m in moved if isinstance(m, Tensor)], min(found, default=0)
-    ):
-        if node.op.name not in VALUELESS and any(
-            isinstance(x, Tensor) and x.serial in found for x in node.inputs
-        ):
-            found.add(node.serial)
-            if node.serial not in blamed:
-                op = node.origin.forward.op.name if node.origin else node.op.name
-                return f"{op} is not linear in g"
-    return None
-
-
-def sums_apart(
-    pull: Pull, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
-) -> str | None:
-    """Whether the rule of a sum is the sum of the rules, on examples."""
-    several = isinstance(y, tuple)
-    parts = y if several else (y,)
-    one = [example(part, 10 + i) for i, part in enumerate(parts)]
-    two = [example(part, 20 + i) for i, part in enumerate(parts)]
-    both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
-
-    def passed(g: list[Any]) -> list[Any]:
-        with np.errstate(all="ignore"):
-            made = pull(mask, tuple(g) if several else g[0], y, inputs, params)
-        return [None if c is None else reverse._bare(c) for c in made]
-
-    for a, b, c in zip(passed(one), passed(two), passed(both), strict=True):
-        if c is not None and a is not None and b is not None:
-            with np.errstate(all="ignore"):
-                size = np.abs(a) + np.abs(b) + np.abs(c)
-                error = np.abs(2 * a - 3 * b - c)
-                loose = 1e3 * float(np.finfo(c.dtype).eps)
-                if bool(np.any(error > loose * size)):
-                    return "what it gives for a sum of gradients is not the sum"
-    return None
-
-
-def concrete(x: Any, seed: int) -> Any:
-    """An array for a Tensor: its value, or an example where it has none."""
-    if not isinstance(x, Tensor):
-        return x
-    return example(x.spec.example(), seed) if x._value is None else x._value
-
-
-def example(x: Any, seed: int) -> Any:
-    """Numbers of no special value in the shape and dtype of an array."""
-    shape, dtype = shape_of(x), np.dtype(getattr(x, "dtype", type(x)))
-    if not types.differentiable(dtype):
-        return np.ones_like(x)
-    drawn = np.random.default_rng(seed).normal(size=shape)
-    turned = drawn * (0.6 + 0.8j) if dtype.kind == "c" else drawn
-    if types.weak(x):
-        return type(x)(turned)
-    return np.asarray(turned, dtype, like=np.zeros_like(x))

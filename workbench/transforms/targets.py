@@ -1,0 +1,193 @@
+"""What an override can be attached to: a node, an op, a scope, a predicate.
+
+Each kind of target finds its nodes in a program, and has a rank: where several
+overrides meet at a node, the one of higher rank wins (rank 3 is for patterns).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import OverrideError
+from workbench.graph import blame
+from workbench.graph.op import OPS, UFUNCS, Op
+from workbench.graph.tensor import IDENTITY, Tensor
+
+__all__ = [
+    "ByNode",
+    "ByOp",
+    "ByPredicate",
+    "ByScope",
+    "Target",
+    "enclosing",
+    "missed",
+    "name_of",
+    "target_of",
+]
+
+Nodes = Sequence[Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class ByOp:
+    """Every node of an op."""
+
+    op: str
+    rank = 0
+
+    def select(self, nodes: Nodes) -> list[Tensor]:
+        """The nodes that the target means."""
+        return [node for node in nodes if node.op.name == self.op]
+
+    def __str__(self) -> str:
+        return f"every {self.op}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByScope:
+    """Every node made in a scope, or in scopes that match a glob, at any depth."""
+
+    glob: str
+    rank = 1
+
+    def select(self, nodes: Nodes) -> list[Tensor]:
+        """The nodes that the target means."""
+        glob = self.glob.removesuffix("/*")
+        known: dict[str | None, bool] = {None: False}
+        found = []
+        for node in nodes:
+            scope = node.scope
+            if scope not in known:
+                known[scope] = any(fnmatchcase(s, glob) for s in enclosing(scope))
+            if known[scope]:
+                found.append(node)
+        return found
+
+    def __str__(self) -> str:
+        return f"scope {self.glob}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByPredicate:
+    """Every node for which a function is true."""
+
+    predicate: Callable[[Tensor], Any]
+    rank = 2
+
+    def select(self, nodes: Nodes) -> list[Tensor]:
+        """The nodes that the target means."""
+        return [node for node in nodes if self.predicate(node)]
+
+    def __str__(self) -> str:
+        return f"nodes where {name_of(self.predicate)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByNode:
+    """One node: the Tensor itself, or its id in a session."""
+
+    node: Tensor | int
+    rank = 4
+
+    def select(self, nodes: Nodes) -> list[Tensor]:
+        """The nodes that the target means."""
+        if isinstance(self.node, int):
+            return [nodes[self.node]] if 0 <= self.node < len(nodes) else []
+        return [node for node in nodes if node is self.node]
+
+    def __str__(self) -> str:
+        if isinstance(self.node, int):
+            return f"node {self.node}"
+        return self.node.name or self.node.op.name
+
+
+Target = ByOp | ByScope | ByPredicate | ByNode
+
+
+def enclosing(scope: str | None) -> list[str]:
+    """The scopes that a path lies in: ``"a/b"`` is in ``"a"`` and ``"a/b"``."""
+    parts = (scope or "").split("/")
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def target_of(target: Any) -> Target:
+    """What a user's target means.
+
+    Raises
+    ------
+    OverrideError
+        If it is none of the things that can be a target.
+    """
+    if isinstance(target, (ByOp, ByScope, ByPredicate, ByNode)):
+        return target
+    if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
+        return ByNode(target)
+    if isinstance(target, Op):
+        return ByOp(target.name)
+    if isinstance(target, np.ufunc) and target in UFUNCS:
+        return ByOp(UFUNCS[target].name)
+    if isinstance(target, str) and target:
+        if target in OPS:
+            return ByOp(target)
+        numpy_name = UFUNCS.get(getattr(np, target, None))
+        if numpy_name is not None:
+            return ByOp(numpy_name.name)
+        return ByScope(target)
+    if callable(target):
+        return ByPredicate(target)
+    raise OverrideError(
+        f"an override cannot target {target!r}. A target is a Tensor, the id of a node"
+        ' in a session, an op ("tanh"), a scope ("encoder/*"), or a function that is'
+        " true for the nodes meant."
+    )
+
+
+def name_of(function: Any) -> str:
+    """What a function is called."""
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return str(name)
+
+
+def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> str:
+    """What to say of an override that matches nothing: what was close."""
+    everything = list(nodes)
+    nodes = [node for node in everything if node.op is not IDENTITY]
+    ops = sorted({node.op.name for node in nodes})
+    scopes = sorted({s for n in nodes if n.scope for s in enclosing(n.scope)})
+    close: list[str] = []
+    if isinstance(target, ByOp):
+        close = difflib.get_close_matches(target.op, ops, 3, 0.5)
+    elif isinstance(target, ByScope):
+        candidates = {o: f"the op {o!r}" for o in [*OPS, *ops]}
+        candidates.update({s: f"the scope {s!r}" for s in scopes})
+        likely = [*scopes, *ops] if "/" in target.glob else [*scopes, *OPS]
+        near = difflib.get_close_matches(target.glob, likely, 2, 0.6)
+        close = [candidates[name] for name in near]
+    text = f"override {label!r} on {target} matches nothing in {where}"
+    if isinstance(target, ByNode):
+        if isinstance(target.node, int):
+            return f"{text}: ids go from 0 to {len(everything) - 1}."
+        return (
+            f"{text}: this {blame.describe(target.node)} belongs to another program."
+            " Target an op, a scope or a predicate, or use session.override."
+        )
+    if close:
+        text += f"; did you mean {' or '.join(close)}?"
+    else:
+        text += "."
+    text += f" Its ops: {listed(ops)}."
+    if scopes:
+        text += f" Its scopes: {listed(scopes)}."
+    return text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row, the first dozen."""
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return (", ".join(names[:12]) or "none") + more
