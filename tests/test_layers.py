@@ -23,6 +23,7 @@ FLOORS = {
     "rewrite": 3,
     "backends": 4,
     "calculus": 5,
+    "matrices": 5,
     "symbolic": 5,
     "gradient": 5,
     "checks": 5,

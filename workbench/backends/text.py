@@ -1,0 +1,301 @@
+"""A program as NumPy code that a person reads and that runs on its own.
+
+A value that is used once and has no name is written into the expression that uses
+it, as long as the line fits. Small constants are spelled out; the others are listed
+and handed over as globals.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.graph.graph import Graph
+from workbench.graph.op import Op
+from workbench.graph.tensor import Tensor
+from workbench.graph.types import spec_of, weak
+
+__all__ = ["Text", "write"]
+
+WIDTH = 80
+INDENT = "    "
+
+
+class Text(NamedTuple):
+    """The code, and the globals it needs besides NumPy."""
+
+    source: str
+    constants: dict[str, Any]
+
+
+class _Expression(NamedTuple):
+    """A piece of code and how tightly it binds; a name or a call binds tightest."""
+
+    code: str
+    binding: int
+
+
+ATOM = 20
+
+#: Operators of Python: the sign, how tightly it binds, and the least binding that
+#: its left and right operand need to do without parentheses.
+INFIX: dict[str, tuple[str, int, int, int]] = {
+    "add": ("+", 12, 12, 13),
+    "subtract": ("-", 12, 12, 13),
+    "multiply": ("*", 13, 13, 14),
+    "divide": ("/", 13, 13, 14),
+    "floor_divide": ("//", 13, 13, 14),
+    "remainder": ("%", 13, 13, 14),
+    "matmul": ("@", 13, 13, 14),
+    "power": ("**", 15, 16, 15),
+    "less": ("<", 8, 9, 9),
+    "less_equal": ("<=", 8, 9, 9),
+    "greater": (">", 8, 9, 9),
+    "greater_equal": (">=", 8, 9, 9),
+    "equal": ("==", 8, 9, 9),
+    "not_equal": ("!=", 8, 9, 9),
+    "bitwise_or": ("|", 9, 9, 10),
+    "bitwise_xor": ("^", 10, 10, 11),
+    "bitwise_and": ("&", 11, 11, 12),
+    "left_shift": ("<<", 12, 12, 13),
+    "right_shift": (">>", 12, 12, 13),
+}
+
+#: Ops that hand their operand on.
+SILENT = frozenset({"identity", "positive", "stop_gradient", "mask"})
+
+#: Ops that NumPy spells in its own way: a template of operands and settings.
+SPELLED: dict[str, str] = {
+    "negative": "-{0:14}",
+    "strong": "np.asarray({0})",
+    "item": "{0:20}[{index}]",
+}
+
+#: Helpers that stand above the function where it calls them.
+HELPERS: dict[str, str] = {
+    "mul0": '''\
+def mul0(a, b):
+    """a * b, and 0 where either is 0, be the other infinite or NaN."""
+    with np.errstate(all="ignore"):
+        return np.where((a == 0) | (b == 0), 0, a * b)
+''',
+    "div0": '''\
+def div0(a, b):
+    """a / b, and 0 where a is 0."""
+    with np.errstate(all="ignore"):
+        return np.where(a == 0, 0, a / b)
+''',
+}
+
+
+def write(graph: Graph, nodes: Sequence[Tensor]) -> Text:
+    """The code of ``nodes``, which are the steps from a graph's inputs to outputs."""
+    return _Writer(graph, nodes).write()
+
+
+class _Writer:
+    def __init__(self, graph: Graph, nodes: Sequence[Tensor]) -> None:
+        self.graph = graph
+        self.nodes = nodes
+        self.lines: list[str] = []
+        self.helpers: dict[str, None] = {}
+        self.constants: dict[str, Any] = {}
+        self.constant_names: dict[int, str] = {}
+        self.taken = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
+        self.counts: dict[str, int] = {}
+        self.known: dict[int, _Expression] = {}
+        self.uses: dict[int, int] = {}
+        for node in nodes:
+            for x in node.inputs:
+                if isinstance(x, Tensor):
+                    self.uses[x.serial] = self.uses.get(x.serial, 0) + 1
+        for y in graph.outputs:
+            if isinstance(y, Tensor):  # once more: an output is a line or the return
+                self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
+
+    def write(self) -> Text:
+        arguments = []
+        for x in self.graph.inputs:
+            name = self.name(x.name or "x")
+            arguments.append(name)
+            self.known[x.serial] = _Expression(name, ATOM)
+        for node in self.nodes:
+            self.step(node)
+        outputs = [self.operand(y) for y in self.graph.outputs]
+        results = ", ".join(y.code for y in outputs)
+        head = f"def function({', '.join(arguments)}):"
+        if len(head) > WIDTH:
+            body = "".join(f"{INDENT}{name},\n" for name in arguments)
+            head = f"def function(\n{body}):"
+        above = ["import numpy as np"]
+        if self.constants:
+            above += ["", "# Globals to hand over:"]
+            above += [f"#   {name}: {_kind(v)}" for name, v in self.constants.items()]
+        above += [f"\n\n{HELPERS[name].rstrip()}" for name in self.helpers]
+        code = [*above, "", "", head, *self.lines, f"{INDENT}return {results or '()'}"]
+        return Text("\n".join(code), self.constants)
+
+    def step(self, node: Tensor) -> None:
+        """One node: into the line of its only reader, or a line of its own."""
+        made = self.expression(node)
+        if len(made.code) > WIDTH - 12:
+            for x in node.inputs:
+                self.settle(x)
+            made = self.expression(node)
+        self.known[node.serial] = made
+        alone = node.name is None and self.uses.get(node.serial, 0) < 2
+        if made.binding == ATOM and re.fullmatch(r"\w+", made.code):
+            return  # only another name for what has one
+        if not alone or len(made.code) > WIDTH // 2 or isinstance(node.value, tuple):
+            self.settle(node)
+
+    def settle(self, x: Any) -> None:
+        """Give an expression that waits for its reader a line and a name."""
+        if not isinstance(x, Tensor) or x.serial not in self.known:
+            return
+        made = self.known[x.serial]
+        if re.fullmatch(r"\w+", made.code):
+            return
+        name = self.name(_suggestion(x))
+        self.lines.append(f"{INDENT}{name} = {made.code}")
+        self.known[x.serial] = _Expression(name, ATOM)
+
+    def expression(self, node: Tensor) -> _Expression:
+        op, params = node.op, node.params
+        operands = [self.operand(x) for x in node.inputs]
+        if op.name in SILENT:
+            return operands[0]
+        if op.name in INFIX and len(operands) == 2 and not params:
+            sign, binding, left, right = INFIX[op.name]
+            a, b = _bound(operands[0], left), _bound(operands[1], right)
+            return _Expression(f"{a} {sign} {b}", binding)
+        if op.name in SPELLED:
+            return self.spelled(SPELLED[op.name], operands, params)
+        arguments = [x.code for x in operands]
+        arguments += [f"{k}={self.literal(v)}" for k, v in params.items()]
+        return _Expression(f"{self.callee(op)}({', '.join(arguments)})", ATOM)
+
+    def spelled(
+        self, template: str, operands: Sequence[_Expression], params: dict[str, Any]
+    ) -> _Expression:
+        """A template: ``{0}`` an operand, ``{0:14}`` one that must bind by 14."""
+
+        def fill(match: re.Match[str]) -> str:
+            key, least = match[1], int(match[2] or 0)
+            if key == "all":
+                return ", ".join(x.code for x in operands)
+            if key.isdigit():
+                return _bound(operands[int(key)], least)
+            return self.literal(params[key])
+
+        code = re.sub(r"\{(\w+)(?::(\d+))?\}", fill, template)
+        return _Expression(code, 14 if code.startswith("-") else ATOM)
+
+    def callee(self, op: Op) -> str:
+        """How the text calls an op that is a function."""
+        if op.name in HELPERS:
+            self.helpers[op.name] = None
+            return op.name
+        if isinstance(op.compute, np.ufunc) and hasattr(np, op.compute.__name__):
+            return f"np.{op.compute.__name__}"
+        for prefix, home in (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)):
+            name = op.name.removeprefix("linalg_").removeprefix("fft_")
+            if callable(getattr(home, name, None)):
+                return f"{prefix}.{name}"
+        return self.constant(op.compute, op.name)
+
+    def operand(self, x: Any) -> _Expression:
+        if isinstance(x, Tensor):
+            known = self.known.get(x.serial)
+            if known is not None:
+                return known
+            x = x._value
+        code = self.literal(x)
+        return _Expression(code, 14 if code.startswith("-") else ATOM)
+
+    def literal(self, x: Any) -> str:
+        """A constant or a setting as code."""
+        spelled = _spell(x)
+        return self.constant(x, "c") if spelled is None else spelled
+
+    def constant(self, x: Any, base: str) -> str:
+        """The name of a global that holds what cannot be spelled out."""
+        found = self.constant_names.get(id(x))
+        if found is None:
+            found = self.constant_names[id(x)] = self.name(base)
+            self.constants[found] = x
+        return found
+
+    def name(self, base: str) -> str:
+        """A fresh identifier like ``base``."""
+        base = re.sub(r"\W+", "_", base).strip("_") or "x"
+        if base[0].isdigit():
+            base = f"x{base}"
+        name, count = base, 0
+        while name in self.taken:
+            count = self.counts.get(base, 1) + 1
+            self.counts[base] = count
+            name = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
+        self.taken.add(name)
+        return name
+
+
+def _suggestion(x: Tensor) -> str:
+    """A name for a value: the user's, or that of the value it is a gradient of."""
+    if x.name:
+        return x.name
+    origin = x.origin
+    if origin is not None and origin.forward.name:
+        return f"d_{origin.forward.name}"
+    return "t"
+
+
+def _bound(x: _Expression, least: int) -> str:
+    return x.code if x.binding >= least else f"({x.code})"
+
+
+def _kind(value: Any) -> str:
+    if hasattr(value, "shape"):
+        return repr(spec_of(value))
+    return "a function" if callable(value) else type(value).__name__
+
+
+def _spell(x: Any) -> str | None:
+    """A plain value as code that makes it again, None where that is no use."""
+    if x is None or x is Ellipsis or isinstance(x, (str, bool)):
+        return "..." if x is Ellipsis else repr(x)
+    if weak(x):
+        return repr(x) if math.isfinite(abs(x)) else f'{type(x).__name__}("{x}")'
+    if isinstance(x, np.generic):
+        plain = x.item()
+        if isinstance(plain, (bool, int, float, complex)):
+            return f"np.{x.dtype.name}({_spell(plain)})"
+        return None
+    if isinstance(x, np.dtype):
+        return f"np.{x.name}" if hasattr(np, x.name) else repr(x.str)
+    if isinstance(x, type) and issubclass(x, np.generic):
+        return f"np.{x.__name__}"
+    if isinstance(x, slice):
+        parts = [_spell(part) for part in (x.start, x.stop, x.step)]
+        return None if None in parts else f"slice({', '.join(map(str, parts))})"
+    if isinstance(x, (tuple, list)):
+        parts = [_spell(part) for part in x]
+        if None in parts:
+            return None
+        inner = ", ".join(map(str, parts))
+        if isinstance(x, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(x) == 1 else f"({inner})"
+    if type(x) is np.ndarray and x.size <= 6 and x.dtype.kind in "biufc":
+        inner_list = _spell(x.tolist())
+        if inner_list is not None and x.size:
+            default = np.asarray(x.tolist()).dtype
+            dtype = "" if default == x.dtype else f", dtype=np.{x.dtype.name}"
+            return f"np.array({inner_list}{dtype})"
+    return None

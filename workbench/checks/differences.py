@@ -1,0 +1,300 @@
+"""Derivatives of a function that runs: no rule of ours takes part.
+
+Three ways, from a function of one real step ``t`` around 0: the complex step,
+exact to rounding, where the function is analytic and takes complex numbers;
+central differences, extrapolated to step 0 with an estimate of what is left
+(C. Ridders, Advances in Engineering Software 4, 1982); one-sided differences,
+which disagree at a kink.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Literal
+
+import numpy as np
+
+from workbench.errors import NonScalarOutputError
+from workbench.graph import tree
+from workbench.graph.trace import check_float
+
+__all__ = ["Slope", "curvature", "numeric_grad", "perturbed", "slope"]
+
+Array = np.ndarray[Any, Any]
+Line = Callable[[complex], Array]
+Method = Literal["complex step", "differences"]
+
+#: The first step of the differences, for a variable of size 1; then halved.
+FIRST_STEP = 2.0**-4
+LEVELS = 14
+#: Steps of the one-sided differences; small, so that curvature vanishes.
+KINK_STEPS = (2.0**-13, 2.0**-14)
+COMPLEX_STEP = 1e-20
+#: What the extrapolation is content with, relatively: alone, and to confirm.
+TIGHT, LOOSE = 1e-11, 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """The derivative of several outputs by one step, entry by entry.
+
+    Attributes
+    ----------
+    value
+        The derivative.
+    error
+        How far off it may be.
+    left, right
+        The one-sided derivatives.
+    kink
+        Where the two disagree: the function has no derivative there.
+    jump
+        Where they disagree without bound: the function itself jumps.
+    method
+        How ``value`` was found.
+    """
+
+    value: Array
+    error: Array
+    left: Array
+    right: Array
+    kink: Array
+    jump: Array
+    method: Method
+
+
+def slope(line: Line, scale: float = 1.0, *, analytic: bool = True) -> Slope:
+    """The derivative at 0 of a function of one real step.
+
+    Parameters
+    ----------
+    line
+        ``line(t) -> array``; it gets complex steps too if ``analytic`` is true, and
+        may raise for them.
+    scale
+        A step that changes the function noticeably, usually the size of the variable.
+    analytic
+        Try the complex step. Its result counts only if differences confirm it, so a
+        function that drops imaginary parts on its way does no harm.
+    """
+    with np.errstate(all="ignore"):
+        center = np.asarray(line(0.0))
+        exact = _complex_step(line, center, scale) if analytic else None
+        target = LOOSE if exact is not None else TIGHT
+        value, error = _extrapolated(line, center, scale, target)
+        left, right, kink, jump = _sides(line, center, scale)
+    method: Method = "differences"
+    if exact is not None:
+        size = np.maximum(np.abs(exact), _size(exact) * 1e-3)
+        if np.all(np.abs(exact - value) <= 10 * error + 1e-6 * size):
+            method = "complex step"
+            # What the function rounds away on its way, at least.
+            value, error = exact, 16 * np.finfo(exact.dtype).eps * size
+        else:
+            value, error = _extrapolated(line, center, scale, TIGHT)
+    return Slope(value, error, left, right, kink, jump, method)
+
+
+def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
+    """The second derivative at 0 from values alone, and how far off it may be.
+
+    Where it differs from one side to the other, that is infinitely far.
+    """
+    with np.errstate(all="ignore"):
+        center = np.asarray(line(0.0))
+        value, error = _ridders(
+            lambda h: (line(h) - 2 * center + line(-h)) / h**2,
+            lambda h: 4 * _rounding(center) / h**2,
+            scale,
+            1e-8,
+        )
+        h = 2.0**-9 * scale
+        right = (line(2 * h) - 2 * line(h) + center) / h**2
+        left = (line(-2 * h) - 2 * line(-h) + center) / h**2
+        size = np.maximum(np.abs(right), np.abs(left))
+        differs = np.abs(right - left) > 0.1 * size + 16 * _rounding(center) / h**2
+    return value, np.where(differs, np.inf, error)
+
+
+def numeric_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
+    """The gradient of a function that returns one number, from its values alone.
+
+    As :func:`workbench.grad`, with no derivative rule involved: complex step where
+    ``f`` is analytic, extrapolated differences elsewhere. The cost is some ten
+    calls of ``f`` per entry; it is for checking.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numeric_grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+    array([1., 1.])
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found = []
+        for n in numbers:
+            leaves, structure = tree.flatten(args[n])
+            for x in leaves:
+                check_float(x, f"argument {n}", "numeric_grad: ")
+            arrays = [np.asarray(x) for x in leaves]
+
+            def value(*new: Any, n: int = n, structure: Any = structure) -> Array:
+                changed = (*args[:n], structure(list(new)), *args[n + 1 :])
+                y = np.asarray(f(*changed, **kwargs))
+                if y.shape != ():
+                    raise NonScalarOutputError(
+                        "numeric_grad needs a function that returns one number; it"
+                        f" returned shape {y.shape}. Reduce it, with np.sum say."
+                    )
+                return y.reshape(1)
+
+            found.append(
+                structure([_gradient(value, arrays, i) for i in range(len(arrays))])
+            )
+        return found[0] if isinstance(argnums, int) else tuple(found)
+
+    return gradient
+
+
+def _gradient(value: Callable[..., Array], arrays: list[Array], which: int) -> Array:
+    x = arrays[which]
+    out = np.empty(x.shape, x.dtype)
+    for i in range(x.size):
+        line, scale = perturbed(value, arrays, which, i)
+        if x.dtype.kind == "c":
+            real = slope(line, scale, analytic=False).value[0]
+            turned, _ = perturbed(value, arrays, which, i, 1j)
+            imaginary = slope(turned, scale, analytic=False).value[0]
+            out.flat[i] = real - 1j * imaginary
+        else:
+            out.flat[i] = slope(line, scale).value[0]
+    return out
+
+
+def perturbed(
+    f: Callable[..., Array],
+    arrays: Sequence[Array],
+    which: int,
+    entry: int,
+    direction: complex = 1,
+) -> tuple[Line, float]:
+    """``f`` along one entry of one of its arrays, and the size of that entry.
+
+    Single precision is raised to double, so that differences can tell.
+    """
+    wide = [
+        x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
+        for x in arrays
+    ]
+    start = wide[which]
+
+    def line(t: complex) -> Array:
+        moved = start.astype(np.result_type(start.dtype, type(t * direction)))
+        moved.flat[entry] += t * direction
+        # Only the entry asked for differs, in a fresh array each time: the function
+        # may keep what it is given.
+        return f(*wide[:which], moved, *wide[which + 1 :])
+
+    size = float(abs(start.flat[entry]))
+    return line, size if 1e-3 < size < 1e6 else (1.0 if size <= 1e-3 else size)
+
+
+def _complex_step(line: Line, center: Array, scale: float) -> Array | None:
+    """The complex step, None where the function does not carry complex numbers."""
+    if center.dtype.kind != "f":
+        return None
+    step = COMPLEX_STEP * scale
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            moved = np.asarray(line(1j * step))
+    except Exception:
+        # Any refusal, also one of the user's own code: differences do instead.
+        return None
+    if moved.dtype.kind != "c" or moved.shape != center.shape:
+        return None
+    return np.asarray(moved.imag / step)
+
+
+def _extrapolated(
+    line: Line, center: Array, scale: float, target: float
+) -> tuple[Array, Array]:
+    return _ridders(
+        lambda h: (line(h) - line(-h)) / (2 * h),
+        lambda h: _rounding(center) / h,
+        scale,
+        target,
+    )
+
+
+def _ridders(
+    quotient: Callable[[float], Array],
+    rounding: Callable[[float], Array],
+    scale: float,
+    target: float,
+) -> tuple[Array, Array]:
+    """Richardson extrapolation of a quotient that is even in its step.
+
+    Each halving of the step adds a row; of all entries of the tableau the one that
+    differs least from its neighbours is taken, for each output on its own.
+    """
+    best = error = np.zeros(0)
+    previous: list[Array] = []
+    for level in range(LEVELS):
+        h = FIRST_STEP * scale * 2.0**-level
+        row = [np.asarray(quotient(h))]
+        noise = rounding(h)
+        if level == 0:
+            best, error = row[0], np.full(row[0].shape, np.inf)
+        for j in range(1, level + 1):
+            factor = 4.0**j
+            row.append((factor * row[-1] - previous[j - 1]) / (factor - 1))
+            spread = noise + np.maximum(
+                np.abs(row[j] - row[j - 1]), np.abs(row[j] - previous[j - 1])
+            )
+            better = spread < error
+            best = np.where(better, row[j], best)
+            error = np.where(better, spread, error)
+        previous = row
+        if level > 1 and np.all(error <= target * np.maximum(np.abs(best), 1e-300)):
+            break
+    return best, error
+
+
+def _sides(
+    line: Line, center: Array, scale: float
+) -> tuple[Array, Array, Array, Array]:
+    """One-sided derivatives, and where they disagree: kinks and jumps."""
+    wide, narrow = (
+        (h, (line(h) - center) / h, (center - line(-h)) / h)
+        for h in (step * scale for step in KINK_STEPS)
+    )
+    right = 2 * narrow[1] - wide[1]
+    left = 2 * narrow[2] - wide[2]
+    gap_wide, gap = wide[1] - wide[2], narrow[1] - narrow[2]
+    noise = 64 * _rounding(center) / narrow[0]
+    size = np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-12)
+    # A smooth function's gap halves with the step, a kink's stays, a jump's doubles.
+    limit = np.abs(2 * gap - gap_wide)
+    kink = limit > np.maximum(1e-4 * size, noise)
+    kink |= ~np.isfinite(limit) & np.isfinite(center)
+    jump = kink & (np.abs(gap) > 1.5 * np.abs(gap_wide))
+    across, across_wide = narrow[1] + narrow[2], wide[1] + wide[2]
+    jump |= (np.abs(across) > 1.5 * np.abs(across_wide)) & (np.abs(across) > noise)
+    return left, right, kink | jump, jump
+
+
+def _rounding(center: Array) -> Array:
+    """What rounding does to the values of the function."""
+    kind = center.dtype if center.dtype.kind in "fc" else np.dtype(np.float64)
+    return np.asarray(np.finfo(kind).eps * np.abs(center))
+
+
+def _size(x: Array) -> Any:
+    finite = np.abs(x[np.isfinite(x)])
+    return finite.max() if finite.size else 0.0

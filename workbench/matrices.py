@@ -1,0 +1,405 @@
+"""Many derivatives at once: `vmap`, `jacobian`, `hessian`, `hvp`.
+
+A Jacobian is one pullback or pushforward, recorded once for a cotangent or
+tangent without value, and run on the whole identity at once (`Batched`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal
+
+import numpy as np
+
+from workbench.calculus import Call, grad, jvp, released
+from workbench.errors import ShapeError, UsageError
+from workbench.graph import traces, tree, types
+from workbench.graph.tensor import Tensor, leaf, value_of
+from workbench.graph.trace import argument_names, record
+from workbench.graph.types import Spec
+from workbench.ops.define import shape_of
+from workbench.transforms import forward, reverse
+from workbench.transforms.batch import Batched
+from workbench.transforms.diagonal import Diagonal
+
+__all__ = ["hessian", "hvp", "jacobian", "vmap"]
+
+Function = Callable[..., Any]
+Mode = Literal["auto", "fwd", "rev"]
+
+#: The most bytes of values that one batch of a Jacobian may hold at a time.
+BUDGET = 2**28
+
+
+# vmap
+
+
+def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+    """A function that runs ``f`` on every example of a batch at once.
+
+    ``f`` is written for one example and traced once, on shapes alone; no Python
+    loop over the examples runs, and no ``if`` may look at a value.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests of them.
+    in_axes
+        The axis of the arguments that counts the examples; None for an argument
+        that all examples share. A tuple gives one entry per argument; an entry
+        holds for all arrays of a nested argument. Keyword arguments are shared.
+    out_axes
+        Where that axis goes in the result; a tuple gives one entry per output of
+        a function that returns a tuple. None: the same for all examples.
+
+    Raises
+    ------
+    ShapeError
+        If the arguments hold different numbers of examples.
+    TraceError
+        If ``f`` asks for a value, as Python's ``if`` does.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> W, X = np.ones((2, 3)), np.arange(12.0).reshape(4, 3)
+    >>> wb.vmap(lambda W, x: W @ x, in_axes=(None, 0))(W, X).shape
+    (4, 2)
+    >>> per_example = wb.vmap(wb.grad(lambda x: np.sum(x**2)))
+    >>> per_example(X[:2])
+    array([[ 0.,  2.,  4.],
+           [ 6.,  8., 10.]])
+    """
+
+    @wraps(f)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        names = argument_names(f, args, {})
+        axes = _leaf_axes(args, in_axes, names)
+        size = _batch_size(leaves, axes, names)
+        chosen = [i for i, axis in enumerate(axes) if axis is not None]
+        specs = [_example_spec(leaves[i], axes[i] or 0) for i in chosen]
+
+        def call(inner: list[Tensor]) -> Any:
+            filled = list(leaves)
+            for i, x in zip(chosen, inner, strict=True):
+                filled[i] = x
+            return f(*structure(filled), **kwargs)
+
+        recording = record(call, specs, [names[i] for i in chosen])
+        program = Batched(recording.outputs, recording.leaves)
+        made = program([_front(leaves[i], axes[i] or 0) for i in chosen], size)
+        wanted = _output_axes(recording.tree(list(range(len(made)))), out_axes)
+        return recording.tree(
+            [
+                _placed(released(y), batched, axis, size)
+                for y, batched, axis in zip(made, program.batched, wanted, strict=True)
+            ]
+        )
+
+    return batched
+
+
+def _leaf_axes(
+    args: tuple[Any, ...], in_axes: Any, names: Sequence[str | None]
+) -> list[int | None]:
+    """The batch axis of each leaf of the arguments, checked."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    per_argument = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+    if len(per_argument) != len(args):
+        raise UsageError(
+            f"vmap: in_axes={in_axes!r} has {len(per_argument)} entries, the call"
+            f" {len(args)} arguments. Give one entry per argument, None for one that"
+            " all examples share."
+        )
+    axes: list[int | None] = []
+    for axis, value in zip(per_argument, args, strict=True):
+        for x in tree.flatten(value)[0]:
+            name = names[len(axes)]
+            array = hasattr(x, "shape") or types.weak(x)
+            if axis is None or not array:
+                axes.append(None)
+                continue
+            rank = len(shape_of(x))
+            if not isinstance(axis, int) or not -rank <= axis < rank:
+                raise UsageError(
+                    f"vmap: in_axes={axis!r} for {name}, of shape {shape_of(x)}: it"
+                    " has no such axis. Name one of its axes, or None if all examples"
+                    " share it."
+                )
+            axes.append(axis % rank)
+    return axes
+
+
+def _batch_size(
+    leaves: Sequence[Any], axes: Sequence[int | None], names: Sequence[str | None]
+) -> int:
+    """How many examples there are; all arguments must agree."""
+    found: dict[int, str] = {}
+    for x, axis, name in zip(leaves, axes, names, strict=True):
+        if axis is not None:
+            found.setdefault(
+                shape_of(x)[axis], f"{name} has {shape_of(x)[axis]} along axis {axis}"
+            )
+    if not found:
+        raise UsageError(
+            "vmap: no argument has a batch axis. Give in_axes=0 for one that holds"
+            " one example per row."
+        )
+    if len(found) > 1:
+        raise ShapeError(
+            f"vmap: the arguments hold different numbers of examples:"
+            f" {', '.join(found.values())}. Give all the same length along their"
+            " batch axis, or in_axes=None for one that all examples share."
+        )
+    return next(iter(found))
+
+
+def _example_spec(x: Any, axis: int) -> Spec:
+    shape = shape_of(x)
+    return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))
+
+
+def _front(x: Any, axis: int) -> Any:
+    return x if axis == 0 else np.moveaxis(x, axis, 0)
+
+
+def _output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
+    """One axis per leaf of the outputs."""
+    if not isinstance(out_axes, (tuple, list)):
+        return [out_axes] * len(tree.flatten(outputs)[0])
+    if not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes):
+        count = len(outputs) if isinstance(outputs, (tuple, list)) else "no tuple of"
+        raise UsageError(
+            f"vmap: out_axes={out_axes!r} has {len(out_axes)} entries, the function"
+            f" returns {count} outputs. Give one axis, or one entry per output."
+        )
+    return [
+        axis
+        for part, own in zip(outputs, out_axes, strict=True)
+        for axis in _output_axes(part, own)
+    ]
+
+
+def _placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
+    """An output with its batch axis where ``out_axes`` wants it."""
+    if axis is None:
+        if batched:
+            raise UsageError(
+                f"vmap: out_axes=None for an output of shape {shape_of(y)[1:]} that"
+                " differs from example to example. Give the axis to put them along."
+            )
+        return y
+    if not batched:
+        y = np.broadcast_to(y, (size, *np.shape(value_of(y))))
+    return y if axis == 0 else np.moveaxis(y, 0, axis)
+
+
+# Jacobians
+
+
+def jacobian(
+    f: Function, argnums: int | Sequence[int] = 0, mode: Mode = "auto"
+) -> Function:
+    """The matrix of all first derivatives, as a function of the same arguments.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests; its result may be of any shape, or a nest.
+    argnums
+        The position, or positions, of what is differentiated by.
+    mode
+        ``"rev"`` pulls all cotangents back at once, ``"fwd"`` pushes all tangents
+        forward; ``"auto"`` takes the one with fewer of them.
+
+    Returns
+    -------
+    A function whose result is nested as the output of ``f``, and within each
+    output as the argument (a tuple for several ``argnums``). Each block has the
+    shape of the output followed by the shape of the argument. Entries are
+    df/dx - i df/dy for a complex argument and a real output, and the complex
+    derivative of an analytic function where both are complex.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.jacobian(lambda x: x[:2] * x[1:])(np.array([1.0, 2.0, 3.0]))
+    array([[2., 1., 0.],
+           [0., 3., 2.]])
+    >>> blocks = wb.jacobian(np.matmul, argnums=(0, 1))(np.ones((2, 3)), np.ones(3))
+    >>> [block.shape for block in blocks]
+    [(2, 2, 3), (2, 3)]
+    """
+    if mode not in ("auto", "fwd", "rev"):
+        raise UsageError(
+            f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
+        )
+
+    @wraps(f)
+    def dense(*args: Any, **kwargs: Any) -> Any:
+        call = Call(f, argnums, args, kwargs, "jacobian")
+        outputs = [y if isinstance(y, Tensor) else np.asarray(y) for y in call.outputs]
+        height = sum(_size(shape_of(y)) for y in outputs if isinstance(y, Tensor))
+        width = sum(_size(x.shape) for x in call.leaves)
+        forwards = mode == "fwd" or (mode == "auto" and width < height)
+        blocks = (_by_columns if forwards else _by_rows)(outputs, call.leaves)
+        return call.recording.tree(
+            [call.tree([released(b) for b in row]) for row in blocks]
+        )
+
+    return dense
+
+
+def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The matrix of all second derivatives of a function that returns one number.
+
+    Tangents are pushed forward through the recorded gradient, all at once.
+
+    Returns
+    -------
+    A function whose result is nested as the argument, twice; each block has the
+    shape of the first variable followed by that of the second. With several
+    ``argnums`` the cross blocks are included.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    return jacobian(grad(f, argnums), argnums, "fwd")
+
+
+def hvp(f: Function, primals: Any, tangents: Any) -> Any:
+    """The Hessian times a vector, without the Hessian.
+
+    Parameters
+    ----------
+    f
+        A function that returns one number.
+    primals, tangents
+        Where, and along what: two tuples, one entry per argument of ``f``; or the
+        single argument and its tangent.
+
+    Returns
+    -------
+    A tuple with one product per argument; a bare one for a bare argument.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> x, v = np.array([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> wb.hvp(lambda x: x[0] ** 2 * x[1], x, v)
+    array([6., 2.])
+    """
+    if not isinstance(primals, (tuple, list)):
+        return hvp(f, (primals,), (tangents,))[0]
+    gradient = grad(f, tuple(range(len(primals))))
+    return jvp(gradient, tuple(primals), tuple(tangents))[1]
+
+
+def _by_rows(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[list[Any]]:
+    """All cotangents of each output, pulled back at once."""
+    blocks = []
+    for y in outputs:
+        if not isinstance(y, Tensor) or not types.differentiable(y.dtype):
+            blocks.append([_zeros(shape_of(y), x) for x in leaves])
+            continue
+        seed = _unknown(y)
+        made = reverse.pull_back([y], [seed], leaves)
+        shapes = [(*y.shape, *x.shape) for x in leaves]
+        # A cotangent of a complex output reaches a real argument as Re(g dy/dx).
+        split = y.dtype.kind == "c" and any(x.dtype.kind != "c" for x in leaves)
+        real = _run(made, seed, y)
+        imaginary = _run(made, seed, y, -1j) if split else real
+        row = []
+        for a, b, shape, x in zip(real, imaginary, shapes, leaves, strict=True):
+            if a is None:
+                row.append(_zeros(y.shape, x))
+                continue
+            block = a + 1j * b if split and x.dtype.kind != "c" else a
+            row.append(np.reshape(block, shape))
+        blocks.append(row)
+    return blocks
+
+
+def _by_columns(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[list[Any]]:
+    """All tangents of each argument, pushed forward at once."""
+    columns = []
+    for x in leaves:
+        seed = _unknown(x)
+        made = forward.push_forward(
+            outputs, leaves, [seed if other is x else None for other in leaves]
+        )
+        real = _run(made, seed, x)
+        split = x.dtype.kind == "c" and any(
+            y is not None and y.dtype.kind != "c" for y in made
+        )
+        imaginary = _run(made, seed, x, 1j) if split else real
+        column = []
+        for y, a, b in zip(outputs, real, imaginary, strict=True):
+            if a is None:
+                column.append(_zeros(shape_of(y), x))
+                continue
+            block = a - 1j * b if split and y.dtype.kind != "c" else a
+            column.append(
+                np.reshape(np.moveaxis(block, 0, -1), (*shape_of(y), *x.shape))
+            )
+        columns.append(column)
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _run(
+    made: Sequence[Any], seed: Tensor, like: Tensor, unit: complex = 1
+) -> list[Any]:
+    """What was recorded for one seed, for every unit vector in its place.
+
+    None where there is nothing; else the unit vectors are counted by axis 0.
+    """
+    known = [x for x in made if x is not None]
+    program = Batched(known, [seed])
+    count = _size(seed.shape)
+    step = count
+    if not traces.any_open():
+        step = max(1, min(count, BUDGET // program.bytes_per_example()))
+    gathered: list[Any] = [None] * len(known)
+    for start in range(0, max(count, 1), max(step, 1)):
+        stop = min(start + step, count)
+        units = Diagonal.identity(seed, like._value, unit, start, stop)
+        parts = [
+            part if batched else np.broadcast_to(part, (stop - start, *shape_of(part)))
+            for part, batched in zip(
+                program([units], stop - start), program.batched, strict=True
+            )
+        ]
+        if stop - start == count:
+            gathered = parts
+            break
+        for i, part in enumerate(parts):
+            if start == 0:
+                gathered[i] = np.empty_like(part, shape=(count, *part.shape[1:]))
+            gathered[i][start:stop] = part
+    rest = iter(gathered)
+    return [None if x is None else next(rest) for x in made]
+
+
+def _unknown(x: Tensor) -> Tensor:
+    """A leaf without value, in the shape and dtype of ``x``."""
+    made = leaf(None)
+    made.spec = Spec(x.shape, x.dtype)
+    return made
+
+
+def _zeros(shape: tuple[int, ...], x: Tensor) -> Any:
+    """The block of an output that does not depend on an argument."""
+    if x._value is None:
+        return np.zeros((*shape, *x.shape), x.dtype)
+    return np.zeros_like(x._value, shape=(*shape, *x.shape))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
