@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,27 @@ def pytest_configure() -> None:
 def pytest_report_header() -> str:
     """Say how to repeat this run."""
     return f"seed: {os.environ[SEED]} (again: {SEED}={os.environ[SEED]})"
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Takes a line that stands among the run's closing lines."""
+    return lambda line: record_property("measured", line)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the tests measured."""
+    lines = [
+        value
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for key, value in report.user_properties
+        if key == "measured"
+    ]
+    if lines:
+        terminalreporter.section("measured")
+        for line in lines:
+            terminalreporter.line(str(line))
 
 
 @pytest.fixture

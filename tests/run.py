@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = ROOT / "extension"
 UI_TESTS = EXTENSION / "ui-tests"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-REPORTS = Path(tempfile.mkdtemp(prefix="workbench-reports-"))
 
 sys.path.insert(0, str(EXTENSION))
 import node  # noqa: E402
@@ -123,7 +122,7 @@ def find_chromium() -> str | None:
     return shutil.which("chromium")
 
 
-def lint() -> Count:
+def lint(reports: Path) -> Count:
     """Style and types of the Python code."""
     python = (sys.executable, "-m")
     return check(*python, "ruff", "check", ".", limit=120) + check(
@@ -131,13 +130,13 @@ def lint() -> Count:
     )
 
 
-def typescript() -> Count:
+def typescript(reports: Path) -> Count:
     """Style, types and unit tests of the page."""
     if not install(EXTENSION):
         return Count(failed=1)
     count = check("jlpm", "lint", cwd=EXTENSION, limit=200)
     count += check("jlpm", "types", cwd=EXTENSION, limit=200)
-    report = REPORTS / "vitest.json"
+    report = reports / "vitest.json"
     options = ("--reporter=default", "--reporter=json", f"--outputFile.json={report}")
     code = run("jlpm", "test", *options, cwd=EXTENSION, limit=300)
     if not report.exists():
@@ -148,7 +147,7 @@ def typescript() -> Count:
     return count + settle(tests, code)
 
 
-def browser() -> Count:
+def browser(reports: Path) -> Count:
     """The page in a real JupyterLab in a real browser."""
     chromium = find_chromium()
     if chromium is None:
@@ -158,7 +157,7 @@ def browser() -> Count:
     if not install(UI_TESTS):
         return Count(failed=1)
     count = check("jlpm", "types", cwd=UI_TESTS, limit=200)
-    report = REPORTS / "playwright.json"
+    report = reports / "playwright.json"
     code = run(
         "jlpm",
         "test",
@@ -182,9 +181,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def python() -> Count:
+def python(reports: Path) -> Count:
     """The kernel side, its docstrings' examples, the tutorials, the package."""
-    report = REPORTS / "pytest.xml"
+    report = reports / "pytest.xml"
     options = ("-n", "2", "--dist", "worksteal", f"--junit-xml={report}")
     code = run(sys.executable, "-m", "pytest", *options, limit=900)
     if not report.exists():
@@ -199,7 +198,8 @@ def python() -> Count:
     return settle(count, code)
 
 
-PARTS: dict[str, Callable[[], Count]] = {
+# Each writes what it reports about itself into the folder it is given.
+PARTS: dict[str, Callable[[Path], Count]] = {
     "lint": lint,
     "typescript": typescript,
     "browser": browser,
@@ -217,14 +217,14 @@ def main(chosen: list[str]) -> int:
     lines, total = [], Count()
     for name in chosen or PARTS:
         start = time.perf_counter()
-        count = PARTS[name]()
+        with tempfile.TemporaryDirectory(prefix="workbench-reports-") as reports:
+            count = PARTS[name](Path(reports))
         total += count
         seconds = time.perf_counter() - start
         lines.append(
             f"{name:<10} {count.passed:>5} passed, {count.failed} failed, "
             f"{count.skipped} skipped in {seconds:.0f} s"
         )
-    shutil.rmtree(REPORTS)
     print("", *lines, "", sep="\n")
     skipped = f", {total.skipped} skipped" if total.skipped else ""
     print(f"{total.passed} passed, {total.failed} failed{skipped}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 
 PROBE = """
 import json, sys, time
@@ -34,11 +35,11 @@ def loaded_by(statement: str) -> tuple[float, set[str]]:
     return seconds, set(names)
 
 
-def test_import_loads_only_numpy_and_optree() -> None:
+def test_import_loads_only_numpy_and_optree(measured: Callable[[str], None]) -> None:
     own, needed = loaded_by("import numpy, optree")
     seconds, names = loaded_by("import workbench")
-    print(f"import numpy, optree: {own:.3f} s, {sorted(needed)}")
-    print(f"import workbench:     {seconds:.3f} s, {sorted(names)}")
+    measured(f"import numpy, optree: {own:.3f} s, {', '.join(sorted(needed))}")
+    measured(f"import workbench: {seconds:.3f} s, {', '.join(sorted(names))}")
     assert "workbench" in names
     assert names - needed - {"workbench"} == set()
 

@@ -1,0 +1,47 @@
+"""The runner: a part that hangs is stopped, one that fails is counted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import run
+from tests.run import Count
+
+
+def test_a_command_that_hangs_is_stopped_with_its_children(tmp_path: Path) -> None:
+    child = f"import time; time.sleep(2); open({str(tmp_path / 'late')!r}, 'w')"
+    parent = (
+        f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    )
+    start = time.perf_counter()
+    assert run.run(sys.executable, "-c", parent, limit=1) == 124
+    assert time.perf_counter() - start < 10
+    time.sleep(2)
+    assert not (tmp_path / "late").exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "exit_code", "failed"),
+    [(Count(passed=3), 0, 0), (Count(passed=3), 1, 1), (Count(2, 2), 1, 2)],
+)
+def test_a_runner_that_fails_is_counted(
+    count: Count, exit_code: int, failed: int
+) -> None:
+    assert run.settle(count, exit_code).failed == failed
+
+
+def test_every_part_runs_and_the_last_line_adds_them_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = {"a": Count(1, 1), "b": Count(2, 0, 3)}
+    parts = {name: lambda _, name=name: counts[name] for name in counts}
+    monkeypatch.setattr(run, "PARTS", parts)
+    monkeypatch.setattr(run, "prepare_node", lambda: None)
+    assert run.main([]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 3 skipped"
+    assert run.main(["b"]) == 0
+    assert run.main(["c"]) == 2
