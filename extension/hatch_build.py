@@ -27,20 +27,25 @@ class ExtensionHook(BuildHookInterface):
 
     def dependencies(self) -> list[str]:
         """Node itself comes from the package index where there is none."""
-        return [] if node.folder() else [node.PACKAGE]
+        return [] if self._is_built() or node.folder() else [node.PACKAGE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page if it is not there or older than its sources."""
-        extension = Path(self.root, "extension")
-        result = Path(self.root, "workbench", "labextension")
-        digest = _digest(extension)
-        receipt = result / RECEIPT
-        if receipt.exists() and receipt.read_text() == digest:
+        """Build the page if it is not there or made from other sources."""
+        if self._is_built():
             return
+        extension = Path(self.root, "extension")
         environment = _environment()
         for command in (["jlpm", "install", "--immutable"], ["jlpm", "build:prod"]):
             subprocess.run(command, cwd=extension, env=environment, check=True)
-        receipt.write_text(digest)
+        self._receipt().write_text(_digest(extension))
+
+    def _is_built(self) -> bool:
+        receipt = self._receipt()
+        digest = _digest(Path(self.root, "extension"))
+        return receipt.exists() and receipt.read_text() == digest
+
+    def _receipt(self) -> Path:
+        return Path(self.root, "workbench", "labextension", RECEIPT)
 
 
 def _digest(extension: Path) -> str:
