@@ -13,15 +13,16 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.calculus import Call, grad, jvp, released
-from workbench.errors import ShapeError, UsageError
+from workbench.errors import OverrideError, UsageError
 from workbench.graph import traces, tree, types
-from workbench.graph.tensor import Tensor, leaf, value_of
+from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.trace import argument_names, record
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
+from workbench.transforms import axes, forward, reverse
 from workbench.transforms.batch import Batched
 from workbench.transforms.diagonal import Diagonal
+from workbench.transforms.overrides import Override
 
 __all__ = ["hessian", "hvp", "jacobian", "vmap"]
 
@@ -76,10 +77,10 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
         names = argument_names(f, args, {})
-        axes = _leaf_axes(args, in_axes, names)
-        size = _batch_size(leaves, axes, names)
-        chosen = [i for i, axis in enumerate(axes) if axis is not None]
-        specs = [_example_spec(leaves[i], axes[i] or 0) for i in chosen]
+        along = axes.leaf_axes(args, in_axes, names)
+        size = axes.batch_size(leaves, along, names)
+        chosen = [i for i, axis in enumerate(along) if axis is not None]
+        specs = [axes.example_spec(leaves[i], along[i] or 0) for i in chosen]
 
         def call(inner: list[Tensor]) -> Any:
             filled = list(leaves)
@@ -89,11 +90,11 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 
         recording = record(call, specs, [names[i] for i in chosen])
         program = Batched(recording.outputs, recording.leaves)
-        made = program([_front(leaves[i], axes[i] or 0) for i in chosen], size)
-        wanted = _output_axes(recording.tree(list(range(len(made)))), out_axes)
+        made = program([axes.front(leaves[i], along[i] or 0) for i in chosen], size)
+        wanted = axes.output_axes(recording.tree(list(range(len(made)))), out_axes)
         return recording.tree(
             [
-                _placed(released(y), batched, axis, size)
+                axes.placed(released(y), batched, axis, size)
                 for y, batched, axis in zip(made, program.batched, wanted, strict=True)
             ]
         )
@@ -101,107 +102,15 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     return batched
 
 
-def _leaf_axes(
-    args: tuple[Any, ...], in_axes: Any, names: Sequence[str | None]
-) -> list[int | None]:
-    """The batch axis of each leaf of the arguments, checked."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    per_argument = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-    if len(per_argument) != len(args):
-        raise UsageError(
-            f"vmap: in_axes={in_axes!r} has {len(per_argument)} entries, the call"
-            f" {len(args)} arguments. Give one entry per argument, None for one that"
-            " all examples share."
-        )
-    axes: list[int | None] = []
-    for axis, value in zip(per_argument, args, strict=True):
-        for x in tree.flatten(value)[0]:
-            name = names[len(axes)]
-            array = hasattr(x, "shape") or types.weak(x)
-            if axis is None or not array:
-                axes.append(None)
-                continue
-            rank = len(shape_of(x))
-            if not isinstance(axis, int) or not -rank <= axis < rank:
-                raise UsageError(
-                    f"vmap: in_axes={axis!r} for {name}, of shape {shape_of(x)}: it"
-                    " has no such axis. Name one of its axes, or None if all examples"
-                    " share it."
-                )
-            axes.append(axis % rank)
-    return axes
-
-
-def _batch_size(
-    leaves: Sequence[Any], axes: Sequence[int | None], names: Sequence[str | None]
-) -> int:
-    """How many examples there are; all arguments must agree."""
-    found: dict[int, str] = {}
-    for x, axis, name in zip(leaves, axes, names, strict=True):
-        if axis is not None:
-            found.setdefault(
-                shape_of(x)[axis], f"{name} has {shape_of(x)[axis]} along axis {axis}"
-            )
-    if not found:
-        raise UsageError(
-            "vmap: no argument has a batch axis. Give in_axes=0 for one that holds"
-            " one example per row."
-        )
-    if len(found) > 1:
-        raise ShapeError(
-            f"vmap: the arguments hold different numbers of examples:"
-            f" {', '.join(found.values())}. Give all the same length along their"
-            " batch axis, or in_axes=None for one that all examples share."
-        )
-    return next(iter(found))
-
-
-def _example_spec(x: Any, axis: int) -> Spec:
-    shape = shape_of(x)
-    return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))
-
-
-def _front(x: Any, axis: int) -> Any:
-    return x if axis == 0 else np.moveaxis(x, axis, 0)
-
-
-def _output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
-    """One axis per leaf of the outputs."""
-    if not isinstance(out_axes, (tuple, list)):
-        return [out_axes] * len(tree.flatten(outputs)[0])
-    if not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes):
-        count = len(outputs) if isinstance(outputs, (tuple, list)) else "no tuple of"
-        raise UsageError(
-            f"vmap: out_axes={out_axes!r} has {len(out_axes)} entries, the function"
-            f" returns {count} outputs. Give one axis, or one entry per output."
-        )
-    return [
-        axis
-        for part, own in zip(outputs, out_axes, strict=True)
-        for axis in _output_axes(part, own)
-    ]
-
-
-def _placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
-    """An output with its batch axis where ``out_axes`` wants it."""
-    if axis is None:
-        if batched:
-            raise UsageError(
-                f"vmap: out_axes=None for an output of shape {shape_of(y)[1:]} that"
-                " differs from example to example. Give the axis to put them along."
-            )
-        return y
-    if not batched:
-        y = np.broadcast_to(y, (size, *np.shape(value_of(y))))
-    return y if axis == 0 else np.moveaxis(y, 0, axis)
-
-
 # Jacobians
 
 
 def jacobian(
-    f: Function, argnums: int | Sequence[int] = 0, mode: Mode = "auto"
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    mode: Mode = "auto",
+    *,
+    overrides: Sequence[Override] | None = None,
 ) -> Function:
     """The matrix of all first derivatives, as a function of the same arguments.
 
@@ -214,6 +123,8 @@ def jacobian(
     mode
         ``"rev"`` pulls all cotangents back at once, ``"fwd"`` pushes all tangents
         forward; ``"auto"`` takes the one with fewer of them.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
@@ -240,23 +151,25 @@ def jacobian(
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        call = Call(f, argnums, args, kwargs, "jacobian")
-        outputs = [y if isinstance(y, Tensor) else np.asarray(y) for y in call.outputs]
-        height = sum(_size(shape_of(y)) for y in outputs if isinstance(y, Tensor))
+        call = Call(f, argnums, args, kwargs, "jacobian", overrides)
+        height = sum(_size(y.shape) for y in call.outputs if isinstance(y, Tensor))
         width = sum(_size(x.shape) for x in call.leaves)
-        forwards = mode == "fwd" or (mode == "auto" and width < height)
-        blocks = (_by_columns if forwards else _by_rows)(outputs, call.leaves)
-        return call.recording.tree(
-            [call.tree([released(b) for b in row]) for row in blocks]
-        )
+        narrow = mode == "auto" and width < height
+        return _blocks(call, "fwd" if narrow else mode, optional=narrow)
 
     return dense
 
 
-def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def hessian(
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    overrides: Sequence[Override] | None = None,
+) -> Function:
     """The matrix of all second derivatives of a function that returns one number.
 
-    Tangents are pushed forward through the recorded gradient, all at once.
+    Tangents are pushed forward through the recorded gradient, all at once; where
+    an override has a reverse rule alone, cotangents are pulled back through it.
 
     Returns
     -------
@@ -271,10 +184,23 @@ def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     array([[6., 2.],
            [2., 0.]])
     """
-    return jacobian(grad(f, argnums), argnums, "fwd")
+    gradient = grad(f, argnums, overrides=overrides)
+
+    @wraps(f)
+    def dense(*args: Any, **kwargs: Any) -> Any:
+        call = Call(gradient, argnums, args, kwargs, "hessian", overrides)
+        return _blocks(call, "fwd", optional=True)
+
+    return dense
 
 
-def hvp(f: Function, primals: Any, tangents: Any) -> Any:
+def hvp(
+    f: Function,
+    primals: Any,
+    tangents: Any,
+    *,
+    overrides: Sequence[Override] | None = None,
+) -> Any:
     """The Hessian times a vector, without the Hessian.
 
     Parameters
@@ -284,6 +210,8 @@ def hvp(f: Function, primals: Any, tangents: Any) -> Any:
     primals, tangents
         Where, and along what: two tuples, one entry per argument of ``f``; or the
         single argument and its tangent.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
@@ -297,20 +225,41 @@ def hvp(f: Function, primals: Any, tangents: Any) -> Any:
     array([6., 2.])
     """
     if not isinstance(primals, (tuple, list)):
-        return hvp(f, (primals,), (tangents,))[0]
-    gradient = grad(f, tuple(range(len(primals))))
-    return jvp(gradient, tuple(primals), tuple(tangents))[1]
+        return hvp(f, (primals,), (tangents,), overrides=overrides)[0]
+    gradient = grad(f, tuple(range(len(primals))), overrides=overrides)
+    return jvp(gradient, tuple(primals), tuple(tangents), overrides=overrides)[1]
 
 
-def _by_rows(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[list[Any]]:
+def _blocks(call: Call, mode: Mode, optional: bool) -> Any:
+    """All blocks of a recorded call, nested as its result.
+
+    If forward mode is ``optional``, reverse mode stands in for it where an
+    override has no forward rule.
+    """
+    rows = None
+    if mode == "fwd":
+        try:
+            rows = _by_columns(call)
+        except OverrideError:
+            if not optional:
+                raise
+    if rows is None:
+        rows = _by_rows(call)
+    return call.recording.tree([call.tree([released(b) for b in row]) for row in rows])
+
+
+def _by_rows(call: Call) -> list[list[Any]]:
     """All cotangents of each output, pulled back at once."""
+    rules = None if call.resolution is None else call.resolution.pulls()
+    leaves = call.leaves
     blocks = []
-    for y in outputs:
+    for y in call.outputs:
         if not isinstance(y, Tensor) or not types.differentiable(y.dtype):
-            blocks.append([_zeros(shape_of(y), x) for x in leaves])
+            shape = y.shape if isinstance(y, Tensor) else np.shape(y)
+            blocks.append([_zeros(shape, x) for x in leaves])
             continue
         seed = _unknown(y)
-        made = reverse.pull_back([y], [seed], leaves)
+        made = reverse.pull_back([y], [seed], leaves, rules=rules)
         shapes = [(*y.shape, *x.shape) for x in leaves]
         # A cotangent of a complex output reaches a real argument as Re(g dy/dx).
         split = y.dtype.kind == "c" and any(x.dtype.kind != "c" for x in leaves)
@@ -327,14 +276,15 @@ def _by_rows(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[list[Any]
     return blocks
 
 
-def _by_columns(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[list[Any]]:
+def _by_columns(call: Call) -> list[list[Any]]:
     """All tangents of each argument, pushed forward at once."""
+    rules = None if call.resolution is None else call.resolution.pushes()
+    outputs, leaves = call.outputs, call.leaves
     columns = []
     for x in leaves:
         seed = _unknown(x)
-        made = forward.push_forward(
-            outputs, leaves, [seed if other is x else None for other in leaves]
-        )
+        tangents = [seed if other is x else None for other in leaves]
+        made = forward.push_forward(outputs, leaves, tangents, rules=rules)
         real = _run(made, seed, x)
         split = x.dtype.kind == "c" and any(
             y is not None and y.dtype.kind != "c" for y in made
@@ -342,13 +292,12 @@ def _by_columns(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[list[A
         imaginary = _run(made, seed, x, 1j) if split else real
         column = []
         for y, a, b in zip(outputs, real, imaginary, strict=True):
+            shape = y.shape if isinstance(y, Tensor) else np.shape(y)
             if a is None:
-                column.append(_zeros(shape_of(y), x))
+                column.append(_zeros(shape, x))
                 continue
             block = a - 1j * b if split and y.dtype.kind != "c" else a
-            column.append(
-                np.reshape(np.moveaxis(block, 0, -1), (*shape_of(y), *x.shape))
-            )
+            column.append(np.reshape(np.moveaxis(block, 0, -1), (*shape, *x.shape)))
         columns.append(column)
     return [list(row) for row in zip(*columns, strict=True)]
 

@@ -1,0 +1,408 @@
+"""A gradient check while it runs: what is compared, and with what.
+
+Every entry is measured by differences once; reverse mode is compared through a
+random cotangent, forward mode through the tangent along the entry, where of all
+outputs the worst counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.calculus import Call, jvp, vjp
+from workbench.checks.differences import Slope, curvature, perturbed, slope
+from workbench.checks.report import Comparison, Entry, Identity, Report, Verdict
+from workbench.graph import tree, types
+from workbench.graph.tensor import value_of
+from workbench.transforms import forward
+
+__all__ = ["Check", "Progress", "Stopped", "Tolerance"]
+
+Array = np.ndarray[Any, Any]
+#: Called before each entry with (done, all); true stops the check.
+Progress = Callable[[int, int], object]
+
+#: What a derivative may be off by, relatively, in double and in single precision.
+RTOL = {"double": 1e-6, "single": 2e-3}
+ATOL = {"double": 1e-8, "single": 1e-4}
+
+
+class Stopped(Exception):
+    """The caller's progress function has said that it is enough."""
+
+
+class Tolerance:
+    """What an entry may be off by."""
+
+    def __init__(self, rtol: float | None, atol: float | None) -> None:
+        self.rtol, self.atol = rtol, atol
+
+    def __call__(self, expected: complex, uncertainty: float, dtype: Any) -> float:
+        """The absolute error that an entry of this size and dtype may have."""
+        kind = "single" if np.finfo(dtype).eps > 1e-10 else "double"
+        rtol = RTOL[kind] if self.rtol is None else self.rtol
+        atol = ATOL[kind] if self.atol is None else self.atol
+        size = abs(expected) if np.isfinite(expected) else 0.0
+        slack = 4 * uncertainty if np.isfinite(uncertainty) else 0.0
+        return atol + rtol * size + slack
+
+
+class _Truth:
+    """What differences say of one entry, weighted by the output's cotangent."""
+
+    __slots__ = ("jump", "kink", "left", "method", "numeric", "right", "uncertainty")
+
+    def __init__(self, found: Slope, weights: Array, real: bool) -> None:
+        moves = weights != 0
+
+        def total(x: Array) -> complex:
+            y = complex(np.sum(np.where(moves, weights * x, 0)))
+            return y.real if real else y
+
+        self.numeric = total(found.value)
+        self.left, self.right = total(found.left), total(found.right)
+        self.uncertainty = float(np.sum(np.abs(weights[moves]) * found.error[moves]))
+        self.kink = bool(np.any(found.kink & moves))
+        self.jump = bool(np.any(found.jump & moves))
+        self.method = found.method
+
+
+class Check:
+    """One check while it runs."""
+
+    def __init__(
+        self,
+        report: Report,
+        names: list[str],
+        modes: tuple[str, ...],
+        tolerance: Tolerance,
+        entries: int,
+        progress: Progress | None,
+    ) -> None:
+        self.report = report
+        self.names = names
+        self.modes = modes
+        self.tolerance = tolerance
+        self.limit = entries
+        self.progress = progress
+        self.rng = np.random.default_rng(report.seed)
+        self.done = self.total = 0
+        self.chosen: dict[int, Array] = {}
+
+    def picked(self, x: Array) -> Array:
+        """The flat positions to check: all, or so many at random, ascending."""
+        if x.size <= self.limit:
+            return np.arange(x.size)
+        if id(x) not in self.chosen:
+            some = self.rng.choice(x.size, self.limit, replace=False)
+            self.chosen[id(x)] = np.sort(some)
+        return self.chosen[id(x)]
+
+    def step(self) -> None:
+        """Count an entry; ask whether to go on."""
+        if self.progress is not None and self.progress(self.done, self.total):
+            raise Stopped
+        self.done += 1
+
+    def random_like(self, x: Any) -> Any:
+        """A random direction in the shape and dtype of ``x``."""
+        x = np.asarray(x)
+        out = self.rng.standard_normal(x.shape)
+        if x.dtype.kind == "c":
+            out = out + 1j * self.rng.standard_normal(x.shape)
+        return out.astype(x.dtype)
+
+    def given(
+        self,
+        function: Callable[..., Any],
+        arrays: list[Array],
+        gradients: Sequence[Any],
+    ) -> None:
+        """Gradients that came from elsewhere."""
+
+        def flat(*new: Array) -> Array:
+            return np.reshape(np.asarray(function(*new)), (-1,))
+
+        self.total = sum(len(self.picked(x)) for x in arrays)
+        for i, (x, gradient) in enumerate(zip(arrays, gradients, strict=True)):
+            row = Comparison(self.names[i], x.shape, 1, "given")
+            self.report.comparisons.append(row)
+            for k in self.picked(x):
+                self.step()
+                found = self.measure(flat, arrays, i, k)
+                truth = self.truth(flat, arrays, i, k, found, np.ones(1), True)
+                got = np.asarray(gradient).flat[k]
+                row.entries.append(self.entry(row, k, got, truth))
+
+    # One order after the other
+
+    def run(self, f: Callable[..., Any], values: list[Any], order: int) -> None:
+        """All derivatives of a function up to an order."""
+        arrays = [np.asarray(x) for x in values]
+        functions = sum(len(self.modes) ** n for n in range(order))
+        self.total = sum(len(self.picked(x)) for x in arrays) * functions
+        level = [(f, "")]
+        for n in range(1, order + 1):
+            following = []
+            for g, over in level:
+                cotangent = self.first_order(g, values, arrays, n, over)
+                if n < order:
+                    following += self.derivatives(g, values, cotangent, over)
+            level = following
+        if order > 1:
+            self.second_differences(f, values, arrays)
+
+    def derivatives(
+        self, f: Callable[..., Any], values: list[Any], cotangent: Any, over: str
+    ) -> list[tuple[Callable[..., Any], str]]:
+        """The gradient of a function and its derivative along a line, as functions."""
+        direction = tuple(self.random_like(x) for x in values)
+
+        def reverse(*leaves: Any) -> Any:
+            return vjp(f, *leaves)[1](cotangent)
+
+        def forwards(*leaves: Any) -> Any:
+            return jvp(f, leaves, direction)[1]
+
+        known = {"rev": reverse, "fwd": forwards}
+        return [(known[mode], f" over {mode}{over}") for mode in self.modes]
+
+    def first_order(
+        self,
+        f: Callable[..., Any],
+        values: list[Any],
+        arrays: list[Array],
+        order: int,
+        over: str,
+    ) -> Any:
+        """All entries of the first derivatives of ``f``; returns its cotangent."""
+        y, pullback = vjp(f, *values)
+        outputs, structure = tree.flatten(y)
+        cotangents = [
+            self.random_like(x) if types.differentiable(np.asarray(x).dtype)
+            else np.zeros_like(np.asarray(x), dtype=float)
+            for x in outputs
+        ]  # fmt: skip
+        cotangent = structure(cotangents)
+        real = all(np.asarray(x).dtype.kind != "c" for x in outputs)
+        weights = np.concatenate([np.ravel(c) for c in cotangents] or [np.zeros(0)])
+
+        def flat(*new: Array) -> Array:
+            leaves = tree.flatten(f(*new))[0]
+            return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
+
+        gradients = pullback(cotangent)
+        call = Call(f, range(len(values)), tuple(values), {}, "check_grads")
+        rows: dict[tuple[int, str], Comparison] = {}
+        for i, x in enumerate(arrays):
+            for mode in self.modes:
+                row = Comparison(self.names[i], x.shape, order, mode + over)
+                rows[i, mode] = row
+                self.report.comparisons.append(row)
+        for i, x in enumerate(arrays):
+            for k in self.picked(x):
+                self.step()
+                found = self.measure(flat, arrays, i, k)
+                if "rev" in self.modes:
+                    row = rows[i, "rev"]
+                    truth = self.truth(flat, arrays, i, k, found, weights, real)
+                    got = np.asarray(gradients[i]).flat[k]
+                    row.entries.append(self.entry(row, k, got, truth))
+                if "fwd" in self.modes:
+                    row = rows[i, "fwd"]
+                    row.entries.append(self.pushed(row, call, i, k, x, found))
+        if set(self.modes) == {"fwd", "rev"}:
+            self.adjoint(f, values, gradients, cotangents, over)
+        return cotangent
+
+    def measure(
+        self, flat: Callable[..., Array], arrays: list[Array], which: int, k: int
+    ) -> Slope:
+        """What differences say of all outputs along one entry."""
+        line, scale = perturbed(flat, arrays, which, k)
+        return slope(line, scale, analytic=arrays[which].dtype.kind != "c")
+
+    def truth(
+        self,
+        flat: Callable[..., Array],
+        arrays: list[Array],
+        which: int,
+        k: int,
+        found: Slope,
+        weights: Array,
+        real: bool,
+    ) -> _Truth:
+        """What reverse mode should give: df/dx - i df/dy for a complex entry."""
+        complex_entry = arrays[which].dtype.kind == "c"
+        truth = _Truth(found, weights, not complex_entry or real)
+        if complex_entry:
+            line, scale = perturbed(flat, arrays, which, k, 1j)
+            turned = _Truth(slope(line, scale, analytic=False), weights, True)
+            for part in ("numeric", "left", "right"):
+                along, across = getattr(truth, part), getattr(turned, part)
+                setattr(truth, part, complex(along).real - 1j * across)
+            truth.uncertainty += turned.uncertainty
+        return truth
+
+    def pushed(
+        self, row: Comparison, call: Call, which: int, k: int, x: Array, found: Slope
+    ) -> Entry:
+        """The tangent along one entry; of all outputs the one that is worst."""
+        tangent = np.zeros_like(x)
+        tangent.flat[k] = 1
+        made = forward.push_forward(
+            call.outputs,
+            call.leaves,
+            [tangent if i == which else None for i in range(len(call.leaves))],
+        )
+        moved = np.concatenate(
+            [
+                np.zeros(np.size(value_of(y))) if t is None else np.ravel(value_of(t))
+                for t, y in zip(made, call.outputs, strict=True)
+            ]
+            or [np.zeros(0)]
+        )
+        candidates = []
+        for j in _worst_first(moved, found):
+            pick = np.zeros(len(moved))
+            pick[j] = 1
+            truth = _Truth(found, pick, found.value.dtype.kind != "c")
+            candidates.append(self.entry(row, k, moved[j], truth))
+        order = ("wrong", "kink", "unsure", "right")
+        return min(candidates, key=lambda e: (order.index(e.verdict), -e.badness[1]))
+
+    def entry(self, row: Comparison, k: int, got: Any, truth: _Truth) -> Entry:
+        """One entry and what to think of it."""
+        got = np.asarray(got)
+        dtype = got.dtype if got.dtype.kind in "fc" else np.dtype(np.float64)
+        value = got.item()
+        tolerance = self.tolerance(truth.numeric, truth.uncertainty, dtype)
+        index = tuple(int(n) for n in np.unravel_index(int(k), row.shape))
+        return Entry(
+            row.argument,
+            index,
+            row.order,
+            row.mode,
+            value,
+            truth.numeric,
+            truth.uncertainty,
+            tolerance,
+            truth.left,
+            truth.right,
+            _verdict(value, truth, tolerance),
+            truth.method,
+        )
+
+    # Equations that hold whatever the function is
+
+    def adjoint(
+        self,
+        f: Callable[..., Any],
+        values: list[Any],
+        gradients: Any,
+        cotangents: list[Any],
+        over: str,
+    ) -> None:
+        """``<w, J v> = <w J, v>``: the two modes are each other's transpose."""
+        directions = tuple(self.random_like(x) for x in values)
+        moved = tree.flatten(jvp(f, tuple(values), directions)[1])[0]
+        left, size_left = _inner(cotangents, moved)
+        right, size_right = _inner(gradients, directions)
+        eps = max(_eps(x) for x in [*values, *moved])
+        size = size_left + size_right
+        self.report.identities.append(
+            Identity(
+                f"the adjoint test{over}",
+                left,
+                right,
+                1e5 * eps * size + 1e-30 if np.isfinite(size) else np.inf,
+            )
+        )
+
+    def second_differences(
+        self, f: Callable[..., Any], values: list[Any], arrays: list[Array]
+    ) -> None:
+        """The Hessian along a line against second differences of the values."""
+        if any(x.dtype.kind == "c" for x in arrays):
+            return
+        direction = tuple(self.random_like(x) for x in values)
+
+        def along(t: complex) -> Array:
+            moved = [
+                x.astype(float) + t * v for x, v in zip(arrays, direction, strict=True)
+            ]
+            leaves = tree.flatten(f(*moved))[0]
+            return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
+
+        def slope_along(*leaves: Any) -> Any:
+            return jvp(f, leaves, direction)[1]
+
+        twice = jvp(slope_along, tuple(values), direction)[1]
+        got = np.concatenate([np.ravel(np.asarray(x)) for x in tree.flatten(twice)[0]])
+        if got.dtype.kind == "c":
+            return
+        expected, error = curvature(along)
+        # Where the values are too noisy, or the derivative has a kink, they say
+        # nothing.
+        known = error <= 0.01 * np.abs(expected) + 1e-8
+        if not np.any(known):
+            return
+        weights = np.where(known, self.rng.standard_normal(got.shape), 0)
+        expected, error, got = (np.where(known, x, 0) for x in (expected, error, got))
+        uncertainty = float(np.sum(np.abs(weights) * error))
+        size = float(np.sum(np.abs(weights * expected)))
+        rtol = 1e-5 if max(map(_eps, values)) < 1e-10 else 1e-2
+        self.report.identities.append(
+            Identity(
+                "the second derivative along a line",
+                float(np.sum(weights * got)),
+                float(np.sum(weights * expected)),
+                rtol * size + 10 * uncertainty + 1e-7,
+            )
+        )
+
+
+def _verdict(got: complex, truth: _Truth, tolerance: float) -> Verdict:
+    """What to think of an entry."""
+    if abs(got - truth.numeric) <= tolerance:
+        return "kink" if truth.kink else "right"
+    if truth.jump:
+        return "kink"
+    if truth.kink:
+        sides = (truth.left, truth.right)
+        if not np.all(np.isfinite(sides)):
+            return "unsure"
+        low, high = sorted(complex(s).real for s in sides)
+        inside = low - tolerance <= complex(got).real <= high + tolerance
+        return "kink" if inside else "wrong"
+    if not np.isfinite(truth.numeric) or not np.isfinite(truth.uncertainty):
+        return "unsure"
+    return "wrong"
+
+
+def _worst_first(moved: Array, found: Slope, count: int = 8) -> Array:
+    """The outputs whose tangents seem worst, which are then judged one by one."""
+    with np.errstate(all="ignore"):
+        off = np.abs(moved - found.value) / (
+            1e-12 + np.abs(found.value) * 1e-6 + found.error
+        )
+    off = np.where(np.isnan(off), np.inf, off)
+    return np.argsort(-off, kind="stable")[:count]
+
+
+def _inner(left: Sequence[Any], right: Sequence[Any]) -> tuple[float, float]:
+    """The real part of a bilinear product, and the size of its terms."""
+    total = size = 0.0
+    for a, b in zip(left, right, strict=True):
+        terms = np.asarray(a) * np.asarray(b)
+        total += float(np.sum(terms.real))
+        size += float(np.sum(np.abs(terms)))
+    return total, size
+
+
+def _eps(x: Any) -> float:
+    dtype = np.asarray(x).dtype
+    return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
