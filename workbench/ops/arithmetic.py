@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.graph.op import UFUNCS, declare, implements
 from workbench.graph.tensor import apply, value_of
-from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, op, shape_of
+from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, op
 
 __all__: list[str] = []
 
@@ -281,8 +281,3 @@ def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`numpy.round`, whose derivative is zero."""
     scale = 10.0**decimals
     return np.rint(a * scale) / scale
-
-
-@implements(np.zeros_like, np.ones_like, np.empty_like)
-def _unused(a: Any) -> Any:  # replaced in shaping, where array makers stand
-    return np.zeros(shape_of(a), a.dtype)  # host array: replaced in shaping

@@ -1,0 +1,392 @@
+"""Contractions: products summed over axes. `matmul`, `tensordot`, `einsum`.
+
+All are linear in each operand. What is written with these (`dot`, `outer`, ...)
+and products with SciPy's sparse arrays stand in `products.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import UFUNCS, declare, implements
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec, spec_of
+from workbench.ops.define import multilinear, shape_of, sum_to
+from workbench.ops.indexing import ARRAY, SCATTER
+from workbench.ops.reductions import no_out
+from workbench.ops.shaping import normal_axes
+
+__all__ = ["product_dtype", "swap"]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+Shape = tuple[int, ...]
+
+
+def swap(x: Any) -> Any:
+    """The transpose of the last two axes."""
+    return x.T if len(shape_of(x)) == 2 else np.swapaxes(x, -1, -2)
+
+
+def product_dtype(*operands: Any) -> np.dtype[Any]:
+    """The dtype of a product; a Python number never decides it."""
+    specs = map(spec_or_value, operands)
+    return np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
+
+
+def spec_or_value(x: Any) -> Spec:
+    """What `infer` is given, as a spec."""
+    return x if isinstance(x, Spec) else spec_of(x)
+
+
+# matmul
+
+
+def _matmul_shape(a: Shape, b: Shape) -> Shape:
+    if not a or not b:
+        raise ValueError("matmul: an operand has no axis, write * for a number")
+    if a[-1] != b[-2 if len(b) > 1 else 0]:
+        raise ValueError(
+            f"the last axis of {a} has length {a[-1]}, the axis of {b} that meets it"
+            f" {b[-2 if len(b) > 1 else 0]}"
+        )
+    loop = np.broadcast_shapes(a[:-2], b[:-2])
+    return (*loop, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+
+
+def _matmul_infer(a: Any, b: Any) -> Spec:
+    a, b = spec_or_value(a), spec_or_value(b)
+    return Spec(_matmul_shape(a.shape, b.shape), product_dtype(a, b))
+
+
+def _matmul_left(g: Any, a: Any, b: Any) -> Any:
+    """The cotangent of ``a`` in ``a @ b``."""
+    if len(shape_of(b)) == 1:
+        return g[..., None] * b
+    if len(shape_of(a)) == 1:
+        g = g[..., None, :]
+        return sum_to(g @ swap(b), (*shape_of(b)[:-2], 1, shape_of(a)[0]))[..., 0, :]
+    return g @ swap(b)
+
+
+def _matmul_right(g: Any, a: Any, b: Any) -> Any:
+    """The cotangent of ``b`` in ``a @ b``."""
+    if len(shape_of(a)) == 1:
+        return a * g if len(shape_of(b)) == 1 else a[:, None] * g[..., None, :]
+    if len(shape_of(b)) == 1:
+        return np.sum(g[..., None] * a, axis=tuple(range(len(shape_of(a)) - 1)))
+    return swap(a) @ g
+
+
+def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    a, b = inputs
+    # A vector becomes a matrix, so that the batch axis is one to loop over.
+    row = len(shape_of(a)) - batched[0] == 1
+    column = len(shape_of(b)) - batched[1] == 1
+    if row and column and all(batched):
+        return np.einsum("bi,bi->b", a, b)
+    if column and not batched[1] and batched[0]:
+        return a @ b
+    if row:
+        a = a[..., None, :]
+    if column:
+        b = b[..., None]
+    rank = max(len(shape_of(x)) - k for x, k in zip((a, b), batched, strict=True))
+    a, b = (
+        np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
+        if k and (short := rank + 1 - len(shape_of(x)))
+        else x
+        for x, k in zip((a, b), batched, strict=True)
+    )
+    y = a @ b
+    y = y[..., 0] if column else y
+    return (y[..., 0] if column else y[..., 0, :]) if row else y
+
+
+MATMUL = multilinear(
+    "matmul",
+    operator.matmul,
+    _matmul_left,
+    _matmul_right,
+    rule="g x₁ᵀ   x₀ᵀ g",
+    batch=_matmul_batch,
+    infer=_matmul_infer,
+    cure="The last axis of the left operand must be as long as the second last (or"
+    " only) axis of the right one; transpose one of them with .T.",
+)
+UFUNCS[np.matmul] = MATMUL
+
+
+# tensordot
+
+
+def _free(rank: int, used: tuple[int, ...]) -> list[int]:
+    return [n for n in range(rank) if n not in used]
+
+
+def _tensordot_compute(a: Any, b: Any, *, axes: Any) -> Any:
+    return np.tensordot(a, b, axes)
+
+
+def _tensordot_infer(a: Any, b: Any, *, axes: Any) -> Spec:
+    a, b = spec_or_value(a), spec_or_value(b)
+    for i, j in zip(*axes, strict=True):
+        if a.shape[i] != b.shape[j]:
+            raise ValueError(
+                f"axis {i} of {a.shape} has length {a.shape[i]}, axis {j} of"
+                f" {b.shape} has {b.shape[j]}"
+            )
+    shape = [a.shape[n] for n in _free(len(a.shape), axes[0])]
+    shape += [b.shape[n] for n in _free(len(b.shape), axes[1])]
+    return Spec(tuple(shape), product_dtype(a, b))
+
+
+def _tensordot_left(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
+    rank, (left, right) = len(shape_of(a)), axes
+    free, other = _free(rank, left), _free(len(shape_of(b)), right)
+    outer = tuple(range(len(free), len(free) + len(other)))
+    # The axes come out as: free ones of a, then the summed ones in the order of b.
+    passed = np.tensordot(g, b, (outer, tuple(other)))
+    order = [*free, *(left[right.index(n)] for n in sorted(right))]
+    return np.transpose(passed, [order.index(n) for n in range(rank)])
+
+
+def _tensordot_right(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
+    rank, (left, right) = len(shape_of(b)), axes
+    other, free = _free(len(shape_of(a)), left), _free(rank, right)
+    outer = tuple(range(len(other)))
+    passed = np.tensordot(a, g, (tuple(other), outer))
+    order = [*(right[left.index(n)] for n in sorted(left)), *free]
+    return np.transpose(passed, [order.index(n) for n in range(rank)])
+
+
+def _tensordot_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    a, b = inputs
+    left, right = params["axes"]
+    if not all(batched):
+        # One operand is the same for all examples: its batch axis is a free one.
+        shifted = (
+            tuple(n + batched[0] for n in left), tuple(n + batched[1] for n in right)
+        )  # fmt: skip
+        y = np.tensordot(a, b, shifted)
+        return y if batched[0] else np.moveaxis(y, len(shape_of(a)) - len(left), 0)
+    ranks = len(shape_of(a)) - 1, len(shape_of(b)) - 1
+    letters = iter(LETTERS)
+    batch = next(letters)
+    first = [next(letters) for _ in range(ranks[0])]
+    second = [next(letters) for _ in range(ranks[1])]
+    for i, j in zip(left, right, strict=True):
+        second[j] = first[i]
+    out = [first[n] for n in _free(ranks[0], left)]
+    out += [second[n] for n in _free(ranks[1], right)]
+    return np.einsum(
+        f"{batch}{''.join(first)},{batch}{''.join(second)}->{batch}{''.join(out)}", a, b
+    )
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+TENSORDOT = multilinear(
+    "tensordot",
+    _tensordot_compute,
+    _tensordot_left,
+    _tensordot_right,
+    rule="g · x₁ over its free axes   x₀ · g over its free axes",
+    batch=_tensordot_batch,
+    infer=_tensordot_infer,
+    cure="The axes that meet must have equal lengths, pair by pair.",
+)
+
+
+@implements(np.tensordot, np.linalg.tensordot)
+def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Any:
+    """`numpy.tensordot`."""
+    a, b = admit(a), admit(b)
+    ranks = len(shape_of(a)), len(shape_of(b))
+    if isinstance(axes, (tuple, list)):
+        left, right = axes
+    else:
+        left, right = range(ranks[0] - axes, ranks[0]), range(axes)
+    left, right = (
+        normal_axes(list(n) if isinstance(n, range) else n, rank)
+        for n, rank in zip((left, right), ranks, strict=True)
+    )
+    if len(left) != len(right):
+        raise ValueError(f"tensordot: {len(left)} axes of a, {len(right)} of b")
+    return apply(TENSORDOT, (a, b), {"axes": (left, right)})
+
+
+# einsum
+
+
+def _einsum_compute(*operands: Any, subscripts: str, optimize: Any = None) -> Any:
+    if optimize is None:
+        # Looking for products that BLAS can do pays only for large operands.
+        entries = sum(math.prod(shape_of(x)) for x in operands)
+        optimize = len(operands) > 1 and entries > 4096
+    return np.einsum(subscripts, *operands, optimize=optimize)
+
+
+def _parse(subscripts: str) -> tuple[list[str], str]:
+    inputs, output = subscripts.split("->")
+    return inputs.split(","), output
+
+
+def _lengths(terms: list[str], shapes: list[Shape]) -> dict[str, int]:
+    """The length of each letter's axis."""
+    lengths: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape):
+            raise ValueError(f"{term!r} names {len(term)} axes of shape {shape}")
+        for letter, n in zip(term, shape, strict=True):
+            if lengths.setdefault(letter, n) != n:
+                if 1 not in (n, lengths[letter]):
+                    raise ValueError(
+                        f"axes {letter!r} have lengths {lengths[letter]} and {n}"
+                    )
+                lengths[letter] = max(n, lengths[letter])
+    return lengths
+
+
+def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
+    specs = [spec_or_value(x) for x in operands]
+    terms, output = _parse(subscripts)
+    lengths = _lengths(terms, [s.shape for s in specs])
+    return Spec(tuple(lengths[c] for c in output), product_dtype(*specs))
+
+
+def _einsum_transpose(
+    k: int, g: Any, operands: tuple[Any, ...], subscripts: str
+) -> Any:
+    """The cotangent of operand ``k``: an einsum of ``g`` and the others."""
+    terms, output = _parse(subscripts)
+    term, shape = terms[k], shape_of(operands[k])
+    others = [i for i in range(len(terms)) if i != k]
+    letters = "".join(dict.fromkeys(term))
+    reached = set(output).union(*(terms[i] for i in others))
+    kept = "".join(c for c in letters if c in reached)
+    inputs = ",".join([output, *(terms[i] for i in others)])
+    passed = np.einsum(f"{inputs}->{kept}", g, *(operands[i] for i in others))
+    lengths = dict(zip(term, shape, strict=True))
+    found = dict(zip(kept, shape_of(passed), strict=True))
+    if kept != letters:
+        passed = np.reshape(passed, tuple(found.get(c, 1) for c in letters))
+    # Along axes that the forward pass summed away, it is the same for all.
+    full = tuple(lengths[c] if found.get(c, 1) == 1 else found[c] for c in letters)
+    if shape_of(passed) != full:
+        passed = np.broadcast_to(passed, full)
+    passed = sum_to(passed, tuple(lengths[c] for c in letters))
+    return passed if letters == term else _on_diagonal(passed, letters, term, shape)
+
+
+def _on_diagonal(x: Any, letters: str, term: str, shape: Shape) -> Any:
+    """Zeros of ``shape`` with ``x`` where axes of the same letter agree."""
+    parts = [
+        np.reshape(
+            np.arange(n, like=x), tuple(n if c == letter else 1 for c in letters)
+        )
+        for letter, n in zip(term, shape, strict=True)
+    ]
+    return apply(SCATTER, (x, *parts), {"key": (ARRAY,) * len(term), "shape": shape})
+
+
+def _einsum_pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    return [
+        _einsum_transpose(k, g, inputs, params["subscripts"]) if mask >> k & 1 else None
+        for k in range(len(inputs))
+    ]
+
+
+def _einsum_push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> Any:
+    total = None
+    for k, t in enumerate(tangents):
+        if t is not None:
+            term = apply(EINSUM, (*inputs[:k], t, *inputs[k + 1 :]), params)
+            total = term if total is None else total + term
+    return total
+
+
+def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    terms, output = _parse(params["subscripts"])
+    batch = next(c for c in LETTERS if c not in params["subscripts"])
+    terms = [batch + t if b else t for t, b in zip(terms, batched, strict=True)]
+    subscripts = f"{','.join(terms)}->{batch}{output}"
+    return apply(EINSUM, inputs, {**params, "subscripts": subscripts})
+
+
+EINSUM = declare("einsum")
+EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
+EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
+EINSUM.rule = "einsum of g and the other operands"
+EINSUM.cure = "Axes of the same letter must have the same length."
+
+
+@implements(np.einsum)
+def einsum(
+    *operands: Any, out: None = None, optimize: Any = None, dtype: Any = None, **_: Any
+) -> Any:
+    """`numpy.einsum`, in all its spellings."""
+    no_out("np.einsum", out)
+    subscripts, arrays = _spelt(operands)
+    if dtype is not None:
+        arrays = tuple(np.astype(x, dtype) for x in arrays)
+    params: Params = {
+        "subscripts": _explicit(subscripts, [shape_of(x) for x in arrays])
+    }
+    if optimize is not None:
+        hashable = isinstance(optimize, (bool, str))
+        params["optimize"] = optimize if hashable else _frozen(optimize)
+    return apply(EINSUM, arrays, params)
+
+
+def _frozen(path: Any) -> Any:
+    return tuple(map(_frozen, path)) if isinstance(path, (list, tuple)) else path
+
+
+def _spelt(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The subscripts as text, from ``("ij->i", x)`` or ``(x, [0, 1], [0])``."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), tuple(map(admit, operands[1:]))
+    pairs, output = list(operands), None
+    if len(pairs) % 2:
+        output = pairs.pop()
+    arrays, terms = pairs[::2], pairs[1::2]
+    used = sorted({n for term in terms for n in term if n is not Ellipsis})
+    letters = {n: LETTERS[i] for i, n in enumerate(used)} | {Ellipsis: "..."}
+    text = ",".join("".join(letters[n] for n in term) for term in terms)
+    if output is not None:
+        text += "->" + "".join(letters[n] for n in output)
+    return text, tuple(map(admit, arrays))
+
+
+def _explicit(subscripts: str, shapes: list[Shape]) -> str:
+    """Subscripts with an output and letters in place of each ellipsis."""
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes):
+        raise ValueError(
+            f"einsum {subscripts!r} names {len(terms)} operands, and gets {len(shapes)}"
+        )
+    if not arrow:
+        once = sorted(c for c in set(inputs) if c.isalpha() and inputs.count(c) == 1)
+        output = ("..." if "..." in inputs else "") + "".join(once)
+    if "..." in subscripts:
+        free = [c for c in reversed(LETTERS) if c not in subscripts]
+        ranks = [
+            len(s) - len(t.replace("...", "")) if "..." in t else 0
+            for t, s in zip(terms, shapes, strict=True)
+        ]
+        widest = "".join(free[: max(ranks)])
+        terms = [
+            t.replace("...", widest[len(widest) - r :])
+            for t, r in zip(terms, ranks, strict=True)
+        ]
+        output = output.replace("...", widest)
+    return f"{','.join(terms)}->{output}"

@@ -1,0 +1,325 @@
+"""Indexing: `x[index]`, its transpose, and `at(x)[index]`, the functional update.
+
+An index is split into a static key, which is hashable, and arrays, which are
+inputs of the op: ``x[1:, i, None]`` has the key ``(1:, array, None)``. Entries
+that an index takes twice receive the sum of both cotangents.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame, source
+from workbench.graph.tensor import Tensor, admit, apply, value_of
+from workbench.ops.define import linear, masked, shape_of
+
+__all__ = [
+    "ARRAY",
+    "WHOLE",
+    "Key",
+    "Moves",
+    "Slice",
+    "as_index",
+    "distinct",
+    "getitem",
+    "is_mask",
+    "known_masks",
+    "split_index",
+]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+Key = tuple[Any, ...]
+
+
+class Slice(NamedTuple):
+    """A slice as part of a key; Python's own are unhashable before 3.12."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+
+    def __repr__(self) -> str:
+        start, stop, step = ("" if part is None else str(part) for part in self)
+        return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
+
+
+class _Array:
+    """Stands in a key for the next array among the inputs."""
+
+    def __repr__(self) -> str:
+        return "array"
+
+    def __reduce__(self) -> str:
+        return "ARRAY"
+
+
+ARRAY = _Array()
+WHOLE = Slice(None, None, None)
+
+
+def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
+    """The key and the arrays of an index."""
+    key: list[Any] = []
+    arrays: list[Any] = []
+    for part in index if type(index) is tuple else (index,):
+        kind = type(part)
+        if kind is int or part is None or part is Ellipsis:
+            key.append(part)
+        elif kind is slice:
+            key.append(Slice(_bound(part.start), _bound(part.stop), _bound(part.step)))
+        elif isinstance(part, (np.integer, int)) and not isinstance(part, bool):
+            key.append(operator.index(part))
+        else:
+            array = admit(np.bool_(part) if isinstance(part, bool) else part)
+            if hasattr(array, "dtype") and array.dtype.kind not in "biu":
+                if shape_of(array) != (0,):
+                    raise IndexError(
+                        f"an index of dtype {array.dtype}{blame.here()}: arrays are"
+                        " indexed by integers or booleans; write .astype(int)"
+                    )
+                array = array.astype(int)  # x[[]]
+            key.append(ARRAY)
+            arrays.append(array)
+    return tuple(key), tuple(arrays)
+
+
+def _bound(part: Any) -> int | None:
+    return part if part is None or type(part) is int else operator.index(part)
+
+
+@lru_cache(maxsize=4096)
+def _static(key: Key) -> Any:
+    """The index of a key without arrays."""
+    parts = tuple(slice(*p) if type(p) is Slice else p for p in key)
+    return parts[0] if len(parts) == 1 else parts
+
+
+def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
+    """The index that `split_index` took apart."""
+    if not arrays:
+        return _static(key)
+    rest = iter(arrays)
+    parts = tuple(
+        next(rest) if p is ARRAY else slice(*p) if type(p) is Slice else p for p in key
+    )
+    return parts[0] if len(parts) == 1 else parts
+
+
+# Taking: x[index]
+
+
+def _take(x: Any, *arrays: Any, key: Key) -> Any:
+    if not hasattr(x, "__getitem__"):
+        x = np.asarray(x)  # host array: a Python number
+    return x[as_index(key, arrays)]
+
+
+def _take_transpose(g: Any, x: Any, *arrays: Any, key: Key) -> Any:
+    spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
+    # What a mask leaves out must stay 0, whatever its derivative is.
+    return masked(spread) if any(map(is_mask, arrays)) else spread
+
+
+def is_mask(array: Any) -> bool:
+    """Whether an array of an index chooses by true and false."""
+    return hasattr(array, "dtype") and array.dtype.kind == "b"
+
+
+def _scatter(g: Any, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Any:
+    out = np.zeros_like(g, shape=shape)
+    if distinct(arrays):
+        out[as_index(key, arrays)] = g
+    else:
+        np.add.at(out, as_index(key, arrays), g)
+    return out
+
+
+def distinct(arrays: tuple[Any, ...]) -> bool:
+    """Whether an index surely names no entry twice, by the look of its arrays."""
+    return all(is_mask(a) or a.size == 1 for a in arrays)
+
+
+GETITEM = linear("getitem", _take, _take_transpose, rule="g at the index, else 0")
+SCATTER = linear(
+    "scatter",
+    _scatter,
+    lambda g, x, *arrays, key, shape: apply(GETITEM, (g, *arrays), {"key": key}),
+    rule="g at the index",
+)
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """``x[index]``."""
+    key, arrays = split_index(index)
+    known_masks(x, arrays)
+    return apply(GETITEM, (x, *arrays), {"key": key})
+
+
+def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:
+    """Refuse a boolean index whose values are not known."""
+    for a in arrays:
+        if isinstance(a, Tensor) and a._value is None and is_mask(a):
+            raise TraceError(
+                f"the shape of {blame.describe(x)} at a boolean index"
+                f"{blame.here()} depends on values, and the mask has none while"
+                " tracing without values. Write np.where(mask, x, 0), which keeps the"
+                " shape, or trace with values (wb.grad, a %%autodiff cell)."
+            )
+
+
+_frame = sys._getframe
+_context = source.CONTEXT.get
+_plain_kinds = (int, slice)
+
+
+def _tensor_getitem(self: Tensor, index: Any) -> Any:
+    value = self._value
+    if type(self) is Tensor and type(index) in _plain_kinds and value is not None:
+        # The eager path: x[3] and x[1:], without a walk up the frames.
+        key, _ = split_index(index)
+        frame = _frame(1)
+        return Tensor(
+            GETITEM,
+            (self,),
+            (value,),
+            {"key": key},
+            _take(value, key=key),
+            frame.f_code,
+            frame.f_lasti,
+            _context(),
+        )
+    return getitem(self, index)
+
+
+Tensor.__getitem__ = _tensor_getitem  # type: ignore[method-assign]
+
+
+# Batching. NumPy puts the axes that arrays make in front if the arrays stand apart.
+
+
+class Moves(NamedTuple):
+    """An index with the batch axis in it, and where its result has which axes.
+
+    ``bring`` takes the result to (batch, axes of one example), ``send`` takes what
+    is to be written back to the order in which the index wants it.
+    """
+
+    key: Key
+    arrays: tuple[Any, ...]
+    axes: tuple[tuple[int, ...], tuple[int, ...]]
+
+    def bring(self, y: Any) -> Any:
+        """What the index took, batch axis first."""
+        return np.moveaxis(y, *self.axes) if self.axes[0] else y
+
+    def send(self, values: Any) -> Any:
+        """What the index is to write, in the index's own order of axes."""
+        return np.moveaxis(values, *self.axes[::-1]) if self.axes[0] else values
+
+
+def batched_index(
+    key: Key, arrays: tuple[Any, ...], batched: Batched, rank: int, has_batch: bool
+) -> Moves:
+    """The index for a batch, of an ``x`` with ``rank`` axes in one example.
+
+    ``has_batch`` says whether ``x`` itself has the batch axis.
+    """
+    if not arrays:
+        return Moves((WHOLE, *key), (), ((), ()))
+    key, arrays, batched = _without_masks(key, arrays, batched)
+    key = _without_ellipsis(key, rank)
+    shapes = [shape_of(a)[b:] for a, b in zip(arrays, batched, strict=True)]
+    width = len(np.broadcast_shapes(*shapes))
+    places = [i for i, p in enumerate(key) if p is ARRAY or type(p) is int]
+    together = places[-1] - places[0] + 1 == len(places)
+    key = tuple(p for p in key if p is not Ellipsis)  # an empty one sets apart too
+    start = sum(p is None or type(p) is Slice for p in key[: places[0]])
+    if not (together or width == 0):
+        start = 0
+    if not any(batched):
+        apart = not together and width > 0
+        return Moves((WHOLE, *key), arrays, ((width,), (0,)) if apart else ((), ()))
+    size = next(shape_of(a)[0] for a, b in zip(arrays, batched, strict=True) if b)
+    aligned = tuple(
+        np.reshape(a, (size, *(1,) * (width - len(s)), *s)) if b else a
+        for a, b, s in zip(arrays, batched, shapes, strict=True)
+    )
+    if not has_batch:
+        first = start if together else 0
+        return Moves(key, aligned, ((first,), (0,)) if first else ((), ()))
+    example = next(a for a, b in zip(aligned, batched, strict=True) if b)
+    rows = np.reshape(np.arange(size, like=example), (size, *(1,) * width))
+    old = tuple(range(1, 1 + width))
+    new = tuple(range(1 + start, 1 + start + width))
+    return Moves((ARRAY, *key), (rows, *aligned), (old, new) if start else ((), ()))
+
+
+def _without_ellipsis(key: Key, rank: int) -> Key:
+    """The key with its ellipsis spelt out; an empty one stays, as it sets apart."""
+    used = sum(p is not None and p is not Ellipsis for p in key)
+    if Ellipsis not in key:
+        return key
+    at = key.index(Ellipsis)
+    gap = (WHOLE,) * (rank - used) or (Ellipsis,)
+    return (*key[:at], *gap, *key[at + 1 :])
+
+
+def _without_masks(
+    key: Key, arrays: tuple[Any, ...], batched: Batched
+) -> tuple[Key, tuple[Any, ...], Batched]:
+    """Boolean arrays replaced by the integers where they are true."""
+    if not any(map(is_mask, arrays)):
+        return key, arrays, batched
+    new_key: list[Any] = []
+    new_arrays: list[Any] = []
+    new_batched: list[bool] = []
+    rest = iter(zip(arrays, batched, strict=True))
+    for part in key:
+        if part is not ARRAY:
+            new_key.append(part)
+            continue
+        a, b = next(rest)
+        found = [a]
+        if is_mask(a):
+            if b or not shape_of(a):
+                raise TraceError(
+                    "vmap: a boolean index that differs from example to example gives"
+                    f" results of different lengths{blame.here()}. Write"
+                    " np.where(mask, x, 0), which keeps the shape."
+                )
+            found = list(np.nonzero(value_of(a)))
+        new_key += [ARRAY] * len(found)
+        new_arrays += found
+        new_batched += [b] * len(found)
+    return tuple(new_key), tuple(new_arrays), tuple(new_batched)
+
+
+def _take_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    x, *arrays = inputs
+    rank = len(shape_of(x)) - batched[0]
+    moves = batched_index(params["key"], tuple(arrays), batched[1:], rank, batched[0])
+    return moves.bring(apply(GETITEM, (x, *moves.arrays), {"key": moves.key}))
+
+
+def _scatter_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    g, *arrays = inputs
+    shape = params["shape"]
+    size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+    if not batched[0]:
+        g = np.broadcast_to(g, (size, *shape_of(g)))
+    moves = batched_index(params["key"], tuple(arrays), batched[1:], len(shape), True)
+    return apply(
+        SCATTER,
+        (moves.send(g), *moves.arrays),
+        {"key": moves.key, "shape": (size, *shape)},
+    )
+
+
+GETITEM.batch, SCATTER.batch = _take_batch, _scatter_batch

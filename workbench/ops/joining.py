@@ -1,0 +1,247 @@
+"""Arrays put together: concatenate, stack and their cases; split takes apart.
+
+An op here has any number of inputs and is linear in all of them together.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import declare, implements
+from workbench.graph.tensor import admit, apply
+from workbench.ops.define import shape_of
+from workbench.ops.reductions import no_out
+from workbench.ops.shaping import normal_axis
+
+__all__ = ["spread"]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+
+
+def _parts(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    if not isinstance(arrays, (tuple, list)):
+        arrays = list(arrays)  # a Tensor or an array: its rows
+    return tuple(map(admit, arrays))
+
+
+def _filled(tangents: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tangents, with zeros for inputs that do not vary."""
+    return tuple(
+        np.zeros_like(x) if t is None else t
+        for t, x in zip(tangents, inputs, strict=True)
+    )
+
+
+def spread(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
+    """All inputs with the batch axis."""
+    size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+    return tuple(
+        x if b else np.broadcast_to(x, (size, *shape_of(x)))
+        for x, b in zip(inputs, batched, strict=True)
+    )
+
+
+def _joined(
+    name: str, compute: Callable[..., Any], part: Callable[..., list[Any]]
+) -> None:
+    """Declare an op that puts its inputs side by side along ``axis``."""
+    made = declare(name)
+
+    def pull(
+        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        return part(mask, g, inputs, params["axis"])
+
+    def push(
+        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        return apply(made, _filled(tangents, inputs), params)
+
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+        return apply(made, spread(inputs, batched), {"axis": params["axis"] + 1})
+
+    made.compute, made.pull, made.push, made.batch = compute, pull, push, batch
+    made.rule, made.reads = "to each input its part of g", ()
+
+
+def _concatenate_compute(*arrays: Any, axis: int) -> Any:
+    return np.concatenate(arrays, axis=axis)
+
+
+def _concatenate_parts(
+    mask: int, g: Any, inputs: tuple[Any, ...], axis: int
+) -> list[Any]:
+    before = (slice(None),) * axis
+    passed: list[Any] = []
+    start = 0
+    for i, x in enumerate(inputs):
+        stop = start + shape_of(x)[axis]
+        passed.append(g[(*before, slice(start, stop))] if mask >> i & 1 else None)
+        start = stop
+    return passed
+
+
+def _stack_compute(*arrays: Any, axis: int) -> Any:
+    return np.stack(arrays, axis=axis)
+
+
+def _stack_parts(mask: int, g: Any, inputs: tuple[Any, ...], axis: int) -> list[Any]:
+    before = (slice(None),) * axis
+    return [g[(*before, i)] if mask >> i & 1 else None for i in range(len(inputs))]
+
+
+_joined("concatenate", _concatenate_compute, _concatenate_parts)
+_joined("stack", _stack_compute, _stack_parts)
+declare("concatenate").cure = (
+    "All lengths but those of the joined axis must be equal; arrays of different rank"
+    " need an axis more: x[:, None]."
+)
+declare("stack").cure = "All shapes must be equal; np.concatenate joins unequal ones."
+
+
+@implements(np.concatenate)
+def concatenate(
+    arrays: Any,
+    /,
+    axis: int | None = 0,
+    out: None = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    """`numpy.concatenate`."""
+    no_out("np.concatenate", out)
+    parts = _parts(arrays)
+    if axis is None:
+        parts, axis = tuple(map(np.ravel, parts)), 0
+    rank = len(shape_of(parts[0]))
+    y = apply(declare("concatenate"), parts, {"axis": normal_axis(axis, max(rank, 1))})
+    return y if dtype is None else np.astype(y, dtype)
+
+
+@implements(np.stack)
+def stack(
+    arrays: Any,
+    axis: int = 0,
+    out: None = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    """`numpy.stack`."""
+    no_out("np.stack", out)
+    parts = _parts(arrays)
+    rank = len(shape_of(parts[0])) + 1
+    y = apply(declare("stack"), parts, {"axis": normal_axis(axis, rank)})
+    return y if dtype is None else np.astype(y, dtype)
+
+
+@implements(np.vstack)
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """`numpy.vstack`."""
+    return np.concatenate([np.atleast_2d(x) for x in _parts(tup)], 0, dtype=dtype)
+
+
+@implements(np.hstack)
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """`numpy.hstack`."""
+    parts = [np.atleast_1d(x) for x in _parts(tup)]
+    return np.concatenate(parts, 0 if len(shape_of(parts[0])) == 1 else 1, dtype=dtype)
+
+
+@implements(np.dstack)
+def dstack(tup: Any) -> Any:
+    """`numpy.dstack`."""
+    return np.concatenate([np.atleast_3d(x) for x in _parts(tup)], 2)
+
+
+@implements(np.column_stack)
+def column_stack(tup: Any) -> Any:
+    """`numpy.column_stack`."""
+    return np.concatenate(
+        [np.reshape(x, (-1, 1)) if len(shape_of(x)) < 2 else x for x in _parts(tup)],
+        1,
+    )
+
+
+@implements(np.block)
+def block(arrays: Any) -> Any:
+    """`numpy.block`: nested lists of blocks, the innermost along the last axis."""
+    depth, inner = 0, arrays
+    while isinstance(inner, list):
+        depth, inner = depth + 1, inner[0]
+
+    def lay(blocks: Any, level: int) -> Any:
+        if not isinstance(blocks, list):
+            x = admit(blocks)
+            return np.reshape(x, (1,) * max(depth - len(shape_of(x)), 0) + shape_of(x))
+        return np.concatenate([lay(b, level - 1) for b in blocks], -level)
+
+    return lay(arrays, depth)
+
+
+# split: slices, which are views
+
+
+@implements(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """`numpy.array_split`."""
+    return _split(ary, indices_or_sections, axis, even=False)
+
+
+@implements(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """`numpy.split`."""
+    return _split(ary, indices_or_sections, axis, even=True)
+
+
+@implements(np.vsplit)
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`numpy.vsplit`."""
+    return _split(ary, indices_or_sections, 0, even=True)
+
+
+@implements(np.hsplit)
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`numpy.hsplit`."""
+    axis = 1 if len(shape_of(ary)) > 1 else 0
+    return _split(ary, indices_or_sections, axis, even=True)
+
+
+@implements(np.dsplit)
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`numpy.dsplit`."""
+    return _split(ary, indices_or_sections, 2, even=True)
+
+
+@implements(np.unstack)
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """`numpy.unstack`."""
+    return tuple(np.moveaxis(x, axis, 0))
+
+
+def _split(x: Any, sections: Any, axis: int, *, even: bool) -> list[Any]:
+    axis = normal_axis(axis, len(shape_of(x)))
+    length = shape_of(x)[axis]
+    if isinstance(sections, (tuple, list, np.ndarray)):
+        ends = [*map(operator.index, sections), length]
+        starts = [0, *ends[:-1]]
+    else:
+        count = operator.index(sections)
+        if count < 1:
+            raise ValueError("number of sections must be larger than 0")
+        size, longer = divmod(length, count)
+        if even and longer:
+            raise ValueError(
+                f"an axis of length {length} does not split into {count} equal parts;"
+                " np.array_split makes unequal ones"
+            )
+        starts = [i * size + min(i, longer) for i in range(count)]
+        ends = [*starts[1:], length]
+    before = (slice(None),) * axis
+    return [x[(*before, slice(a, b))] for a, b in zip(starts, ends, strict=True)]

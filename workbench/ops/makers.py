@@ -1,0 +1,264 @@
+"""Array makers: `zeros_like` and its kin, `np.zeros(..., like=x)`, `np.array`.
+
+What they make depends on the shape, dtype and library of ``x`` alone, so no
+gradient flows. From a Tensor with a value comes a plain array; without one, a
+node that makes the array when the program runs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import implements
+from workbench.graph.tensor import Tensor, admit, apply, value_of
+from workbench.graph.types import differentiable, spec_of, weak
+from workbench.ops.define import linear, op, shape_of
+from workbench.ops.shaping import integers
+
+__all__: list[str] = []
+
+Params = dict[str, Any]
+
+
+# full_like: a constant in the shape of another array
+
+
+def _full_like_compute(
+    x: Any, *, fill: Any, dtype: Any = None, shape: tuple[int, ...] | None = None
+) -> Any:
+    return np.full_like(x, fill, dtype=dtype, shape=shape)
+
+
+def _full_like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
+    shape = params.get("shape")
+    if shape is not None:
+        params = {**params, "shape": (shape_of(inputs[0])[0], *shape)}
+    return apply(FULL_LIKE, inputs, params)
+
+
+FULL_LIKE = op("full_like", _full_like_compute, batch=_full_like_batch)
+
+
+def _filled(a: Any, fill: Any, dtype: Any, shape: Any) -> Any:
+    params: Params = {"fill": fill}
+    if dtype is not None:
+        params["dtype"] = np.dtype(dtype)
+    if shape is not None:
+        params["shape"] = integers(shape)
+    value = value_of(a)
+    return apply(FULL_LIKE, (a if value is None else value,), params)
+
+
+@implements(np.zeros_like, np.empty_like)
+def zeros_like(
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """`numpy.zeros_like`."""
+    return _filled(a, 0, dtype, shape)
+
+
+@implements(np.ones_like)
+def ones_like(
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """`numpy.ones_like`."""
+    return _filled(a, 1, dtype, shape)
+
+
+@implements(np.full_like)
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """`numpy.full_like`; a fill value that is a Tensor keeps its gradient."""
+    if weak(fill_value):
+        return _filled(a, fill_value, dtype, shape)
+    filled = np.broadcast_to(fill_value, shape_of(a) if shape is None else shape)
+    return filled.astype(a.dtype if dtype is None else dtype)
+
+
+# like=: an array of the library of x
+
+
+def _like_compute(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Any:
+    args, keywords = settings
+    function = getattr(np, maker)
+    if hasattr(x, "__array_function__"):
+        return function(*args, like=x, **dict(keywords))
+    return function(*args, **dict(keywords))
+
+
+def _like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
+    size = shape_of(inputs[0])[0]
+    made = apply(MAKE_LIKE, inputs, params)
+    return np.broadcast_to(made, (size, *shape_of(made)))
+
+
+MAKE_LIKE = op("make_like", _like_compute, batch=_like_batch)
+
+
+def _maker(name: str) -> Any:
+    def answer(*args: Any, like: Any = None, **settings: Any) -> Any:
+        value = value_of(like)
+        return apply(
+            MAKE_LIKE,
+            (like if value is None else value,),
+            {
+                "maker": name,
+                "settings": (
+                    tuple(map(_hashable, args)),
+                    tuple((k, _hashable(v)) for k, v in settings.items()),
+                ),
+            },
+        )
+
+    return answer
+
+
+def _hashable(setting: Any) -> Any:
+    if isinstance(setting, list):
+        return tuple(setting)
+    return int(setting) if isinstance(setting, Tensor) else setting
+
+
+for _name in ("arange", "empty", "eye", "full", "identity", "ones", "tri", "zeros"):
+    implements(getattr(np, _name))(_maker(_name))
+
+
+def _array(name: str) -> Any:
+    def answer(a: Any, dtype: Any = None, *, like: Any = None, **settings: Any) -> Any:
+        made = admit(a)
+        if not isinstance(made, Tensor):
+            value = value_of(like)
+            more = {"like": value} if hasattr(value, "__array_function__") else {}
+            return getattr(np, name)(a, dtype, **more, **settings)
+        return made if dtype is None else made.astype(dtype)
+
+    return answer
+
+
+for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
+    implements(getattr(np, _name))(_array(_name))
+
+
+# copy and astype: entry by entry, so they batch as any elementwise op
+
+COPY = linear("copy", np.copy, lambda g, x: g, rule="g")
+
+
+@implements(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    """`numpy.copy`: the same values; a place of its own in the program."""
+    return apply(COPY, (a,))
+
+
+def _astype_compute(x: Any, *, dtype: np.dtype[Any]) -> Any:
+    return x.astype(dtype) if hasattr(x, "astype") else dtype.type(x)
+
+
+def _astype_pull(g: Any, y: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
+    # Casting to integers rounds, whose derivative is 0; the sweep casts back.
+    return g if differentiable(dtype) else None
+
+
+def _astype_push(
+    tangents: tuple[Any, ...], y: Any, x: Any, *, dtype: np.dtype[Any]
+) -> Any:
+    return tangents[0].astype(dtype) if differentiable(dtype) else None
+
+
+ASTYPE = op(
+    "astype",
+    _astype_compute,
+    _astype_pull,
+    push=_astype_push,
+    rule="g in the dtype of x",
+    reads=(),
+)
+for _op in (COPY, ASTYPE):
+    _op.elementwise = True
+    _op.batch = lambda inputs, batched, params, made=_op: apply(made, inputs, params)
+
+
+@implements(np.astype)
+def astype(
+    x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, **_: Any
+) -> Any:
+    """`numpy.astype`; the gradient comes back in the dtype of ``x``."""
+    return apply(ASTYPE, (x,), {"dtype": np.dtype(dtype)})
+
+
+# What NumPy asks about an array
+
+
+@implements(np.shape)
+def shape(a: Any) -> tuple[int, ...]:
+    """`numpy.shape`."""
+    return shape_of(a)
+
+
+@implements(np.ndim)
+def ndim(a: Any) -> int:
+    """`numpy.ndim`."""
+    return len(shape_of(a))
+
+
+@implements(np.size)
+def size(a: Any, axis: Any = None) -> int:
+    """`numpy.size`."""
+    lengths = shape_of(a)
+    axes = range(len(lengths)) if axis is None else integers(axis)
+    return math.prod(lengths[n] for n in axes)
+
+
+@implements(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """`numpy.result_type`."""
+    return np.result_type(*map(_example, arrays_and_dtypes))
+
+
+def _example(x: Any) -> Any:
+    """A stand-in for a Tensor that has its dtype, and is weak where it is."""
+    if not isinstance(x, Tensor):
+        return x
+    spec = x.spec if x._value is None else spec_of(x._value)
+    return spec.example() if spec.weak else spec.dtype
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """`numpy.iscomplexobj`."""
+    return bool(x.dtype.kind == "c")
+
+
+@implements(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """`numpy.isrealobj`."""
+    return bool(x.dtype.kind != "c")
+
+
+@implements(np.array_repr, np.array_str, np.array2string)
+def array_text(a: Any, *args: Any, **settings: Any) -> str:
+    """The text of a Tensor, which takes no gradient away."""
+    return str(a)

@@ -1,0 +1,209 @@
+"""Products written with others: `dot`, `inner`, `outer`, `kron`, `cross`, chains.
+
+Products with SciPy's sparse arrays, which take part as constants, stand here too.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import FUNCTIONS, Op, implements
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import (
+    product_dtype,
+    spec_or_value,
+)
+from workbench.ops.define import multilinear, shape_of
+from workbench.ops.reductions import conjugate, no_out
+from workbench.ops.ufuncs import CALLS
+
+__all__: list[str] = []
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+
+
+@implements(np.dot)
+def dot(a: Any, b: Any, out: None = None) -> Any:
+    """`numpy.dot`."""
+    no_out("np.dot", out)
+    a, b = admit(a), admit(b)
+    ranks = len(shape_of(a)), len(shape_of(b))
+    if not all(ranks):
+        return a * b
+    if ranks[1] <= 2:
+        return a @ b
+    return np.tensordot(a, b, (-1, -2))
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """`numpy.inner`."""
+    a, b = admit(a), admit(b)
+    if not shape_of(a) or not shape_of(b):
+        return a * b
+    if len(shape_of(b)) == 1:
+        return a @ b
+    return np.tensordot(a, b, (-1, -1))
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: None = None) -> Any:
+    """`numpy.outer`."""
+    no_out("np.outer", out)
+    return np.reshape(admit(a), (-1, 1)) * np.reshape(admit(b), (1, -1))
+
+
+@implements(np.linalg.outer)
+def vector_outer(x1: Any, x2: Any, /) -> Any:
+    """`numpy.linalg.outer`, of two vectors."""
+    return outer(x1, x2)
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """`numpy.vdot`."""
+    return conjugate(np.ravel(admit(a))) @ np.ravel(admit(b))
+
+
+@implements(np.linalg.matmul)
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """`numpy.linalg.matmul`."""
+    return admit(x1) @ admit(x2)
+
+
+@implements(np.linalg.vecdot)
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """`numpy.linalg.vecdot`."""
+    a, b = np.moveaxis(admit(x1), axis, -1), np.moveaxis(admit(x2), axis, -1)
+    return np.einsum("...i,...i->...", conjugate(a), b)
+
+
+CALLS[np.vecdot] = vecdot
+CALLS[np.matvec] = lambda a, b: np.einsum("...ij,...j->...i", a, b)
+CALLS[np.vecmat] = lambda a, b: np.einsum("...i,...ij->...j", conjugate(a), b)
+
+
+@implements(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """`numpy.kron`."""
+    a, b = admit(a), admit(b)
+    rank = max(len(shape_of(a)), len(shape_of(b)))
+    left, right = ((1,) * (rank - len(s)) + s for s in (shape_of(a), shape_of(b)))
+    tall = [n for pair in zip(left, (1,) * rank, strict=True) for n in pair]
+    wide = [n for pair in zip((1,) * rank, right, strict=True) for n in pair]
+    blocks = np.reshape(a, tall) * np.reshape(b, wide)
+    return np.reshape(blocks, tuple(m * n for m, n in zip(left, right, strict=True)))
+
+
+@implements(np.cross)
+def cross(
+    a: Any,
+    b: Any,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Any:
+    """`numpy.cross`, of vectors of length 3."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = np.moveaxis(admit(a), axisa, -1), np.moveaxis(admit(b), axisb, -1)
+    if (shape_of(a)[-1], shape_of(b)[-1]) != (3, 3):
+        raise ValueError(
+            f"cross: vectors of length {shape_of(a)[-1]} and {shape_of(b)[-1]};"
+            " both must have length 3"
+        )
+    ahead, behind = [1, 2, 0], [2, 0, 1]
+    y = a[..., ahead] * b[..., behind] - a[..., behind] * b[..., ahead]
+    return np.moveaxis(y, -1, axisc)
+
+
+@implements(np.linalg.cross)
+def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """`numpy.linalg.cross`."""
+    return cross(x1, x2, axis=axis)
+
+
+@implements(np.linalg.multi_dot)
+def multi_dot(arrays: Any, *, out: None = None) -> Any:
+    """`numpy.linalg.multi_dot`, multiplied in the order that takes fewest steps."""
+    no_out("np.linalg.multi_dot", out)
+    arrays = list(map(admit, arrays))
+    lengths = [shape_of(x)[0] for x in arrays] + [shape_of(arrays[-1])[-1]]
+    lengths[0] = 1 if len(shape_of(arrays[0])) == 1 else lengths[0]
+    lengths[-1] = 1 if len(shape_of(arrays[-1])) == 1 else lengths[-1]
+    while len(arrays) > 1:
+        # The longest inner axis goes first: the greedy order, best for three.
+        at = max(range(1, len(arrays)), key=lambda i: lengths[i])
+        arrays[at - 1 : at + 1] = [arrays[at - 1] @ arrays[at]]
+        del lengths[at]
+    return arrays[0]
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(a: Any, n: int) -> Any:
+    """`numpy.linalg.matrix_power`, by repeated squaring."""
+    n = operator.index(n)
+    if n < 0:
+        a, n = np.linalg.inv(a), -n
+    if n == 0:
+        return np.zeros_like(a) + np.eye(shape_of(a)[-1], dtype=a.dtype, like=a)
+    factors = []
+    while n:
+        if n & 1:
+            factors.append(a)
+        n >>= 1
+        if n:
+            a = a @ a
+    return reduce(operator.matmul, factors)
+
+
+# Sparse arrays of SciPy: constants, on either side
+
+
+def _sparse_infer(s: Any, x: Any) -> Spec:
+    spec = spec_or_value(x)
+    if not spec.shape or s.shape[-1] != spec.shape[0]:
+        raise ValueError(
+            f"the last axis of {s.shape} has length {s.shape[-1]}, the first of"
+            f" {spec.shape} another"
+        )
+    return Spec((*s.shape[:-1], *spec.shape[1:]), product_dtype(s.dtype.type(1), spec))
+
+
+def _sparse_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    s, x = inputs
+    size, length, *rest = shape_of(x)
+    columns = np.reshape(np.moveaxis(x, 0, -1), (length, -1))
+    y = apply(SPARSE, (s, columns))
+    return np.moveaxis(np.reshape(y, (s.shape[0], *rest, size)), -1, 0)
+
+
+SPARSE: Op = multilinear(
+    "sparse_matmul",
+    operator.matmul,
+    None,
+    lambda g, s, x: apply(SPARSE, (s.T, g)),
+    rule="x₀ᵀ g",
+    batch=_sparse_batch,
+    infer=_sparse_infer,
+    cure="The sparse array has as many columns as the other operand has rows.",
+)
+
+
+def _sparse_product(a: Any, b: Any) -> Any:
+    """``a @ b``, where one of them is a sparse array."""
+    if hasattr(a, "tocsr"):
+        return apply(SPARSE, (a, b))
+    if len(shape_of(a)) == 1:
+        return apply(SPARSE, (b.T, a))
+    return np.swapaxes(apply(SPARSE, (b.T, np.swapaxes(a, -1, -2))), -1, -2)
+
+
+FUNCTIONS["sparse"] = _sparse_product

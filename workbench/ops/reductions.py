@@ -1,0 +1,422 @@
+"""Reductions: many entries to few, along an axis, several, or all.
+
+A reduction is written as its value and its weight, the partial derivative of
+the result by each entry; both modes follow. Ties of max and min share evenly.
+Variance, averages and what skips NaN stand in `moments.py`, running sums in
+`scans.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.op import Op, implements
+from workbench.graph.tensor import admit, apply
+from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.define import linear, op, shape_of
+
+__all__ = [
+    "conjugate",
+    "count",
+    "dtype_of",
+    "expand",
+    "logsumexp",
+    "no_out",
+    "reduced_axes",
+    "reduction",
+    "settings",
+    "taken",
+]
+
+Params = dict[str, Any]
+_add: Any = np.add.reduce
+
+
+# What all reductions share
+
+
+def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes that a reduction runs over, ascending and from 0."""
+    if axis is None:
+        return tuple(range(rank))
+    if type(axis) is not tuple:
+        axis = (axis,)
+    return tuple(sorted(n % rank for n in axis))
+
+
+def settings(axis: Any, keepdims: Any = False, **more: Any) -> Params:
+    """The params of a reduction, hashable; those that are NumPy's defaults left out."""
+    if axis is not None and type(axis) is not int:
+        axis = (
+            tuple(map(operator.index, axis))
+            if isinstance(axis, (tuple, list))
+            else operator.index(axis)
+        )
+    params: Params = {} if axis is None else {"axis": axis}
+    if keepdims:
+        params["keepdims"] = True
+    params.update((k, v) for k, v in more.items() if v not in (None, 0))
+    return params
+
+
+def no_out(name: str, out: Any) -> None:
+    """Refuse ``out=``: a traced value never changes in place."""
+    if out is not None:
+        raise TraceError(
+            f"{name}(..., out=...){blame.here()}: a traced value is never written into"
+            f" an array that exists, its gradient would be lost. Write y = {name}(...)"
+            " without out=."
+        )
+
+
+def expand(
+    g: Any, x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> Any:
+    """A result of a reduction of ``x``, with the reduced axes back, of length 1."""
+    if keepdims or shape_of(g) == ():
+        return g
+    shape = shape_of(x)
+    axes = reduced_axes(axis, len(shape))
+    return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+def _batch(made: Op) -> Callable[..., Any]:
+    """The batch rule of a reduction: each axis one further."""
+
+    def batch(
+        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        rank = len(shape_of(inputs[0])) - 1
+        axes = tuple(n + 1 for n in reduced_axes(params.get("axis"), rank))
+        return apply(made, inputs, {**params, "axis": axes})
+
+    return batch
+
+
+def reduction(
+    name: str,
+    compute: Callable[..., Any],
+    weight: Callable[..., Any],
+    *,
+    rule: str,
+    reads: tuple[int | str, ...] = (0, "y"),
+) -> Op:
+    """Declare a reduction by its weight.
+
+    ``weight(y, x, **params)`` is the partial derivative of the result by each entry
+    of ``x``, in the shape of ``x``; ``y`` has the reduced axes with length 1.
+    """
+
+    def pull(g: Any, y: Any, x: Any, **params: Any) -> Any:
+        return expand(g, x, **params) * weight(expand(y, x, **params), x, **params)
+
+    def push(tangents: tuple[Any, ...], y: Any, x: Any, **params: Any) -> Any:
+        moved = tangents[0] * weight(expand(y, x, **params), x, **params)
+        axis, keepdims = params.get("axis"), params.get("keepdims", False)
+        return np.sum(moved, axis=axis, keepdims=keepdims)
+
+    made = op(name, compute, pull, push=push, rule=rule, reads=reads)
+    made.batch = _batch(made)
+    return made
+
+
+def count(x: Any, axis: Any) -> int:
+    """How many entries make one of the result."""
+    shape = shape_of(x)
+    return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The dtype of a Tensor, an array or a Python number."""
+    return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
+
+
+def conjugate(x: Any) -> Any:
+    """The conjugate of a complex array; a real one as it is."""
+    return np.conjugate(x) if dtype_of(x).kind == "c" else x
+
+
+# sum and mean
+
+
+def _sum_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    if type(x) is np.ndarray:  # half of what np.sum takes on few entries
+        return _add(x, axis, keepdims=keepdims)
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+def _sum_transpose(g: Any, x: Any, **params: Any) -> Any:
+    return np.broadcast_to(expand(g, x, **params), shape_of(x))
+
+
+_sum_op = linear("sum", _sum_compute, _sum_transpose, rule="g to every entry")
+_sum_op.batch = _batch(_sum_op)
+
+
+@implements(np.sum)
+def sum_(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.sum`."""
+    no_out("np.sum", out)
+    if dtype is not None:
+        a = np.astype(a, dtype)
+    if where is not True:
+        a = np.where(where, a, 0)
+    y = apply(_sum_op, (a,), settings(axis, keepdims))
+    return y if initial is None else y + initial
+
+
+def _mean_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.mean(x, axis=axis, keepdims=keepdims)
+
+
+def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    share = g / max(count(x, axis), 1)
+    return np.broadcast_to(expand(share, x, axis=axis, keepdims=keepdims), shape_of(x))
+
+
+_mean_op = linear("mean", _mean_compute, _mean_transpose, rule="g / n to every entry")
+_mean_op.batch = _batch(_mean_op)
+
+
+@implements(np.mean)
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """`numpy.mean`."""
+    no_out("np.mean", out)
+    if dtype is not None:
+        a = np.astype(a, dtype)
+    if where is not True:
+        total = np.sum(a, axis=axis, keepdims=keepdims, where=where)
+        return total / taken(a, where, axis, keepdims)
+    return apply(_mean_op, (a,), settings(axis, keepdims))
+
+
+def taken(a: Any, where: Any, axis: Any, keepdims: bool) -> Any:
+    """How many entries ``where`` lets through, in the float dtype of ``a``."""
+    dtype = a.dtype if a.dtype.kind in "fc" else float
+    chosen = np.broadcast_to(where, shape_of(a))
+    return np.sum(chosen, axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+# Products
+
+
+def _product_of_others(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
+    """For each entry the product of all others; right where some are 0 too."""
+    shape = shape_of(x)
+    axes = reduced_axes(axis, len(shape))
+    if not axes:
+        return np.ones_like(x)
+    kept = tuple(n for n in range(len(shape)) if n not in axes)
+    order = kept + axes
+    rows = tuple(shape[n] for n in kept)
+    line = np.reshape(np.transpose(x, order), (*rows, count(x, axis)))
+    one = np.ones_like(line[..., :1])
+    before = np.cumprod(np.concatenate([one, line[..., :-1]], axis=-1), axis=-1)
+    turned = np.flip(line, axis=-1)
+    after = np.cumprod(np.concatenate([one, turned[..., :-1]], axis=-1), axis=-1)
+    others = np.reshape(before * np.flip(after, axis=-1), [shape[n] for n in order])
+    return np.transpose(others, [order.index(n) for n in range(len(shape))])
+
+
+def _prod_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.prod(x, axis=axis, keepdims=keepdims)
+
+
+_prod_op = reduction(
+    "prod",
+    _prod_compute,
+    _product_of_others,
+    rule="g times the product of the others",
+    reads=(0,),
+)
+
+
+@implements(np.prod)
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.prod`; its derivative is right where entries are 0."""
+    no_out("np.prod", out)
+    if dtype is not None:
+        a = np.astype(a, dtype)
+    if where is not True:
+        a = np.where(where, a, 1)
+    y = apply(_prod_op, (a,), settings(axis, keepdims))
+    return y if initial is None else y * initial
+
+
+# max and min
+
+
+def _extremum(name: str, function: Callable[..., Any]) -> Op:
+    def compute(
+        x: Any, *, axis: Any = None, keepdims: bool = False, initial: Any = None
+    ) -> Any:
+        more = {} if initial is None else {"initial": initial}
+        return function(x, axis=axis, keepdims=keepdims, **more)
+
+    def weight(
+        y: Any, x: Any, *, axis: Any = None, initial: Any = None, **_: Any
+    ) -> Any:
+        hit = np.equal(x, y)
+        axes = reduced_axes(axis, len(shape_of(x)))
+        ties = np.sum(hit, axis=axes, keepdims=True, dtype=dtype_of(x))
+        return hit / (ties if initial is None else ties + np.equal(y, initial))
+
+    return reduction(
+        name, compute, weight, rule=f"g to the {name}imum, shared evenly at a tie"
+    )
+
+
+_extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}
+
+
+def _select(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    no_out(f"np.{name}", out)
+    if where is not True:
+        if initial is None:
+            raise ValueError(
+                f"np.{name}(where=...) needs initial=, the result where nothing is"
+                " chosen: -np.inf for max, np.inf for min"
+            )
+        a = np.where(where, a, initial)
+    if initial is not None and not isinstance(initial, (int, float)):
+        limit = np.maximum if name == "max" else np.minimum
+        return limit(_select(name, a, axis, None, keepdims, None, True), initial)
+    params = settings(axis, keepdims)
+    if initial is not None:
+        params["initial"] = initial
+    return apply(_extrema[name], (a,), params)
+
+
+@implements(np.max, np.amax)
+def max_(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.max`; entries that tie share the gradient evenly."""
+    return _select("max", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.min, np.amin)
+def min_(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.min`; entries that tie share the gradient evenly."""
+    return _select("min", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """`numpy.ptp`: the largest less the smallest."""
+    no_out("np.ptp", out)
+    largest = np.max(a, axis=axis, keepdims=keepdims)
+    return largest - np.min(a, axis=axis, keepdims=keepdims)
+
+
+# logsumexp
+
+
+def _logsumexp_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    largest = np.max(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    with np.errstate(divide="ignore", over="ignore"):  # log(0) where all are -inf
+        total = np.sum(np.exp(x - shift), axis=axis, keepdims=keepdims)
+        return np.log(total) + (shift if keepdims else np.reshape(shift, total.shape))
+
+
+def _softmax(y: Any, x: Any, **_: Any) -> Any:
+    # Where all entries are -inf, exp(-inf - 0) and not exp(-inf + inf).
+    return np.exp(x - np.where(np.equal(y, -np.inf), 0, y))
+
+
+_logsumexp_op = reduction(
+    "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)"
+)
+
+
+def logsumexp(
+    a: Any,
+    axis: Any = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+) -> Any:
+    """``log(sum(b * exp(a)))`` without overflow, as `scipy.special.logsumexp`.
+
+    SciPy's own function cannot be traced; this one takes arrays too.
+
+    Parameters
+    ----------
+    a
+        An array or Tensor of floats.
+    axis
+        The axis, or tuple of axes, to sum over; all by default.
+    b
+        Factors of the exponentials, broadcast against ``a``.
+    keepdims
+        Keep the reduced axes with length 1.
+    return_sign
+        Return ``(log of the magnitude, sign)``, for sums that can be negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.ops.reductions import logsumexp
+    >>> float(logsumexp(np.array([1000.0, 1000.0])))
+    1000.6931471805599
+    """
+    a = admit(a)
+    if b is None and not return_sign:
+        return apply(_logsumexp_op, (a,), settings(axis, keepdims))
+    if b is not None:
+        a = np.where(np.equal(b, 0), -np.inf, a)
+    factor = np.ones_like(a) if b is None else b
+    largest = stop_gradient(np.max(a, axis=axis, keepdims=True))
+    shift = np.where(np.isfinite(largest), largest, 0)
+    total = np.sum(factor * np.exp(a - shift), axis=axis, keepdims=keepdims)
+    if not keepdims:
+        shift = np.reshape(shift, shape_of(total))
+    if return_sign:
+        return np.log(np.abs(total)) + shift, np.sign(total)
+    return np.log(total) + shift

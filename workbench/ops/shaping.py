@@ -1,0 +1,282 @@
+"""Shapes: reshape, transpose, broadcast_to, and all that are cases of these.
+
+What puts arrays together stands in `joining.py`, what moves or repeats entries
+in `arranging.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import declare, implements
+from workbench.graph.tensor import admit, apply
+from workbench.ops.define import linear, shape_of, sum_to
+
+__all__ = ["integers", "normal_axes", "normal_axis"]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+
+
+def normal_axis(axis: Any, rank: int) -> int:
+    """An axis counted from 0."""
+    n = operator.index(axis)
+    if not -rank <= n < rank:
+        raise np.exceptions.AxisError(n, rank)
+    return n % rank
+
+
+def normal_axes(axes: Any, rank: int) -> tuple[int, ...]:
+    """Axes counted from 0, in the order given."""
+    several = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return tuple(normal_axis(n, rank) for n in several)
+
+
+def integers(shape: Any) -> tuple[int, ...]:
+    """A shape or axes as a tuple of integers, hashable."""
+    if isinstance(shape, (tuple, list, np.ndarray)):
+        return tuple(map(operator.index, shape))
+    return (operator.index(shape),)
+
+
+# reshape
+
+
+def _reshape_compute(x: Any, *, shape: tuple[int, ...], order: Any = "C") -> Any:
+    return np.reshape(x, shape, order=order)
+
+
+def _reshape_transpose(g: Any, x: Any, *, shape: Any, order: Any = "C") -> Any:
+    return np.reshape(g, shape_of(x), order=order)
+
+
+def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    x = inputs[0]
+    size, *rest = shape_of(x)
+    shape = _known(params["shape"], math.prod(rest))
+    if params.get("order", "C") == "C":
+        return np.reshape(x, (size, *shape))
+    # In Fortran order the batch axis varies slowest where it comes last.
+    turned = np.moveaxis(x, 0, -1)
+    return np.moveaxis(np.reshape(turned, (*shape, size), order="F"), -1, 0)
+
+
+def _known(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """A shape with its -1 replaced by the length that it stands for."""
+    if -1 not in shape:
+        return shape
+    rest = -math.prod(shape)
+    return tuple((size // rest if rest else 0) if n == -1 else n for n in shape)
+
+
+linear(
+    "reshape",
+    _reshape_compute,
+    _reshape_transpose,
+    rule="g in the shape of x",
+    batch=_reshape_batch,
+    cure="The new shape must hold as many entries; one length may be -1.",
+)
+
+
+@implements(np.reshape)
+def reshape(
+    a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None
+) -> Any:
+    """`numpy.reshape`."""
+    params: Params = {"shape": integers(shape)}
+    if order == "F":  # "A" looks at memory, which a traced value does not have
+        params["order"] = "F"
+    return apply(declare("reshape"), (a,), params)
+
+
+@implements(np.ravel)
+def ravel(a: Any, order: str = "C") -> Any:
+    """`numpy.ravel`."""
+    return np.reshape(a, (-1,), order="F" if order == "F" else "C")
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Any:
+    """`numpy.expand_dims`."""
+    shape = shape_of(a)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    new = normal_axes(axes, len(shape) + len(axes))
+    rest = iter(shape)
+    return np.reshape(
+        a, tuple(1 if i in new else next(rest) for i in range(len(shape) + len(axes)))
+    )
+
+
+@implements(np.squeeze)
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """`numpy.squeeze`."""
+    shape = shape_of(a)
+    if axis is None:
+        return np.reshape(a, tuple(n for n in shape if n != 1))
+    axes = normal_axes(axis, len(shape))
+    if any(shape[i] != 1 for i in axes):
+        raise ValueError(
+            f"cannot squeeze axis {axis} of shape {shape}: its length is not 1"
+        )
+    return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arrays: Any) -> Any:
+    """`numpy.atleast_1d`."""
+    return _at_least(arrays, lambda s: s or (1,))
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arrays: Any) -> Any:
+    """`numpy.atleast_2d`."""
+    return _at_least(arrays, lambda s: (1,) * (2 - len(s)) + s)
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arrays: Any) -> Any:
+    """`numpy.atleast_3d`."""
+    return _at_least(
+        arrays, lambda s: (1, *s, 1) if len(s) == 1 else s + (1,) * (3 - len(s)) if s
+        else (1, 1, 1)
+    )  # fmt: skip
+
+
+def _at_least(arrays: Sequence[Any], shaped: Any) -> Any:
+    made = tuple(np.reshape(a, shaped(shape_of(a))) for a in map(admit, arrays))
+    return made[0] if len(made) == 1 else made
+
+
+# transpose
+
+
+def _transpose_compute(x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
+    return x.transpose(axes) if type(x) is np.ndarray else np.transpose(x, axes)
+
+
+def _transpose_transpose(g: Any, x: Any, *, axes: Any = None) -> Any:
+    if axes is None:
+        return np.transpose(g)
+    rank = len(axes)
+    back = [0] * rank
+    for i, n in enumerate(axes):
+        back[n % rank] = i
+    return np.transpose(g, tuple(back))
+
+
+def _transpose_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    rank = len(shape_of(inputs[0])) - 1
+    axes = params.get("axes")
+    axes = range(rank - 1, -1, -1) if axes is None else (n % rank for n in axes)
+    return np.transpose(inputs[0], (0, *(n + 1 for n in axes)))
+
+
+linear(
+    "transpose",
+    _transpose_compute,
+    _transpose_transpose,
+    rule="gᵀ",
+    batch=_transpose_batch,
+)
+
+
+@implements(np.transpose, np.permute_dims)
+def transpose(a: Any, axes: Any = None) -> Any:
+    """`numpy.transpose`."""
+    params = {} if axes is None else {"axes": integers(axes)}
+    return apply(declare("transpose"), (a,), params)
+
+
+@implements(np.swapaxes)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """`numpy.swapaxes`."""
+    rank = len(shape_of(a))
+    axes = list(range(rank))
+    i, j = normal_axis(axis1, rank), normal_axis(axis2, rank)
+    axes[i], axes[j] = axes[j], axes[i]
+    return np.transpose(a, tuple(axes))
+
+
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any, /) -> Any:
+    """`numpy.matrix_transpose`."""
+    return np.swapaxes(x, -1, -2)
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """`numpy.moveaxis`."""
+    rank = len(shape_of(a))
+    old, new = normal_axes(source, rank), normal_axes(destination, rank)
+    order = [n for n in range(rank) if n not in old]
+    for at, n in sorted(zip(new, old, strict=True)):
+        order.insert(at, n)
+    return np.transpose(a, tuple(order))
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """`numpy.rollaxis`."""
+    rank = len(shape_of(a))
+    axis, start = normal_axis(axis, rank), normal_axis(start, rank + 1)
+    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+# broadcast_to
+
+
+def _broadcast_compute(x: Any, *, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(x, shape)
+
+
+def _broadcast_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    x, shape = inputs[0], params["shape"]
+    size, *rest = shape_of(x)
+    aligned = np.reshape(x, (size, *(1,) * (len(shape) - len(rest)), *rest))
+    return np.broadcast_to(aligned, (size, *shape))
+
+
+linear(
+    "broadcast_to",
+    _broadcast_compute,
+    lambda g, x, **_: sum_to(g, shape_of(x)),
+    rule="g summed over the new axes",
+    batch=_broadcast_batch,
+)
+
+
+@implements(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """`numpy.broadcast_to`."""
+    return apply(declare("broadcast_to"), (array,), {"shape": integers(shape)})
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    """`numpy.broadcast_arrays`."""
+    arrays = [admit(a) for a in args]
+    shape = np.broadcast_shapes(*map(shape_of, arrays))
+    return tuple(
+        a if shape_of(a) == shape else np.broadcast_to(a, shape) for a in arrays
+    )
+
+
+@implements(np.meshgrid)
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Any, ...]:
+    """`numpy.meshgrid`."""
+    rank = len(xi)
+    made = [
+        np.reshape(x, tuple(-1 if i == n else 1 for n in range(rank)))
+        for i, x in enumerate(xi)
+    ]
+    if indexing == "xy" and rank > 1:
+        made = [np.swapaxes(x, 0, 1) for x in made]
+    return tuple(made) if sparse else np.broadcast_arrays(*made)

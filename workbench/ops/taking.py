@@ -1,0 +1,158 @@
+"""NumPy's functions that take or look up entries: `take`, `compress`, `select`.
+
+All are cases of `getitem` and `where`. Functions that write in place are
+refused, with the functional update that does the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import GradientLostError, TraceError
+from workbench.graph import blame
+from workbench.graph.op import FUNCTIONS, implements
+from workbench.graph.tensor import Tensor, admit, apply
+from workbench.ops.define import shape_of
+from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
+from workbench.ops.reductions import no_out
+from workbench.ops.shaping import normal_axis
+
+__all__: list[str] = []
+
+
+@implements(np.take)
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+) -> Any:
+    """`numpy.take`."""
+    no_out("np.take", out)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    axis = normal_axis(axis, len(shape_of(a)))
+    indices = admit(indices)
+    if mode != "raise":
+        length = shape_of(a)[axis]
+        indices = (
+            np.remainder(indices, length)
+            if mode == "wrap"
+            else np.clip(indices, 0, length - 1)
+        )
+    if not hasattr(indices, "dtype"):
+        return a[(slice(None),) * axis + (indices,)]
+    return apply(GETITEM, (a, indices), {"key": (WHOLE,) * axis + (ARRAY,)})
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """`numpy.take_along_axis`."""
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    rank = len(shape_of(arr))
+    if len(shape_of(indices)) != rank:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    axis = normal_axis(axis, rank)
+    parts = []
+    for i, length in enumerate(shape_of(arr)):
+        line = [1] * rank
+        line[i] = length
+        parts.append(
+            indices
+            if i == axis
+            else np.reshape(np.arange(length, like=indices), tuple(line))
+        )
+    return apply(GETITEM, (arr, *parts), {"key": (ARRAY,) * rank})
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
+    """`numpy.compress`."""
+    no_out("np.compress", out)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    axis = normal_axis(axis, len(shape_of(a)))
+    (chosen,) = np.nonzero(condition)
+    return np.take(a, chosen, axis)
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    """`numpy.extract`."""
+    return np.take(np.ravel(arr), np.nonzero(np.ravel(condition))[0])
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """`numpy.select`: the choice of the first condition that holds."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    y = default
+    for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
+        y = np.where(condition, choice, y)
+    return y
+
+
+@implements(np.choose)
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """`numpy.choose`."""
+    no_out("np.choose", out)
+    arrays = np.broadcast_arrays(a, *choices)
+    return np.take_along_axis(np.stack(arrays[1:]), arrays[0][None], 0)[0]
+
+
+# What depends on values in its shape: plain arrays, or an error
+
+
+def positions(x: Any, name: str) -> Any:
+    """The plain array to look for positions in; their number depends on it."""
+    if isinstance(x, Tensor):
+        if x._value is None:
+            raise TraceError(
+                f"np.{name}({blame.describe(x)}){blame.here()}: how many positions"
+                " there are depends on values, which a trace without values does not"
+                " have. Write np.where(condition, a, b), which keeps the shape, or"
+                " trace with values (wb.grad, a %%autodiff cell)."
+            )
+        return x._value
+    return x
+
+
+def _found(name: str) -> Any:
+    function = getattr(np, name)
+
+    def answer(a: Any, *more: Any, **settings: Any) -> Any:
+        return function(positions(a, name), *more, **settings)
+
+    return answer
+
+
+for _name in ("nonzero", "flatnonzero", "argwhere", "unique"):
+    FUNCTIONS[getattr(np, _name)] = _found(_name)
+
+
+# What writes in place
+
+
+def _refused(name: str, cure: str) -> Any:
+    def answer(*args: Any, **settings: Any) -> Any:
+        raise GradientLostError(
+            f"{name}{blame.here()} would write a Tensor into a plain array, and its"
+            f" gradient would be lost. Write {cure}."
+        )
+
+    return answer
+
+
+FUNCTIONS[np.copyto] = _refused(
+    "np.copyto (np.full_like calls it)",
+    "np.broadcast_to(x, a.shape), np.where(mask, x, a) or np.full(a.shape, x)",
+)
+for _function, _cure in (
+    (np.put, "wb.at(x)[i].set(v)"),
+    (np.place, "np.where(mask, v, x) or wb.at(x)[mask].set(v)"),
+    (np.putmask, "np.where(mask, v, x)"),
+    (np.put_along_axis, "wb.at(x)[i].set(v)"),
+    (np.fill_diagonal, "i = np.arange(n); wb.at(x)[i, i].set(v)"),
+):
+    FUNCTIONS[_function] = _refused(f"np.{_function.__name__}", _cure)

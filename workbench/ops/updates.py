@@ -1,0 +1,285 @@
+"""The functional update: `at(x)[index].set(v)` and its relatives.
+
+A traced value never changes in place; these return a changed copy, and the
+gradient flows to ``x`` where it is kept and to ``v`` where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, TraceError
+from workbench.graph import blame
+from workbench.graph.op import Op
+from workbench.graph.tensor import Tensor, admit, apply, value_of
+from workbench.graph.types import differentiable
+from workbench.ops.define import op, shape_of, sum_to
+from workbench.ops.indexing import (
+    GETITEM,
+    Key,
+    as_index,
+    batched_index,
+    distinct,
+    getitem,
+    known_masks,
+    split_index,
+)
+from workbench.ops.reductions import dtype_of
+
+__all__ = ["Place", "at"]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+
+
+def _taken(x: Any, arrays: tuple[Any, ...], key: Key) -> Any:
+    return apply(GETITEM, (x, *arrays), {"key": key})
+
+
+def _put(made: Op, x: Any, v: Any, arrays: tuple[Any, ...], key: Key) -> Any:
+    return apply(made, (x, v, *arrays), {"key": key})
+
+
+def _batch(made: Op) -> Callable[..., Any]:
+    """The batch rule of an update: the index gets the batch axis."""
+
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+        x, v, *arrays = inputs
+        size = next(shape_of(i)[0] for i, b in zip(inputs, batched, strict=True) if b)
+        if not batched[0]:
+            x = np.broadcast_to(x, (size, *shape_of(x)))
+        rank = len(shape_of(x)) - 1
+        moves = batched_index(
+            params["key"], tuple(arrays), batched[2:], rank, has_batch=True
+        )
+        target = shape_of(moves.bring(_taken(x, moves.arrays, moves.key)))
+        if batched[1]:
+            short = len(target) - len(shape_of(v))
+            v = np.reshape(v, (size, *(1,) * short, *shape_of(v)[1:]))
+        v = moves.send(np.broadcast_to(v, target))
+        return _put(made, x, v, moves.arrays, moves.key)
+
+    return batch
+
+
+# set
+
+
+def _set_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    out = np.copy(x)
+    out[as_index(key, arrays)] = v
+    return out
+
+
+def _set_pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    passed = _taken(g, arrays, key)
+    if not distinct(arrays):
+        # Where an entry is set twice, the last one stays, as in NumPy.
+        size = passed.size
+        ids = np.reshape(np.arange(size, like=passed), shape_of(passed))
+        blank = np.zeros_like(ids, shape=shape_of(x))
+        owner = _put(SET, blank, ids, arrays, key)
+        passed = np.where(np.equal(_taken(owner, arrays, key), ids), passed, 0)
+    return sum_to(passed, shape_of(v))
+
+
+def _set_push(
+    tangents: tuple[Any, ...], y: Any, x: Any, v: Any, *arrays: Any, key: Key
+) -> Any:
+    kept = np.zeros_like(y) if tangents[0] is None else tangents[0]
+    return _put(SET, kept, 0 if tangents[1] is None else tangents[1], arrays, key)
+
+
+SET: Op = op(
+    "index_set",
+    _set_compute,
+    lambda g, y, x, v, *arrays, key: _put(SET, g, 0, arrays, key),
+    _set_pull_values,
+    push=_set_push,
+    rule="0 at the index, else g   g at the index",
+    reads=(),
+)
+SET.batch = _batch(SET)
+
+
+# add
+
+
+def _add_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    out = np.copy(x)
+    if distinct(arrays):
+        out[as_index(key, arrays)] += v
+    else:
+        np.add.at(out, as_index(key, arrays), v)
+    return out
+
+
+def _add_push(
+    tangents: tuple[Any, ...], y: Any, x: Any, v: Any, *arrays: Any, key: Key
+) -> Any:
+    if tangents[1] is None:
+        return tangents[0]
+    kept = np.zeros_like(y) if tangents[0] is None else tangents[0]
+    return _put(ADD, kept, tangents[1], arrays, key)
+
+
+ADD: Op = op(
+    "index_add",
+    _add_compute,
+    lambda g, y, x, v, *arrays, key: g,
+    lambda g, y, x, v, *arrays, key: sum_to(_taken(g, arrays, key), shape_of(v)),
+    push=_add_push,
+    rule="g   g at the index",
+    reads=(),
+)
+ADD.batch = _batch(ADD)
+
+
+# max and min: entries that tie share evenly
+
+
+def _limit(name: str, ufunc: np.ufunc) -> Op:
+    def compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+        out = np.copy(x)
+        ufunc.at(out, as_index(key, arrays), v)
+        return out
+
+    def shares(y: Any, x: Any, v: Any, arrays: Any, key: Key) -> tuple[Any, ...]:
+        kept = np.equal(x, y).astype(dtype_of(y))
+        used = np.equal(v, _taken(y, arrays, key)).astype(dtype_of(y))
+        return kept, used, _put(ADD, kept, used, arrays, key)
+
+    def pull_array(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+        kept, _, ties = shares(y, x, v, arrays, key)
+        return g / ties * kept
+
+    def pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+        _, used, ties = shares(y, x, v, arrays, key)
+        return sum_to(_taken(g / ties, arrays, key) * used, shape_of(v))
+
+    def push(
+        tangents: tuple[Any, ...], y: Any, x: Any, v: Any, *arrays: Any, key: Key
+    ) -> Any:
+        kept, used, ties = shares(y, x, v, arrays, key)
+        moved = 0 * kept if tangents[0] is None else tangents[0] * kept
+        if tangents[1] is not None:
+            moved = _put(ADD, moved, tangents[1] * used, arrays, key)
+        return moved / ties
+
+    made = op(
+        name,
+        compute,
+        pull_array,
+        pull_values,
+        push=push,
+        rule="g to what stays, shared evenly at a tie",
+        reads=(0, 1, "y"),
+    )
+    made.batch = _batch(made)
+    return made
+
+
+MAX, MIN = _limit("index_max", np.maximum), _limit("index_min", np.minimum)
+
+
+# What users type
+
+
+class at:
+    """The functional update: ``at(x)[index]`` names the place, a method changes it.
+
+    Methods of the place: ``set``, ``add``, ``multiply``, ``min``, ``max``, ``get``.
+    Each returns a changed copy in the dtype of ``x``. Of an index that occurs
+    twice, ``set`` keeps the last value, ``add``, ``min`` and ``max`` take in all.
+
+    Parameters
+    ----------
+    x
+        An array or Tensor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.ops.updates import at
+    >>> at(np.zeros(3))[1:].set(5.0)
+    array([0., 5., 5.])
+    >>> at(np.zeros(3))[[0, 0, 2]].add(1.0)
+    array([2., 0., 1.])
+    """
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any) -> None:
+        self.x = admit(x)
+
+    def __getitem__(self, index: Any) -> Place:
+        return Place(self.x, index)
+
+
+class Place:
+    """Some entries of an array, as ``at(x)[index]`` names them."""
+
+    __slots__ = ("arrays", "index", "key", "x")
+
+    def __init__(self, x: Any, index: Any) -> None:
+        self.x = x
+        self.index = index
+        self.key, self.arrays = split_index(index)
+        known_masks(x, self.arrays)
+
+    def get(self) -> Any:
+        """The entries: ``x[index]``."""
+        return getitem(self.x, self.index)
+
+    def set(self, values: Any) -> Any:
+        """A copy of ``x`` with these entries replaced."""
+        return self._change(SET, values)
+
+    def add(self, values: Any) -> Any:
+        """A copy of ``x`` with ``values`` added; an entry named twice gets both."""
+        return self._change(ADD, values)
+
+    def min(self, values: Any) -> Any:
+        """A copy of ``x`` with ``values`` where they are smaller."""
+        return self._change(MIN, values)
+
+    def max(self, values: Any) -> Any:
+        """A copy of ``x`` with ``values`` where they are larger."""
+        return self._change(MAX, values)
+
+    def multiply(self, values: Any) -> Any:
+        """A copy of ``x`` with these entries multiplied.
+
+        Raises
+        ------
+        TraceError
+            If the index names an entry twice.
+        """
+        self._refuse_repeats()
+        return self._change(SET, self.get() * values)
+
+    def _change(self, made: Op, values: Any) -> Any:
+        values = admit(values)
+        have, got = dtype_of(self.x), dtype_of(values)
+        if isinstance(values, Tensor) and differentiable(got) and have.kind in "biu":
+            raise DtypeError(
+                f"at(x)[...] with x of dtype {have} and values of {got}{blame.here()}:"
+                " the values would be rounded and their gradient lost. Write"
+                " x.astype(float)."
+            )
+        return _put(made, self.x, values, self.arrays, self.key)
+
+    def _refuse_repeats(self) -> None:
+        arrays = tuple(map(value_of, self.arrays))
+        if distinct(arrays) or any(a is None for a in arrays):
+            return
+        none = np.zeros_like(value_of(arrays[0]), shape=shape_of(self.x))
+        counted = _put(ADD, none, 1, arrays, self.key)
+        if counted.size and counted.max() > 1:
+            raise TraceError(
+                f"at(x)[...].multiply{blame.here()}: the index names an entry twice."
+                " Multiply the factors of each entry first."
+            )
