@@ -5,6 +5,7 @@
 
 import { Graph } from '../graph';
 import { adjacency } from './adjacency';
+import { pillWidth, pillsOf } from './pills';
 import { ILayoutInput, MEASURES } from './types';
 
 export interface IItems {
@@ -23,13 +24,15 @@ export interface IItems {
   edges: Int32Array;
   /** The unfolded scopes, as `input.group` numbers them. */
   groups: string[];
+  /** The unfolded scope that a box itself stands in: inputs can stand beside it. */
+  member: Int32Array;
 }
 
 export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
   const { itemOf, node, scope, size } = foldNodes(graph, folded);
   const count = node.length;
   const merged = mergeEdges(graph, itemOf, count);
-  const { group, groups, groupParent } = groupItems(graph, node, scope, merged);
+  const { group, member, groups, groupParent } = groupItems(graph, node, scope, merged);
   const leaf = new Uint8Array(count);
   for (let item = 0; item < count; item++) {
     leaf[item] = scope[item] === null && graph.kind(node[item]) !== 'op' ? 1 : 0;
@@ -51,49 +54,40 @@ export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
     size,
     edgeStart: merged.edgeStart,
     edges: merged.edges,
-    groups
+    groups,
+    member
   };
 }
 
-/** Whether two layouts of the same graph and folds would come out alike. */
-export function sameExtents(a: IItems, b: IItems): boolean {
+/** Whether other values on the same nodes leave every box as wide as it was. */
+export function sameExtents(graph: Graph, items: IItems): boolean {
+  const { left, right } = extents(graph, items.node, items.scope, items.itemOf);
   return (
-    a.count === b.count &&
-    a.input.right.every((right, item) => right === b.input.right[item]) &&
-    a.input.left.every((left, item) => left === b.input.left[item])
+    right.every((reach, item) => reach === items.input.right[item]) &&
+    left.every((reach, item) => reach === items.input.left[item])
   );
-}
-
-/** How wide the pill of an override is drawn, and so how much room it gets. */
-export function pillWidth(label: string): number {
-  return Math.min(120, 18 + 6.4 * label.length);
 }
 
 function foldNodes(
   graph: Graph,
   folded: ReadonlySet<string>
 ): Pick<IItems, 'itemOf' | 'node' | 'scope' | 'size'> {
+  const fold = foldOfNodes(graph, folded);
   const itemOf = new Int32Array(graph.count);
   const node: number[] = [];
   const scope: (string | null)[] = [];
   const size: number[] = [];
-  const foldedAs = new Map<string, string | null>();
   const itemOfScope = new Map<string, number>();
   for (let i = 0; i < graph.count; i++) {
-    const path = graph.scope(i);
-    let fold = foldedAs.get(path);
-    if (fold === undefined) {
-      fold = outermost(path, folded);
-      foldedAs.set(path, fold);
-    }
-    let item = fold === null ? undefined : itemOfScope.get(fold);
+    const path = fold[i];
+    let item = path === null ? undefined : itemOfScope.get(path);
     if (item === undefined) {
       item = node.length;
       node.push(i);
-      scope.push(fold);
+      scope.push(path);
       size.push(0);
-      if (fold !== null) {
-        itemOfScope.set(fold, item);
+      if (path !== null) {
+        itemOfScope.set(path, item);
       }
     }
     itemOf[i] = item;
@@ -101,6 +95,35 @@ function foldNodes(
     size[item]++;
   }
   return { itemOf, node: Int32Array.from(node), scope, size: Int32Array.from(size) };
+}
+
+/**
+ * The folded scope that hides each node; null for none. Parameters and constants
+ * that only a folded scope reads are hidden with it; data stays in sight.
+ */
+function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)[] {
+  const known = new Map<string, string | null>();
+  const fold = Array.from({ length: graph.count }, (_, node) => {
+    const path = graph.scope(node);
+    let found = known.get(path);
+    if (found === undefined) {
+      found = outermost(path, folded);
+      known.set(path, found);
+    }
+    return found;
+  });
+  if (folded.size === 0) {
+    return fold;
+  }
+  for (let node = 0; node < graph.count; node++) {
+    const hides = graph.kind(node) === 'constant' || graph.isWrt(node);
+    const readers = graph.consumers(node);
+    if (hides && fold[node] === null && readers.length > 0) {
+      const first = fold[readers[0]];
+      fold[node] = readers.every(reader => fold[reader] === first) ? first : null;
+    }
+  }
+  return fold;
 }
 
 /** The outermost folded scope around a path, or the path itself; null for none. */
@@ -174,7 +197,8 @@ function groupItems(
   node: Int32Array,
   scope: (string | null)[],
   merged: IMergedEdges
-): { group: Int32Array; groups: string[]; groupParent: Int32Array } {
+): Pick<IItems, 'groups' | 'member'> &
+  Pick<ILayoutInput, 'group' | 'groupParent'> {
   const groups: string[] = [];
   const parents: number[] = [];
   const known = new Map<string, number>([['', -1]]);
@@ -204,7 +228,8 @@ function groupItems(
     const loose = paths[item] === '' && graph.kind(id) !== 'op';
     return numberOf(loose ? (readers.get(item) ?? '') : paths[item]);
   });
-  return { group, groups, groupParent: Int32Array.from(parents) };
+  const member = Int32Array.from(paths, numberOf);
+  return { group, groups, member, groupParent: Int32Array.from(parents) };
 }
 
 function parentOf(path: string): string {
@@ -229,12 +254,9 @@ function extents(
   itemOf: Int32Array
 ): { left: Float32Array; right: Float32Array } {
   const pill = new Float32Array(node.length);
-  for (let i = 0; i < graph.count; i++) {
-    const override = graph.override(i);
-    if (override !== null) {
-      const item = itemOf[i];
-      pill[item] = Math.max(pill[item], MEASURES.tileGap + pillWidth(override.label));
-    }
+  for (const [id, { label }] of pillsOf(graph)) {
+    const item = itemOf[id];
+    pill[item] = Math.max(pill[item], MEASURES.tileGap + pillWidth(label));
   }
   const left = new Float32Array(node.length);
   const right = new Float32Array(node.length);

@@ -110,8 +110,7 @@ function highest(
 
 /**
  * Move an op to the end of its free range where the sum of its edges' lengths is
- * smaller. An input that only this op reads moves along with it and so does not
- * count.
+ * smaller. Edges from inputs do not count: an input moves along.
  */
 function balance(
   input: ILayoutInput,
@@ -131,9 +130,8 @@ function balance(
       continue;
     }
     if (leaf[source] === 1) {
-      // A row for it must be left free even if it moves along.
+      // It moves along, or its trunk is there already; but it needs a row above.
       low = Math.max(low, 1);
-      above += outgoing.start[source + 1] - outgoing.start[source] > 1 ? 1 : 0;
     } else {
       low = Math.max(low, layer[source] + 1);
       above++;

@@ -1,0 +1,209 @@
+/** Where the reader looks: the view of the picture, and how it moves. No DOM. */
+
+import { Motion } from './motion';
+import {
+  type IBounds,
+  type IRect,
+  type ISize,
+  type IView,
+  between,
+  centred,
+  fitted,
+  kept,
+  opening,
+  toPage,
+  visible,
+  zoomAt
+} from './viewport';
+
+/** A node that is brought to the middle is drawn at least so large. */
+const LEGIBLE = 0.8;
+
+/** The air around what is brought into sight. */
+const MARGIN = 40;
+
+const NOTHING: IBounds = { left: 0, top: 0, right: 0, bottom: 0 };
+
+export class Camera {
+  /** `soft` tells whether views may glide; `changed` that there is another one. */
+  constructor(
+    private readonly _soft: () => boolean,
+    private readonly _changed: () => void
+  ) {}
+
+  get view(): IView {
+    return this._view;
+  }
+
+  get size(): ISize {
+    return this._size;
+  }
+
+  /** True for a page that is not the size of before. */
+  resize(size: ISize): boolean {
+    if (size.width === this._size.width && size.height === this._size.height) {
+      return false;
+    }
+    this._size = size;
+    if (this._home) {
+      this._placed = false;
+    }
+    return true;
+  }
+
+  /** Another picture, to be looked at from the beginning. */
+  open(): void {
+    this._home = true;
+    this._all = false;
+    this._placed = false;
+  }
+
+  /**
+   * The same picture, laid out anew. The first view opens again if nobody has
+   * moved it; else false: then something should be kept in place.
+   */
+  reopen(): boolean {
+    if (this._home) {
+      this._placed = false;
+    }
+    this._motion.stop();
+    return this._home;
+  }
+
+  /** Before a drawing: the first view, or how far a movement has come. */
+  advance(now: number, bounds: IBounds, middle: number): void {
+    this._bounds = bounds;
+    if (!this._placed) {
+      this._placed = true;
+      this._motion.stop();
+      this._view = this._all
+        ? fitted(bounds, this._size)
+        : opening(bounds, this._size, middle);
+    }
+    if (this._motion.running(now)) {
+      this._view = between(this._from, this._to, this._motion.at(now));
+    } else if (this._motion.begun) {
+      this._view = this._to;
+      this._motion.stop();
+    }
+  }
+
+  moving(now: number): boolean {
+    return this._motion.running(now);
+  }
+
+  pan(dx: number, dy: number): void {
+    const { scale, x, y } = this._view;
+    this.go({ scale, x: x + dx, y: y + dy }, false);
+  }
+
+  /** Move by a wheel, as far as there is picture; false if there is none. */
+  scroll(dx: number, dy: number): boolean {
+    const seen = visible(this._view, this._size);
+    const { scale } = this._view;
+    const margin = MARGIN / 2;
+    const limit = (way: number, before: number, after: number): number =>
+      way > 0
+        ? Math.min(way, Math.max(0, before * scale + margin))
+        : Math.max(way, Math.min(0, -after * scale - margin));
+    const { left, top, right, bottom } = this._bounds;
+    const x = limit(dx, seen.left - left, right - seen.right);
+    const y = limit(dy, seen.top - top, bottom - seen.bottom);
+    if (Math.abs(x) < 1 && Math.abs(y) < 1) {
+      return false;
+    }
+    this.pan(x, y);
+    return true;
+  }
+
+  zoomAt(factor: number, x: number, y: number): void {
+    this.go(zoomAt(this._view, factor, x, y), false);
+  }
+
+  zoomBy(factor: number): void {
+    const { width, height } = this._size;
+    this.go(zoomAt(this._target(), factor, width / 2, height / 2), true);
+  }
+
+  /** Show all of it, and go on doing so when the page changes its size. */
+  fit(): void {
+    if (this._placed) {
+      this.go(fitted(this._bounds, this._size), true);
+    }
+    this._home = true;
+    this._all = true;
+    this._changed();
+  }
+
+  /** Bring a card to the middle, large enough to be read. */
+  centre(card: IRect): void {
+    const scale = Math.max(this._view.scale, LEGIBLE);
+    const x = card.x + card.width / 2;
+    const y = card.y + card.height / 2;
+    this.go(centred({ ...this._view, scale }, this._size, x, y), true);
+  }
+
+  /** Bring a point to the middle at once. */
+  jump(x: number, y: number): void {
+    this.go(centred(this._view, this._size, x, y), false);
+  }
+
+  /** Move no further than it takes to see a card. */
+  reveal(card: IRect): void {
+    const view = this._target();
+    const rect = toPage(view, card);
+    const into = (start: number, length: number, room: number): number =>
+      start < MARGIN
+        ? MARGIN - start
+        : Math.min(0, Math.max(room - MARGIN - start - length, MARGIN - start));
+    const dx = into(rect.x, rect.width, this._size.width);
+    const dy = into(rect.y, rect.height, this._size.height);
+    if (dx !== 0 || dy !== 0) {
+      this.go({ scale: view.scale, x: view.x + dx, y: view.y + dy }, true);
+    }
+  }
+
+  /**
+   * The picture has grown and shifted: follow it by so much of its own pixels.
+   * Returns how far the view went, in the same.
+   */
+  follow(dx: number, dy: number, bounds: IBounds): { dx: number; dy: number } {
+    const { scale, x, y } = this._view;
+    this._bounds = bounds;
+    this._view = kept({ scale, x: x + dx * scale, y: y + dy * scale }, bounds, this._size);
+    return { dx: (this._view.x - x) / scale, dy: (this._view.y - y) / scale };
+  }
+
+  go(view: IView, softly: boolean): void {
+    this._home = false;
+    this._all = false;
+    this._placed = true;
+    const to = kept(view, this._bounds, this._size);
+    this._motion.stop();
+    if (softly && this._soft()) {
+      this._from = this._view;
+      this._to = to;
+      this._motion.begin(performance.now());
+    } else {
+      this._view = to;
+    }
+    this._changed();
+  }
+
+  /** The view that a movement leads to. */
+  private _target(): IView {
+    return this._motion.begun ? this._to : this._view;
+  }
+
+  private readonly _motion = new Motion();
+  private _size: ISize = { width: 0, height: 0 };
+  private _bounds: IBounds = NOTHING;
+  private _view: IView = { scale: 1, x: 0, y: 0 };
+  private _from: IView = this._view;
+  private _to: IView = this._view;
+  /** Whether nobody has moved the view since the page moved it. */
+  private _home = true;
+  /** Whether that was to show all, rather than what can be read. */
+  private _all = false;
+  private _placed = false;
+}

@@ -1,0 +1,413 @@
+/**
+ * The picture of a graph: draws what the state holds, and turns pointer and keys
+ * into selection. It asks the kernel for nothing.
+ */
+
+import { type Message } from '@lumino/messaging';
+import { type ISignal, Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
+
+import { type Graph } from '../graph';
+import { LayoutHost } from '../layout/host';
+import { type IItems, itemsOf, sameExtents } from '../layout/items';
+import type { ILayout } from '../layout/types';
+import type { Change, GraphState } from '../model';
+import { Gestures } from './gestures';
+import { actionOf } from './keys';
+import { Picture } from './picture';
+import { Scene } from './scene';
+import { Tooltip } from './tooltip';
+import { type IRect, toPage } from './viewport';
+import { step } from './walk';
+
+/** What a test in a browser may ask of the picture; it hangs on the DOM node. */
+export interface ICanvasProbe {
+  /** The card of a node, and its gradient tile, in pixels from the upper left. */
+  boxOf(node: number): IRect | null;
+  tileOf(node: number): IRect | null;
+  nodeAt(x: number, y: number): number | null;
+  /** How many times the picture was drawn. */
+  readonly frames: number;
+  /** Where the last layout ran. */
+  readonly layoutRan: 'worker' | 'page' | null;
+}
+
+export class GraphCanvas extends Widget {
+  constructor(options: { state: GraphState }) {
+    super({ node: document.createElement('div') });
+    this.addClass('workbench-Canvas');
+    this._state = options.state;
+    this._picture = new Picture(this.node, () => this._state);
+    this._prepareNode();
+    const { camera } = this._picture;
+    this._gestures = new Gestures(this._picture.surface, {
+      pan: (dx, dy) => {
+        camera.pan(dx, dy);
+      },
+      scroll: (dx, dy) => camera.scroll(dx, dy),
+      zoom: (factor, x, y) => {
+        camera.zoomAt(factor, x, y);
+      },
+      point: (x, y) => {
+        this._point(x, y);
+      },
+      leave: () => {
+        this._state.hover(null);
+      },
+      click: (x, y) => {
+        this._click(x, y);
+      },
+      open: (x, y) => {
+        this._open(x, y);
+      },
+      focused: () => this.node.contains(document.activeElement)
+    });
+    this._state.changed.connect(this._onChange, this);
+    this._rebuild(false);
+  }
+
+  /** A node was opened, by double click or Enter. */
+  get activated(): ISignal<this, number> {
+    return this._activated;
+  }
+
+  /** The key for an override was pressed; the node it is for. */
+  get overrideRequested(): ISignal<this, number> {
+    return this._overrideRequested;
+  }
+
+  /** Show all of the graph. (Lumino's own meaning is for widgets with a layout.) */
+  override fit(): void {
+    this._picture.camera.fit();
+  }
+
+  /** Bring a node to the middle, legibly. */
+  centre(node: number): void {
+    const { scene, camera } = this._picture;
+    const item = scene?.items.itemOf[node];
+    if (scene !== null && item !== undefined) {
+      camera.centre(scene.card(item));
+    }
+  }
+
+  zoomBy(factor: number): void {
+    this._picture.camera.zoomBy(factor);
+  }
+
+  /** The node at a point, in pixels from the upper left; of a fold its last node. */
+  nodeAt(x: number, y: number): number | null {
+    const hit = this._picture.hit(x, y);
+    const items = this._picture.scene?.items;
+    return hit?.kind === 'item' && items ? items.node[hit.item] : null;
+  }
+
+  /** The card of a node, or of the folded scope that it stands in. */
+  boxOf(node: number): IRect | null {
+    return this._rect(node, (scene, item) => scene.card(item));
+  }
+
+  /** The gradient tile of a node; null if there is none to be seen. */
+  tileOf(node: number): IRect | null {
+    return this._rect(node, (scene, item) =>
+      this._state.stage === 'derivative' && scene.graph.hasGradient(node)
+        ? scene.tile(item)
+        : null
+    );
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._cancel();
+    Signal.disconnectReceiver(this);
+    this._picture.dispose();
+    super.dispose();
+  }
+
+  handleEvent(event: Event): void {
+    switch (event.type) {
+      case 'keydown':
+        this._key(event as KeyboardEvent);
+        break;
+      case 'focus':
+        this._picture.focusRing(this.node.matches(':focus-visible'));
+        break;
+      case 'blur':
+        this._picture.focusRing(false);
+        break;
+    }
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this._gestures.start();
+    for (const type of ['keydown', 'focus', 'blur']) {
+      this.node.addEventListener(type, this);
+    }
+    this._picture.start();
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this._gestures.stop();
+    for (const type of ['keydown', 'focus', 'blur']) {
+      this.node.removeEventListener(type, this);
+    }
+    this._tooltip.hide();
+    this._picture.stop();
+    super.onBeforeDetach(message);
+  }
+
+  private _prepareNode(): void {
+    this.node.tabIndex = 0;
+    this.node.setAttribute('role', 'application');
+    this.node.append(this._tooltip.node);
+    const rectOf = (node: number): IRect | null => this.boxOf(node);
+    const tileOf = (node: number): IRect | null => this.tileOf(node);
+    const nodeAt = (x: number, y: number): number | null => this.nodeAt(x, y);
+    const picture = this._picture;
+    const probe: ICanvasProbe = {
+      boxOf: rectOf,
+      tileOf,
+      nodeAt,
+      get frames() {
+        return picture.frames;
+      },
+      get layoutRan() {
+        return LayoutHost.shared.where;
+      }
+    };
+    Object.assign(this.node, { workbenchCanvas: probe });
+  }
+
+  private _onChange(_: GraphState, change: Change): void {
+    switch (change) {
+      case 'graph':
+        this._rebuild(true);
+        break;
+      case 'values':
+        this._newValues();
+        break;
+      case 'view':
+        if (sameSet(this._folded, this._state.folded)) {
+          this._picture.refresh('view');
+        } else {
+          this._rebuild(true);
+        }
+        break;
+      case 'selection':
+        this._picture.refresh('selection');
+        this._describe();
+        break;
+      case 'hover':
+        this._picture.refresh('hover');
+        this._showTooltip();
+        break;
+    }
+  }
+
+  /** Lay the graph out again; `keep` what is seen in place if it is still there. */
+  private _rebuild(keep: boolean): void {
+    this._cancel();
+    const { graph, folded } = this._state;
+    this._folded = new Set(folded);
+    this._describe();
+    if (graph === null) {
+      this._picture.show(null, false);
+      return;
+    }
+    const before = this._picture.scene;
+    if (keep && before?.graph.sameStructure(graph) === true && this._unfolded(before)) {
+      this._newValues();
+      return;
+    }
+    this._layOut(graph, itemsOf(graph, folded));
+  }
+
+  private _layOut(graph: Graph, items: IItems): void {
+    this._picture.pending();
+    this._cancel = LayoutHost.shared.request(items.input, (layout: ILayout) => {
+      this._cancel = () => undefined;
+      const before = this._picture.scene;
+      const scene = new Scene(this._state.graph ?? graph, items, layout);
+      const related = before?.graph.sameStructure(scene.graph) === true;
+      if (related) {
+        scene.moveFrom(before);
+      }
+      this._shownFolds = this._folded;
+      this._picture.show(scene, related);
+    });
+  }
+
+  /** Whether the picture that is shown has the folds that are asked for. */
+  private _unfolded(scene: Scene): boolean {
+    return scene === this._picture.scene && sameSet(this._shownFolds, this._folded);
+  }
+
+  /** The same nodes with other numbers: laid out again only if boxes change size. */
+  private _newValues(): void {
+    const { graph } = this._state;
+    const scene = this._picture.scene;
+    if (graph === null || scene === null || !scene.graph.sameStructure(graph)) {
+      this._rebuild(false);
+    } else if (sameExtents(graph, scene.items)) {
+      scene.graph = graph;
+      this._picture.refresh('values');
+    } else {
+      scene.graph = graph;
+      this._layOut(graph, itemsOf(graph, this._folded));
+    }
+    this._describe();
+  }
+
+  private _describe(): void {
+    const { graph, selected } = this._state;
+    const what =
+      graph === null
+        ? 'No graph yet'
+        : `Graph of ${graph.header.output_name || graph.header.session}, ` +
+          `${graph.count} nodes`;
+    const where = graph === null || selected === null ? '' : `, at ${graph.label(selected)}`;
+    this.node.setAttribute('aria-label', what + where);
+  }
+
+  private _rect(
+    node: number,
+    read: (scene: Scene, item: number) => IRect | null
+  ): IRect | null {
+    const { scene, view } = this._picture;
+    const item = scene?.items.itemOf[node];
+    const rect = scene === null || item === undefined ? null : read(scene, item);
+    return rect === null ? null : toPage(view, rect);
+  }
+
+  private _point(x: number, y: number): void {
+    const hit = this._picture.hit(x, y);
+    this._picture.surface.style.cursor = hit === null ? '' : 'pointer';
+    this._state.hover(this.nodeAt(x, y));
+  }
+
+  private _click(x: number, y: number): void {
+    this.node.focus({ preventScroll: true });
+    const hit = this._picture.hit(x, y);
+    const items = this._picture.scene?.items;
+    if (hit?.kind === 'group' && items) {
+      this._fold(items.groups[hit.group], x, y);
+    } else {
+      this._state.select(this.nodeAt(x, y));
+    }
+  }
+
+  private _open(x: number, y: number): void {
+    const hit = this._picture.hit(x, y);
+    if (hit === null) {
+      this._picture.camera.fit();
+    } else if (hit.kind === 'item') {
+      this._activate(hit.item, x, y);
+    }
+  }
+
+  /** Open a node, or unfold a scope. */
+  private _activate(item: number, x: number, y: number): void {
+    const { scene } = this._picture;
+    const scope = scene?.items.scope[item] ?? null;
+    if (scope !== null) {
+      this._fold(scope, x, y);
+    } else if (scene !== null) {
+      this._activated.emit(scene.items.node[item]);
+    }
+  }
+
+  private _fold(scope: string, x: number, y: number): void {
+    this._picture.hold(x, y);
+    this._state.toggleFold(scope);
+  }
+
+  private _showTooltip(): void {
+    const { scene, size } = this._picture;
+    const { hovered } = this._state;
+    if (scene === null || hovered === null) {
+      this._tooltip.hide();
+      return;
+    }
+    this._tooltip.show(scene, scene.items.itemOf[hovered], () => ({
+      card: this.boxOf(hovered) ?? { x: 0, y: 0, width: 0, height: 0 },
+      page: size
+    }));
+  }
+
+  private _key(event: KeyboardEvent): void {
+    const action = event.target === this.node ? actionOf(event) : null;
+    if (action === null || !this._act(action)) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Do what a key asks for; false if there was nothing to do. */
+  private _act(action: NonNullable<ReturnType<typeof actionOf>>): boolean {
+    const { scene } = this._picture;
+    const { selected } = this._state;
+    const item = scene === null || selected === null ? null : scene.items.itemOf[selected];
+    switch (action.do) {
+      case 'walk':
+        return scene !== null && this._walk(scene, item, action.direction);
+      case 'open':
+        if (item === null) {
+          return false;
+        }
+        this._activate(item, ...this._picture.middle(item));
+        return true;
+      case 'override':
+        if (selected === null) {
+          return false;
+        }
+        this._overrideRequested.emit(selected);
+        return true;
+      case 'fit':
+        this._picture.camera.fit();
+        return true;
+      case 'clear':
+        if (selected === null) {
+          return false;
+        }
+        this._state.select(null);
+        return true;
+      case 'zoom':
+        this._picture.camera.zoomBy(action.factor);
+        return true;
+    }
+  }
+
+  private _walk(
+    scene: Scene,
+    item: number | null,
+    direction: Parameters<typeof step>[2]
+  ): boolean {
+    const { output } = scene.graph.header;
+    const start = output < 0 ? scene.items.count - 1 : scene.items.itemOf[output];
+    const next = item === null ? start : step(scene, item, direction, this._before);
+    if (next !== null && next >= 0) {
+      this._before = item;
+      this._state.select(scene.items.node[next]);
+      this._picture.camera.reveal(scene.card(next));
+    }
+    return true;
+  }
+
+  private readonly _state: GraphState;
+  private readonly _picture: Picture;
+  private readonly _gestures: Gestures;
+  private readonly _tooltip = new Tooltip();
+  private readonly _activated = new Signal<this, number>(this);
+  private readonly _overrideRequested = new Signal<this, number>(this);
+  private _cancel: () => void = () => undefined;
+  private _folded: ReadonlySet<string> = new Set();
+  private _shownFolds: ReadonlySet<string> = new Set();
+  private _before: number | null = null;
+}
+
+function sameSet(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && [...a].every(item => b.has(item));
+}

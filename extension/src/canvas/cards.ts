@@ -1,0 +1,337 @@
+/** Draws cards with their labels, tiles with their numbers, and pills. */
+
+import { MEASURES } from '../layout/types';
+import { FADED, IFrame } from './frame';
+import { lastPart } from './outline';
+import { LEVELS } from './theme';
+import { IRect } from './viewport';
+
+export function drawCards(frame: IFrame): void {
+  const drawer = new CardDrawer(frame);
+  const { scene, seen, view, marks } = frame;
+  const row = (MEASURES.height + MEASURES.row) * view.scale;
+  const every = Math.max(1, Math.floor(0.5 / row));
+  const draw = (item: number): void => {
+    drawer.item(item);
+  };
+  scene.eachItem(seen, draw, every);
+  if (every > 1 && marks.selected !== null) {
+    drawer.item(marks.selected);
+  }
+}
+
+class CardDrawer {
+  constructor(private readonly _frame: IFrame) {}
+
+  item(item: number): void {
+    const { context, marks, scene, stage, looks, detail } = this._frame;
+    const value = marks.valueDone === null || marks.valueDone[item] === 1;
+    const gradient = marks.gradientDone === null || marks.gradientDone[item] === 1;
+    const found = marks.matches === null || marks.matches[item] === 1;
+    const card = scene.card(item);
+    context.globalAlpha = value && found ? 1 : FADED;
+    this._card(item, card);
+    if (detail.text) {
+      this._labels(item, card);
+    } else if (detail.label) {
+      this._largeLabel(item, card);
+    }
+    context.globalAlpha = found ? 1 : FADED;
+    if (stage === 'derivative' && looks.mood[item] !== 'none' && gradient) {
+      this._tile(item, scene.tile(item));
+    }
+    this._pill(item);
+    context.globalAlpha = 1;
+    this._rings(item, card);
+  }
+
+  private _card(item: number, card: IRect): void {
+    const { context, theme, scene, looks, detail, view, marks } = this._frame;
+    const { graph, items } = scene;
+    const node = items.node[item];
+    const folded = items.scope[item] !== null;
+    const level = looks.card[item];
+    const failed = marks.failed === item;
+    const fill = failed
+      ? theme.errorSoft
+      : Number.isNaN(level)
+        ? theme.card
+        : theme.cool.fill[Math.round(level * (LEVELS - 1))];
+    if (!detail.curves) {
+      context.fillStyle = failed ? theme.error : theme.edge;
+      context.fillRect(card.x, card.y, card.width, card.height);
+      return;
+    }
+    const round =
+      folded || graph.kind(node) === 'op' ? theme.radius : card.height / 2;
+    context.lineWidth = Math.max(1, 0.7 / view.scale);
+    context.strokeStyle = theme.border;
+    if (folded) {
+      // A stack: two more cards look out below.
+      for (const step of [2, 1]) {
+        const inset = 5 * step;
+        this._shape(
+          { ...card, x: card.x + inset, width: card.width - 2 * inset, y: card.y + 3.5 * step },
+          round
+        );
+        context.fillStyle = theme.card;
+        context.fill();
+        context.stroke();
+      }
+    }
+    if (detail.text) {
+      this._shape({ ...card, y: card.y + 1.5 }, round);
+      context.fillStyle = theme.shadow;
+      context.fill();
+    }
+    this._shape(card, round);
+    context.fillStyle = fill;
+    context.fill();
+    if (failed || looks.badValue[item] === 1) {
+      context.strokeStyle = theme.error;
+      context.lineWidth = Math.max(1.6, 1 / view.scale);
+    } else if (graph.isWrt(node) && !folded) {
+      context.strokeStyle = theme.wrt;
+    }
+    context.stroke();
+  }
+
+  private _labels(item: number, card: IRect): void {
+    const { pen, theme, scene, detail } = this._frame;
+    const { graph, items } = scene;
+    const node = items.node[item];
+    const scope = items.scope[item];
+    const size = theme.size;
+    const left = card.x + 12;
+    const room = card.width - 24;
+    if (scope === null && graph.kind(node) === 'constant') {
+      pen.write(graph.label(node), card.x + card.width / 2, card.y + 26, {
+        font: pen.mono(size - 1),
+        fill: theme.quiet,
+        room: card.width - 20,
+        align: 'center'
+      });
+      return;
+    }
+    const label = scope === null ? graph.label(node) : lastPart(scope);
+    const aside = this._aside(node, scope, label);
+    const asideFont = pen.ui(size - 2);
+    const used =
+      aside === '' ? 0 : Math.min(pen.width(aside, asideFont), room * 0.55) + 8;
+    pen.write(label, left, card.y + 18, {
+      font: pen.ui(size, 'bold'),
+      fill: theme.text,
+      room: room - used
+    });
+    if (aside !== '') {
+      const given = scope === null && graph.isWrt(node);
+      pen.write(aside, left + room, card.y + 17, {
+        font: asideFont,
+        fill: given ? theme.accent : theme.quiet,
+        room: room * 0.55,
+        align: 'right'
+      });
+    }
+    const shape = graph.shape(node);
+    const second = scope === null ? shape : `${items.size[item]} nodes · ${shape}`;
+    pen.write(second, left, card.y + (detail.numbers ? 30 : 34), {
+      font: pen.mono(detail.numbers ? size - 4 : size - 2),
+      fill: theme.quiet,
+      room
+    });
+    if (detail.numbers) {
+      const statistics = graph.valueStatistics(node);
+      const text =
+        statistics === null
+          ? ''
+          : `${plain(statistics.min)} … ${plain(statistics.max)}` +
+            `  µ ${plain(statistics.mean)}  σ ${plain(statistics.std)}`;
+      pen.write(text, left, card.y + 39.5, {
+        font: pen.mono(size - 6),
+        fill: theme.quiet,
+        room
+      });
+    }
+  }
+
+  /** What stands at the right of a card's heading. */
+  private _aside(node: number, scope: string | null, label: string): string {
+    const { graph } = this._frame.scene;
+    if (scope !== null) {
+      return '▸';
+    }
+    if (graph.isWrt(node)) {
+      return '∂';
+    }
+    const op = graph.op(node);
+    return op === label ? '' : op;
+  }
+
+  private _largeLabel(item: number, card: IRect): void {
+    const { pen, theme, scene, view } = this._frame;
+    const { graph, items } = scene;
+    const scope = items.scope[item];
+    const label = scope === null ? graph.label(items.node[item]) : lastPart(scope);
+    // As large as the card allows, so that it is read from further away.
+    const size = Math.min(24, 10 / view.scale);
+    pen.write(label, card.x + card.width / 2, card.y + card.height / 2 + size * 0.35, {
+      font: pen.ui(Math.round(size), 'bold'),
+      fill: theme.text,
+      room: card.width - 12,
+      align: 'center'
+    });
+  }
+
+  private _tile(item: number, tile: IRect): void {
+    const { context, theme, looks, detail, pen, view } = this._frame;
+    const mood = looks.mood[item];
+    const scale =
+      looks.colouring === 'gradient'
+        ? theme.warm
+        : looks.colouring === 'change'
+          ? theme.purple
+          : theme.neutral;
+    const level = Math.round((looks.tile[item] || 0) * (LEVELS - 1));
+    const fill =
+      mood === 'bad' ? theme.error : mood === 'zero' ? theme.card : scale.fill[level];
+    context.fillStyle = fill;
+    if (!detail.curves) {
+      context.fillStyle = mood === 'zero' ? theme.edge : fill;
+      context.fillRect(tile.x, tile.y, tile.width, tile.height);
+      return;
+    }
+    this._shape(tile, Math.max(2, theme.radius - 1));
+    context.fill();
+    if (mood === 'zero') {
+      context.strokeStyle = theme.border;
+      context.lineWidth = Math.max(1, 0.8 / view.scale);
+      context.stroke();
+    }
+    if (detail.text || detail.label) {
+      const ink =
+        mood === 'bad'
+          ? theme.errorText
+          : mood === 'zero'
+            ? theme.quiet
+            : scale.text[level];
+      // Seen from further away a number takes all the room that its tile has.
+      const size = detail.text ? theme.size - 2 : theme.size + 2;
+      pen.write(looks.text[item], tile.x + tile.width / 2, tile.y + 15 + size * 0.42, {
+        font: pen.mono(size),
+        fill: ink,
+        room: tile.width - 4,
+        align: 'center'
+      });
+    }
+    if (looks.changed[item] === 1) {
+      this._dot(tile);
+    }
+  }
+
+  /** The sign that overrides changed this gradient. */
+  private _dot(tile: IRect): void {
+    const { context, theme } = this._frame;
+    context.beginPath();
+    context.arc(tile.x + tile.width - 1, tile.y + 1, 4.5, 0, 2 * Math.PI);
+    context.fillStyle = theme.override;
+    context.fill();
+    context.strokeStyle = theme.ground;
+    context.lineWidth = 1.5;
+    context.stroke();
+  }
+
+  private _pill(item: number): void {
+    const { context, theme, scene, looks, detail, pen } = this._frame;
+    const pill = looks.pill[item];
+    if (pill === null) {
+      return;
+    }
+    const rect = scene.pill(item, pill.label);
+    context.beginPath();
+    context.roundRect(rect.x, rect.y, rect.width, rect.height, rect.height / 2);
+    if (pill.on) {
+      context.fillStyle = theme.overrideSoft;
+      context.fill();
+    } else {
+      context.save();
+      context.strokeStyle = theme.override;
+      context.lineWidth = 1;
+      context.setLineDash([3, 3]);
+      context.stroke();
+      context.restore();
+    }
+    if (detail.text || detail.label) {
+      const size = detail.text ? theme.size - 2 : theme.size + 1;
+      pen.write(pill.label, rect.x + rect.width / 2, rect.y + 10 + size * 0.38, {
+        font: pen.ui(size),
+        fill: pill.on ? theme.override : theme.quiet,
+        room: rect.width - (detail.text ? 12 : 4),
+        align: 'center'
+      });
+    }
+  }
+
+  /** Rings of selection, hover, search and step, over the card's own border. */
+  private _rings(item: number, card: IRect): void {
+    const { theme, marks, scene } = this._frame;
+    if (marks.current?.item === item) {
+      if (marks.current.sweep === 'forward') {
+        this._ring(item, card, theme.accent, 3, 2.5);
+      } else {
+        this._glow(scene.tile(item), theme.warm.fill[LEVELS - 1]);
+      }
+    }
+    if (marks.matches !== null && marks.matches[item] === 1) {
+      this._ring(item, card, theme.match, 2, 3);
+    }
+    if (marks.selected === item) {
+      this._ring(item, card, theme.accent, 2.5, 0.5);
+    } else if (marks.hovered === item) {
+      this._ring(item, card, theme.accent, 1.2, 0);
+    }
+  }
+
+  private _ring(
+    item: number,
+    card: IRect,
+    colour: string,
+    width: number,
+    away: number
+  ): void {
+    const { context, theme, scene, view } = this._frame;
+    const { graph, items } = scene;
+    const op = items.scope[item] !== null || graph.kind(items.node[item]) === 'op';
+    const rect = grown(card, away);
+    this._shape(rect, (op ? theme.radius : card.height / 2) + away);
+    context.strokeStyle = colour;
+    context.lineWidth = Math.max(width, 1.5 / view.scale);
+    context.stroke();
+  }
+
+  private _glow(tile: IRect, colour: string): void {
+    const { context, theme, view } = this._frame;
+    this._shape(grown(tile, 3), theme.radius + 2);
+    context.strokeStyle = colour;
+    context.lineWidth = Math.max(2.5, 2 / view.scale);
+    context.stroke();
+  }
+
+  private _shape(rect: IRect, radius: number): void {
+    const { context } = this._frame;
+    context.beginPath();
+    context.roundRect(rect.x, rect.y, rect.width, rect.height, radius);
+  }
+}
+
+function grown(rect: IRect, by: number): IRect {
+  return {
+    x: rect.x - by,
+    y: rect.y - by,
+    width: rect.width + 2 * by,
+    height: rect.height + 2 * by
+  };
+}
+
+function plain(value: number): string {
+  return String(Number(value.toPrecision(3))).replace('-', '−');
+}

@@ -1,0 +1,233 @@
+/**
+ * Draws edges: forward ones down from card to card, gradients up from tile to
+ * tile, and over both the path from the selected node and the values that a
+ * gradient rule reads. Edges of one look are one stroke.
+ */
+
+import { MEASURES } from '../layout/types';
+import { FADED, IFrame } from './frame';
+import { LEVELS } from './theme';
+
+/** The widths of gradient edges, from the smallest norm to the largest. */
+const THIN = 1.2;
+const THICK = 4;
+
+/** No line gets thinner than this on the page. */
+const HAIR = 0.6;
+
+export function drawEdges(frame: IFrame): void {
+  const { context, theme, stage, view } = frame;
+  const strokes = new Strokes(frame);
+  strokes.collect();
+  const line = (width: number): number => Math.max(width, HAIR / view.scale);
+  context.lineCap = 'round';
+  context.strokeStyle = theme.edge;
+  context.lineWidth = line(1.2);
+  stroke(context, strokes.forward, 1);
+  stroke(context, strokes.forwardFaded, FADED);
+  if (stage === 'derivative') {
+    const { fill } =
+      frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
+    strokes.gradient.forEach((path, level) => {
+      if (path !== null) {
+        context.strokeStyle = fill[level];
+        context.lineWidth = line(THIN + ((THICK - THIN) * level) / (LEVELS - 1));
+        context.stroke(path);
+      }
+    });
+  }
+  context.strokeStyle = theme.accent;
+  context.lineWidth = line(1.8);
+  stroke(context, strokes.path, 1);
+}
+
+/** The values that the rule of the node pointed at reads, over everything else. */
+export function drawSaved(frame: IFrame): void {
+  const { context, scene, marks, theme, view } = frame;
+  if (marks.saved.length === 0) {
+    return;
+  }
+  context.save();
+  context.strokeStyle = theme.quiet;
+  context.lineWidth = Math.max(1, HAIR / view.scale);
+  context.setLineDash([3, 3]);
+  context.beginPath();
+  for (const { from, to } of marks.saved) {
+    const card = scene.card(from);
+    const tile = scene.tile(to);
+    const startX = card.x + card.width - 10;
+    const endX = tile.x + tile.width / 2;
+    if (from === to) {
+      // From its own value, over the gap between card and tile.
+      context.moveTo(startX, card.y);
+      context.bezierCurveTo(startX, card.y - 14, endX, card.y - 14, endX, tile.y);
+      continue;
+    }
+    const below = card.y < tile.y;
+    const startY = below ? card.y + card.height : card.y;
+    const endY = below ? tile.y : tile.y + tile.height;
+    const middle = (startY + endY) / 2;
+    context.moveTo(startX, startY);
+    context.bezierCurveTo(startX, middle, endX, middle, endX, endY);
+  }
+  context.stroke();
+  context.restore();
+}
+
+function stroke(
+  context: CanvasRenderingContext2D,
+  path: Path2D | null,
+  alpha: number
+): void {
+  if (path !== null) {
+    context.globalAlpha = alpha;
+    context.stroke(path);
+    context.globalAlpha = 1;
+  }
+}
+
+/** How many pieces of edges are drawn from far away. */
+const CROWD = 10_000;
+
+/** Gathers the edges that are seen into one path for each look. */
+class Strokes {
+  forward: Path2D | null = null;
+  forwardFaded: Path2D | null = null;
+  path: Path2D | null = null;
+  readonly gradient: (Path2D | null)[] = Array.from({ length: LEVELS }, () => null);
+
+  constructor(private readonly _frame: IFrame) {}
+
+  collect(): void {
+    const { scene, seen, detail } = this._frame;
+    const { layout } = scene;
+    const [first, end] = scene.rowsBetween(seen.top, seen.bottom);
+    const { edgesFrom, bendsFrom } = scene;
+    const { targets } = scene.items.input;
+    const from = Math.max(0, first - 1);
+    const pieces =
+      edgesFrom.start[end] - edgesFrom.start[from] +
+      bendsFrom.start[end] - bendsFrom.start[from];
+    // From far away a part of the edges looks like all of them.
+    this._every = detail.curves ? 1 : Math.max(1, Math.floor(pieces / CROWD));
+    // A piece hangs between its row and the next: the row above may be unseen.
+    for (let row = from; row < end; row++) {
+      for (let k = bendsFrom.start[row]; k < bendsFrom.start[row + 1]; k++) {
+        this._bend(bendsFrom.items[k]);
+      }
+      for (let k = edgesFrom.start[row]; k < edgesFrom.start[row + 1]; k++) {
+        const edge = edgesFrom.items[k];
+        this._edge(edge, layout.via[edge], targets[edge]);
+      }
+    }
+    for (const edge of scene.straight) {
+      this._edge(edge, scene.items.input.sources[edge], targets[edge]);
+    }
+  }
+
+  private _edge(edge: number, upper: number, lower: number): void {
+    const { scene, looks, marks } = this._frame;
+    const onPath = marks.pathEdges !== null && marks.pathEdges[edge] === 1;
+    if (this._hidden(upper, lower) || this._skipped(edge, onPath)) {
+      return;
+    }
+    const source = scene.layout.owner[upper];
+    const done = isDone(marks.valueDone, source) && isDone(marks.valueDone, lower);
+    this._down(upper, lower, onPath, done && found(marks.matches, source, lower));
+    const level = looks.edge[edge];
+    const flows =
+      isDone(marks.gradientDone, lower) && isDone(marks.gradientDone, source);
+    if (!Number.isNaN(level) && flows) {
+      this._up(upper, lower, level);
+    }
+  }
+
+  private _bend(bend: number): void {
+    const { scene, looks, marks } = this._frame;
+    const upper = scene.layout.above[bend];
+    const at = bend - scene.layout.count;
+    const onPath = marks.pathBends !== null && marks.pathBends[at] === 1;
+    const source = scene.layout.owner[bend];
+    if (this._hidden(upper, bend) || this._skipped(source, onPath)) {
+      return;
+    }
+    const done = isDone(marks.valueDone, source);
+    this._down(upper, bend, onPath, done && found(marks.matches, source, source));
+    if (!Number.isNaN(looks.bend[at]) && isDone(marks.gradientDone, source)) {
+      this._up(upper, bend, looks.bend[at]);
+    }
+  }
+
+  private _skipped(number: number, onPath: boolean): boolean {
+    return number % this._every !== 0 && !onPath;
+  }
+
+  private _hidden(upper: number, lower: number): boolean {
+    const { scene, seen } = this._frame;
+    const a = scene.x(upper);
+    const b = scene.x(lower);
+    // The gradient runs beside its edge, by half a card and a tile at most.
+    const reach = MEASURES.width;
+    return Math.max(a, b) + reach < seen.left || Math.min(a, b) > seen.right;
+  }
+
+  private _down(upper: number, lower: number, onPath: boolean, clear: boolean): void {
+    const { scene } = this._frame;
+    const path = onPath
+      ? (this.path ??= new Path2D())
+      : clear
+        ? (this.forward ??= new Path2D())
+        : (this.forwardFaded ??= new Path2D());
+    this._piece(path, scene.x(upper), scene.x(lower), upper, lower, 0);
+  }
+
+  private _up(upper: number, lower: number, part: number): void {
+    const { scene } = this._frame;
+    const level = Math.round(part * (LEVELS - 1));
+    const path = (this.gradient[level] ??= new Path2D());
+    const inset = (MEASURES.height - MEASURES.tileHeight) / 2;
+    this._piece(
+      path,
+      scene.gradientX(upper),
+      scene.gradientX(lower),
+      upper,
+      lower,
+      inset
+    );
+  }
+
+  private _piece(
+    path: Path2D,
+    x1: number,
+    x2: number,
+    upper: number,
+    lower: number,
+    inset: number
+  ): void {
+    const { scene, detail } = this._frame;
+    const { count } = scene.layout;
+    const y1 = scene.top(upper) + MEASURES.height - (upper < count ? inset : 0);
+    const top = scene.top(lower);
+    const y2 = top + (lower < count ? inset : 0);
+    path.moveTo(x1, y1);
+    if (!detail.curves || x1 === x2) {
+      path.lineTo(x2, y2);
+    } else {
+      const middle = (y1 + y2) / 2;
+      path.bezierCurveTo(x1, middle, x2, middle, x2, y2);
+    }
+    if (lower >= count) {
+      path.lineTo(x2, top + MEASURES.height);
+    }
+  }
+
+  private _every = 1;
+}
+
+function isDone(done: Uint8Array | null, item: number): boolean {
+  return done === null || done[item] === 1;
+}
+
+function found(matches: Uint8Array | null, a: number, b: number): boolean {
+  return matches === null || (matches[a] === 1 && matches[b] === 1);
+}

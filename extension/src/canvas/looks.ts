@@ -1,0 +1,216 @@
+/**
+ * What the numbers of a graph look like: how warm and wide each edge is, how warm
+ * each tile, and what is written on it. Made anew when values or colouring change.
+ */
+
+import { Graph } from '../graph';
+import { IItems } from '../layout/items';
+import { IPill, pillsOf } from '../layout/pills';
+import { ILayout } from '../layout/types';
+import type { Colouring } from '../model';
+
+/** Decades below the largest norm that a scale tells apart. */
+const DECADES = 8;
+
+/** A scale spans at least so many decades, or equal norms would look extreme. */
+const LEAST = 2;
+
+/** From this ratio on a gradient counts as changed by an override. */
+export const CHANGED = 1e-9;
+
+export type Mood = 'none' | 'zero' | 'bad' | 'plain';
+
+/** A logarithmic scale of norms. */
+export interface INormScale {
+  /** The decimal logarithms of its ends. */
+  low: number;
+  high: number;
+}
+
+export interface ILooks {
+  colouring: Colouring;
+  /** Where a tile is on its scale, 0 to 1. */
+  tile: Float32Array;
+  mood: Mood[];
+  /** What is written on a tile. */
+  text: string[];
+  /** Where a card is on the scale of values; NaN if cards are not coloured. */
+  card: Float32Array;
+  /** Whether the value of a card is NaN or infinite somewhere. */
+  badValue: Uint8Array;
+  changed: Uint8Array;
+  pill: (IPill | null)[];
+  /** Where the gradient in a bend or edge is on the scale; NaN if there is none. */
+  bend: Float32Array;
+  edge: Float32Array;
+}
+
+export function looksOf(
+  graph: Graph,
+  items: IItems,
+  layout: ILayout,
+  colouring: Colouring
+): ILooks {
+  const { count } = items;
+  const looks: ILooks = {
+    colouring,
+    tile: new Float32Array(count),
+    mood: [],
+    text: [],
+    card: new Float32Array(count).fill(NaN),
+    badValue: new Uint8Array(count),
+    changed: new Uint8Array(count),
+    pill: Array.from({ length: count }, () => null),
+    bend: new Float32Array(layout.vertices - layout.count).fill(NaN),
+    edge: new Float32Array(layout.via.length).fill(NaN)
+  };
+  const gradients = scaleOf(graph.count, node => graph.gradNorm(node));
+  lookOfItems(graph, items, looks, gradients);
+  lookOfEdges(graph, items, layout, looks, gradients);
+  for (const [node, pill] of pillsOf(graph)) {
+    const item = items.itemOf[node];
+    if (pill.on || looks.pill[item] === null) {
+      looks.pill[item] = pill;
+    }
+  }
+  for (let node = 0; node < graph.count; node++) {
+    const item = items.itemOf[node];
+    looks.changed[item] |= graph.change(node) > CHANGED ? 1 : 0;
+    looks.badValue[item] |= graph.badValues(node) > 0 ? 1 : 0;
+  }
+  return looks;
+}
+
+/** A scale for the positive finite ones among some norms. */
+export function scaleOf(count: number, norm: (i: number) => number): INormScale {
+  let low = Infinity;
+  let high = -Infinity;
+  for (let i = 0; i < count; i++) {
+    const exponent = Math.log10(norm(i));
+    if (Number.isFinite(exponent)) {
+      low = Math.min(low, exponent);
+      high = Math.max(high, exponent);
+    }
+  }
+  if (low > high) {
+    return { low: -1, high: 1 };
+  }
+  low = Math.max(low, high - DECADES);
+  const short = Math.max(0, LEAST - (high - low)) / 2;
+  return { low: low - short, high: high + short };
+}
+
+/** Where a norm is on a scale, 0 to 1; NaN for one that is not positive. */
+export function position(scale: INormScale, norm: number): number {
+  if (!(norm > 0)) {
+    return NaN;
+  }
+  const at = (Math.log10(norm) - scale.low) / (scale.high - scale.low);
+  return Math.min(1, Math.max(0, at));
+}
+
+/** A number in at most five characters: "0.31", "4e-2", "1.0", "3e5". */
+export function shortNumber(value: number): string {
+  if (Number.isNaN(value)) {
+    return 'NaN';
+  }
+  if (!Number.isFinite(value)) {
+    return value > 0 ? '∞' : '−∞';
+  }
+  const size = Math.abs(value);
+  if (size === 0) {
+    return '0';
+  }
+  const sign = value < 0 ? '−' : '';
+  if (size >= 9.95 && size < 999.5) {
+    return sign + size.toFixed(0);
+  }
+  if (size >= 0.0995 && size < 9.95) {
+    return sign + size.toFixed(size < 0.995 ? 2 : 1);
+  }
+  return sign + size.toExponential(0).replace('e+', 'e');
+}
+
+/** A ratio as a percentage in a few characters: "12%", "<1%". */
+export function shortPercent(ratio: number): string {
+  if (!Number.isFinite(ratio)) {
+    return shortNumber(ratio);
+  }
+  const percent = ratio * 100;
+  if (percent > 999) {
+    return `${shortNumber(ratio)}×`;
+  }
+  return percent === 0 ? '0' : percent < 1 ? '<1%' : `${percent.toFixed(0)}%`;
+}
+
+function lookOfItems(
+  graph: Graph,
+  items: IItems,
+  looks: ILooks,
+  gradients: INormScale
+): void {
+  const values = scaleOf(graph.count, node => graph.valueNorm(node));
+  const byChange = looks.colouring === 'change';
+  for (let item = 0; item < items.count; item++) {
+    const node = items.node[item];
+    const norm = graph.gradNorm(node);
+    const change = graph.change(node);
+    looks.tile[item] = byChange
+      ? Math.min(1, Math.max(0, change))
+      : position(gradients, norm);
+    looks.mood.push(
+      !graph.hasGradient(node)
+        ? 'none'
+        : graph.badGradients(node) > 0 || !Number.isFinite(norm)
+          ? 'bad'
+          : norm === 0
+            ? 'zero'
+            : 'plain'
+    );
+    looks.text.push(
+      byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : shortNumber(norm)
+    );
+    if (looks.colouring === 'value') {
+      looks.card[item] = position(values, graph.valueNorm(node));
+    }
+  }
+}
+
+function lookOfEdges(
+  graph: Graph,
+  items: IItems,
+  layout: ILayout,
+  looks: ILooks,
+  gradients: INormScale
+): void {
+  for (let edge = 0; edge < looks.edge.length; edge++) {
+    let norm = NaN;
+    for (let k = items.edgeStart[edge]; k < items.edgeStart[edge + 1]; k++) {
+      const found = graph.edgeNorm(items.edges[k]);
+      norm = Number.isNaN(norm) ? found : Math.max(norm, found);
+    }
+    if (Number.isNaN(norm)) {
+      continue;
+    }
+    // A zero flows too: the thinnest and palest edge.
+    const at = norm > 0 ? position(gradients, norm) : 0;
+    looks.edge[edge] = at;
+    const via = layout.via[edge];
+    if (via >= layout.count) {
+      widen(looks.bend, via - layout.count, at);
+    }
+  }
+  // A trunk carries what its branches carry; bends are numbered downwards.
+  for (let bend = looks.bend.length - 1; bend >= 0; bend--) {
+    const above = layout.above[bend + layout.count];
+    if (above >= layout.count && !Number.isNaN(looks.bend[bend])) {
+      widen(looks.bend, above - layout.count, looks.bend[bend]);
+    }
+  }
+}
+
+function widen(levels: Float32Array, i: number, at: number): void {
+  if (!(levels[i] >= at)) {
+    levels[i] = at;
+  }
+}

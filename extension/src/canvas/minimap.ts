@@ -1,0 +1,152 @@
+/** The whole picture in a corner, with a frame around what is seen of it. */
+
+import { MEASURES } from '../layout/types';
+import { Scene } from './scene';
+import { ITheme } from './theme';
+import { ISize, IView, visible } from './viewport';
+
+const LARGEST: ISize = { width: 132, height: 150 };
+const LEAST = 44;
+const MARGIN = 6;
+
+export class Minimap {
+  readonly node: HTMLCanvasElement;
+
+  /** `moveTo` is called with the point of the picture that should be in the middle. */
+  constructor(private readonly _moveTo: (x: number, y: number) => void) {
+    this.node = document.createElement('canvas');
+    this.node.className = 'workbench-Canvas-minimap';
+    this.node.setAttribute('aria-hidden', 'true');
+    Object.assign(this.node.style, {
+      position: 'absolute',
+      right: '10px',
+      bottom: '10px',
+      display: 'none',
+      cursor: 'pointer',
+      border: '1px solid var(--jp-border-color2)',
+      borderRadius: 'calc(2 * var(--jp-border-radius))',
+      background: 'var(--jp-layout-color1)',
+      touchAction: 'none'
+    });
+    this.node.addEventListener('pointerdown', event => {
+      event.preventDefault();
+      this.node.setPointerCapture(event.pointerId);
+      this._point(event);
+    });
+    this.node.addEventListener('pointermove', event => {
+      if (event.buttons === 1) {
+        this._point(event);
+      }
+    });
+  }
+
+  hide(): void {
+    this.node.style.display = 'none';
+  }
+
+  /** Draw it; the shapes are kept until scene or theme are others. */
+  draw(scene: Scene, theme: ITheme, view: IView, page: ISize, ratio: number): void {
+    if (scene !== this._scene || theme !== this._theme || ratio !== this._ratio) {
+      this._scene = scene;
+      this._theme = theme;
+      this._ratio = ratio;
+      this._shapes = this._drawShapes(scene, theme, ratio);
+    }
+    const context = this.node.getContext('2d');
+    if (context === null || this._shapes === null) {
+      return;
+    }
+    const { width, height } = this._size;
+    if (this.node.width !== width * ratio || this.node.height !== height * ratio) {
+      this.node.width = width * ratio;
+      this.node.height = height * ratio;
+      this.node.style.width = `${width}px`;
+      this.node.style.height = `${height}px`;
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.node.width, this.node.height);
+    context.drawImage(this._shapes, 0, 0);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const seen = visible(view, page);
+    const left = Math.max(1, this._x(seen.left));
+    const top = Math.max(1, this._y(seen.top));
+    const right = Math.min(width - 1, this._x(seen.right));
+    const bottom = Math.min(height - 1, this._y(seen.bottom));
+    context.lineWidth = 1;
+    context.strokeStyle = theme.accent;
+    context.fillStyle = theme.accent;
+    const frame = [
+      left,
+      top,
+      Math.max(2, right - left),
+      Math.max(2, bottom - top)
+    ] as const;
+    context.globalAlpha = 0.08;
+    context.fillRect(...frame);
+    context.globalAlpha = 1;
+    context.strokeRect(...frame);
+    this.node.style.display = 'block';
+  }
+
+  private _drawShapes(scene: Scene, theme: ITheme, ratio: number): HTMLCanvasElement {
+    const { bounds } = scene;
+    const wide = Math.max(1, bounds.right - bounds.left);
+    const tall = Math.max(1, bounds.bottom - bounds.top);
+    const scale = Math.min(
+      (LARGEST.width - 2 * MARGIN) / wide,
+      (LARGEST.height - 2 * MARGIN) / tall
+    );
+    // A long thin picture is widened: its rows must still be seen.
+    this._size = {
+      width: Math.round(Math.max(LEAST, wide * scale + 2 * MARGIN)),
+      height: Math.round(Math.max(LEAST, tall * scale + 2 * MARGIN))
+    };
+    this._scaleX = (this._size.width - 2 * MARGIN) / wide;
+    this._scaleY = (this._size.height - 2 * MARGIN) / tall;
+    const shapes = document.createElement('canvas');
+    shapes.width = this._size.width * ratio;
+    shapes.height = this._size.height * ratio;
+    const context = shapes.getContext('2d');
+    if (context === null) {
+      return shapes;
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = theme.faint;
+    for (let item = 0; item < scene.items.count; item++) {
+      const card = scene.card(item);
+      context.fillRect(
+        this._x(card.x),
+        this._y(card.y),
+        Math.max(1, card.width * this._scaleX),
+        Math.max(1, MEASURES.height * this._scaleY)
+      );
+    }
+    return shapes;
+  }
+
+  private _point(event: PointerEvent): void {
+    const scene = this._scene;
+    if (scene !== null) {
+      this._moveTo(
+        (event.offsetX - MARGIN) / this._scaleX + scene.bounds.left,
+        (event.offsetY - MARGIN) / this._scaleY + scene.bounds.top
+      );
+    }
+  }
+
+  private _x(x: number): number {
+    return MARGIN + (x - (this._scene?.bounds.left ?? 0)) * this._scaleX;
+  }
+
+  private _y(y: number): number {
+    return MARGIN + (y - (this._scene?.bounds.top ?? 0)) * this._scaleY;
+  }
+
+  private _scene: Scene | null = null;
+  private _theme: ITheme | null = null;
+  private _ratio = 0;
+  private _shapes: HTMLCanvasElement | null = null;
+  private _size: ISize = LARGEST;
+  private _scaleX = 1;
+  private _scaleY = 1;
+}

@@ -1,0 +1,87 @@
+/** Text on a canvas: fonts, and labels cut to the room they have. */
+
+import { ITheme } from './theme';
+
+export type Weight = 'normal' | 'bold';
+
+/** How many cut labels are remembered; then all are forgotten at once. */
+const REMEMBERED = 20_000;
+
+export class Pen {
+  constructor(
+    private readonly _context: CanvasRenderingContext2D,
+    private readonly _theme: ITheme
+  ) {}
+
+  ui(size: number, weight: Weight = 'normal'): string {
+    return `${weight === 'bold' ? '600 ' : ''}${size}px ${this._theme.font}`;
+  }
+
+  mono(size: number): string {
+    return `${size}px ${this._theme.mono}`;
+  }
+
+  /** Write on the base line `y`; returns how wide the text came out. */
+  write(
+    text: string,
+    x: number,
+    y: number,
+    options: { font: string; fill: string; room: number; align?: CanvasTextAlign }
+  ): number {
+    const context = this._context;
+    const { shown, width } = this._cut(text, options.font, options.room);
+    context.font = options.font;
+    context.fillStyle = options.fill;
+    context.textAlign = options.align ?? 'left';
+    context.fillText(shown, x, y);
+    return width;
+  }
+
+  width(text: string, font: string): number {
+    return this._cut(text, font, Infinity).width;
+  }
+
+  /** The text if there is room for it, else its beginning and an ellipsis. */
+  private _cut(text: string, font: string, room: number): ICut {
+    const key = `${font}\n${Math.round(room)}\n${text}`;
+    let cut = CUTS.get(key);
+    if (cut === undefined) {
+      cut = this._measure(text, font, room);
+      if (CUTS.size > REMEMBERED) {
+        CUTS.clear();
+      }
+      CUTS.set(key, cut);
+    }
+    return cut;
+  }
+
+  private _measure(text: string, font: string, room: number): ICut {
+    const context = this._context;
+    context.font = font;
+    const whole = context.measureText(text).width;
+    if (whole <= room) {
+      return { shown: text, width: whole };
+    }
+    const letters = Array.from(text.slice(0, 400));
+    let low = 0;
+    let high = letters.length;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      const width = context.measureText(letters.slice(0, middle).join('') + '…').width;
+      if (width <= room) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    const shown = low === 0 ? '' : `${letters.slice(0, low).join('').trimEnd()}…`;
+    return { shown, width: context.measureText(shown).width };
+  }
+}
+
+interface ICut {
+  shown: string;
+  width: number;
+}
+
+const CUTS = new Map<string, ICut>();

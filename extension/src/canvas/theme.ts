@@ -1,0 +1,170 @@
+/**
+ * The colours and fonts of the picture, read from JupyterLab's own CSS variables,
+ * and read again when the theme changes.
+ */
+
+import { Colour, along, css, luminance, mix, parseColour, readable } from './colour';
+
+/** How many steps a scale has: edges of one step are drawn in one stroke. */
+export const LEVELS = 9;
+
+export interface IScale {
+  /** The colours from small to large, and the colour of text on each. */
+  fill: string[];
+  text: string[];
+}
+
+export interface ITheme {
+  dark: boolean;
+  ground: string;
+  card: string;
+  border: string;
+  /** The border of what is differentiated by. */
+  wrt: string;
+  shadow: string;
+  text: string;
+  quiet: string;
+  faint: string;
+  /** Selection and the path from it. */
+  accent: string;
+  accentSoft: string;
+  /** Forward edges. */
+  edge: string;
+  error: string;
+  errorSoft: string;
+  errorText: string;
+  /** Overrides and what they change. */
+  override: string;
+  overrideSoft: string;
+  /** Search hits. */
+  match: string;
+  warm: IScale;
+  purple: IScale;
+  cool: IScale;
+  neutral: IScale;
+  font: string;
+  mono: string;
+  /** The size of a card's heading. */
+  size: number;
+  radius: number;
+}
+
+/** Read the theme that holds for an element. */
+export function readTheme(element: Element): ITheme {
+  const style = getComputedStyle(element);
+  const colour = reader(style);
+  const ground = colour('--jp-layout-color0', [255, 255, 255]);
+  const dark = luminance(ground) < 0.4;
+  const ink = colour('--jp-ui-font-color0', dark ? [255, 255, 255] : [0, 0, 0]);
+  const accent = colour('--jp-brand-color1', [25, 118, 210]);
+  const error = colour('--jp-error-color1', [211, 47, 47]);
+  const orange = {
+    pale: colour('--md-orange-200', [255, 204, 128]),
+    mid: colour('--md-orange-500', [255, 152, 0]),
+    deep: colour('--md-orange-900', [230, 81, 0]),
+    bright: colour('--md-orange-300', [255, 183, 77])
+  };
+  const purple = dark
+    ? colour('--md-deep-purple-200', [179, 157, 219])
+    : colour('--md-deep-purple-600', [94, 53, 177]);
+  const over = (part: number): Colour => mix(ground, ink, part);
+  const black: Colour = [20, 20, 20];
+  const white: Colour = [255, 255, 255];
+  const scale = (stops: readonly Colour[]): IScale => {
+    const colours = Array.from({ length: LEVELS }, (_, i) =>
+      along(stops, i / (LEVELS - 1))
+    );
+    return {
+      fill: colours.map(item => css(item)),
+      text: colours.map(item => css(readable(item, black, white)))
+    };
+  };
+  const font = style.getPropertyValue('--jp-ui-font-family').trim();
+  const mono = style.getPropertyValue('--jp-code-font-family').trim();
+  return {
+    dark,
+    ground: css(ground),
+    card: css(dark ? colour('--jp-layout-color1', [33, 33, 33]) : ground),
+    border: css(over(dark ? 0.26 : 0.22)),
+    wrt: css(mix(over(0.24), accent, 0.55)),
+    shadow: dark ? 'rgba(0, 0, 0, 0.35)' : 'rgba(0, 0, 0, 0.07)',
+    text: css(over(dark ? 0.92 : 0.87)),
+    quiet: css(over(0.58)),
+    faint: css(over(0.4)),
+    accent: css(accent),
+    accentSoft: css(mix(ground, accent, 0.14)),
+    edge: css(over(dark ? 0.36 : 0.34)),
+    error: css(error),
+    errorSoft: css(mix(ground, error, dark ? 0.22 : 0.1)),
+    errorText: css(readable(error, black, white)),
+    override: css(purple),
+    overrideSoft: css(mix(ground, purple, dark ? 0.24 : 0.12)),
+    match: css(colour('--jp-success-color1', [56, 142, 60])),
+    warm: scale(
+      dark
+        ? [
+            mix(ground, orange.mid, 0.38),
+            mix(ground, orange.mid, 0.78),
+            orange.bright
+          ]
+        : [orange.pale, orange.mid, orange.deep]
+    ),
+    purple: scale([mix(ground, purple, 0.16), purple]),
+    cool: scale([mix(ground, accent, 0.04), mix(ground, accent, 0.42)]),
+    neutral: scale([over(dark ? 0.2 : 0.1), over(dark ? 0.2 : 0.1)]),
+    font: font === '' ? 'sans-serif' : font,
+    mono: mono === '' ? 'monospace' : mono,
+    size: pixels(style.getPropertyValue('--jp-ui-font-size1'), 13),
+    radius: 3 * pixels(style.getPropertyValue('--jp-border-radius'), 2)
+  };
+}
+
+/** Call back when the page's theme changes; returns how to stop. */
+export function watchTheme(changed: () => void): () => void {
+  // JupyterLab names its theme in attributes of the body once its style is there.
+  const observer = new MutationObserver(changed);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class']
+  });
+  return () => {
+    observer.disconnect();
+  };
+}
+
+/** Reads colours in any CSS notation: a canvas knows how to write them plainly. */
+function reader(
+  style: CSSStyleDeclaration
+): (name: string, fallback: Colour) => Colour {
+  const context = document.createElement('canvas').getContext('2d');
+  const ground = plain(context, style.getPropertyValue('--jp-layout-color0'));
+  return (name, fallback) => {
+    const found = plain(context, style.getPropertyValue(name));
+    if (found === null) {
+      return fallback;
+    }
+    // Text colours come half transparent: what is seen is their mixture.
+    return found.alpha === 1
+      ? found.colour
+      : mix(ground?.colour ?? [255, 255, 255], found.colour, found.alpha);
+  };
+}
+
+function plain(
+  context: CanvasRenderingContext2D | null,
+  text: string
+): ReturnType<typeof parseColour> {
+  if (context === null || text.trim() === '') {
+    return null;
+  }
+  const unset = '#010203';
+  context.fillStyle = unset;
+  context.fillStyle = text.trim();
+  const found = context.fillStyle;
+  return found === unset ? null : parseColour(found);
+}
+
+function pixels(text: string, fallback: number): number {
+  const value = parseFloat(text);
+  return Number.isFinite(value) && text.trim().endsWith('px') ? value : fallback;
+}

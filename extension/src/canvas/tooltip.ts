@@ -1,0 +1,123 @@
+/** The note beside the card under the pointer. Text only, never markup. */
+
+import { formatNumber, formatPercent } from '../panels/numbers';
+import { CHANGED } from './looks';
+import { Scene } from './scene';
+import { IRect, ISize } from './viewport';
+
+/** Milliseconds that the pointer rests before the note appears. */
+const REST = 350;
+
+export class Tooltip {
+  readonly node: HTMLElement;
+
+  constructor() {
+    this.node = document.createElement('div');
+    this.node.className = 'workbench-Canvas-tooltip';
+    this.node.setAttribute('role', 'tooltip');
+    Object.assign(this.node.style, {
+      position: 'absolute',
+      display: 'none',
+      left: '0',
+      top: '0',
+      maxWidth: '320px',
+      padding: '6px 9px',
+      pointerEvents: 'none',
+      whiteSpace: 'pre-wrap',
+      overflowWrap: 'anywhere',
+      font: 'var(--jp-ui-font-size0) / 1.5 var(--jp-ui-font-family)',
+      color: 'var(--jp-ui-font-color1)',
+      background: 'var(--jp-layout-color1)',
+      border: '1px solid var(--jp-border-color2)',
+      borderRadius: 'calc(2 * var(--jp-border-radius))',
+      boxShadow: 'var(--jp-elevation-z4)'
+    });
+  }
+
+  /** Say what an item is, once the pointer has rested on it. */
+  show(scene: Scene, item: number, place: () => { card: IRect; page: ISize }): void {
+    this.hide();
+    this._timer = window.setTimeout(() => {
+      this._fill(describe(scene, item));
+      this._put(place());
+    }, REST);
+  }
+
+  hide(): void {
+    window.clearTimeout(this._timer);
+    this.node.style.display = 'none';
+  }
+
+  private _fill(lines: string[]): void {
+    this.node.replaceChildren(
+      ...lines.map((line, i) => {
+        const element = document.createElement('div');
+        element.textContent = line;
+        element.style.fontWeight = i === 0 ? '600' : 'normal';
+        return element;
+      })
+    );
+  }
+
+  private _put({ card, page }: { card: IRect; page: ISize }): void {
+    const { style } = this.node;
+    style.display = 'block';
+    const { offsetWidth: width, offsetHeight: height } = this.node;
+    const below = card.y + card.height + 8;
+    const x = Math.max(4, Math.min(card.x, page.width - width - 4));
+    const y = below + height < page.height ? below : card.y - height - 8;
+    style.transform = `translate(${Math.round(x)}px, ${Math.round(Math.max(4, y))}px)`;
+  }
+
+  private _timer = 0;
+}
+
+/** The lines of the note about an item, the first one its heading. */
+export function describe(scene: Scene, item: number): string[] {
+  const { graph, items } = scene;
+  const node = items.node[item];
+  const scope = items.scope[item];
+  const lines: string[] = [];
+  if (scope !== null) {
+    lines.push(scope, `${items.size[item]} nodes, folded`);
+  } else {
+    const op = graph.op(node);
+    const label = graph.label(node);
+    lines.push(op === '' || op === label ? label : `${label} · ${op}`);
+    if (graph.isWrt(node)) {
+      lines.push('differentiated by');
+    }
+  }
+  const type = [graph.shape(node), graph.dtype(node)].filter(part => part !== '');
+  if (type.length > 0) {
+    lines.push(type.join(' · '));
+  }
+  if (graph.place(node) !== '' && scope === null) {
+    lines.push(`${graph.place(node)}  ${graph.source(node).trim()}`);
+  }
+  if (graph.hasGradient(node)) {
+    const bad = graph.badGradients(node);
+    lines.push(
+      bad > 0
+        ? `gradient: ${bad} entries NaN or infinite`
+        : `gradient ‖·‖ ${formatNumber(graph.gradNorm(node))}`
+    );
+  } else {
+    lines.push('no gradient');
+  }
+  if (graph.change(node) > CHANGED) {
+    lines.push(`changed by ${formatPercent(graph.change(node))}`);
+  }
+  const override = graph.override(node);
+  if (override !== null) {
+    lines.push(`override: ${override.label}`);
+  }
+  if (graph.badValues(node) > 0) {
+    lines.push(`value: ${graph.badValues(node)} entries NaN or infinite`);
+  }
+  const { error } = graph.header;
+  if (error !== null && error.node !== null && items.itemOf[error.node] === item) {
+    lines.push(error.message);
+  }
+  return lines;
+}
