@@ -105,6 +105,8 @@ class Batched:
         made: dict[int, Any] = {
             x.serial: v for x, v in zip(self.leaves, values, strict=True)
         }
+        # The recorded Tensor of a node, which its gradient's nodes refer to.
+        became: dict[int, Tensor] = {}
         plain = not traces.any_open()
         token = source.CONTEXT.set(source.CONTEXT.get())
         try:
@@ -119,7 +121,7 @@ class Batched:
                         for i, x in enumerate(node.inputs)
                     ]
                 )
-                made[node.serial] = _step(node, inputs, mask, size, made)
+                made[node.serial] = _step(node, inputs, mask, size, became)
                 for serial in dead:
                     made.pop(serial, None)
         finally:
@@ -153,7 +155,7 @@ def _step(
     inputs: tuple[Any, ...],
     mask: int,
     size: int,
-    made: Mapping[int, Any],
+    became: dict[int, Tensor],
 ) -> Any:
     """One node of the program, for all examples."""
     for x in inputs:
@@ -176,8 +178,9 @@ def _step(
     if recording and isinstance(out, Tensor):
         if isinstance(node, MaskedTensor) and not isinstance(out, MaskedTensor):
             out = masked(out)
+        became[node.serial] = out
         if node.origin is not None:
-            _inherit(out, node.origin, before, made)
+            _inherit(out, node.origin, before, became)
     return out
 
 
@@ -233,11 +236,11 @@ def _dense(x: Any) -> Any:
 
 
 def _inherit(
-    out: Tensor, origin: reverse.Origin, before: int, made: Mapping[int, Any]
+    out: Tensor, origin: reverse.Origin, before: int, became: Mapping[int, Tensor]
 ) -> None:
     """A batched node of a gradient belongs to the batched forward node."""
-    forward = made.get(origin.forward.serial)
-    if isinstance(forward, Tensor):
+    forward = became.get(origin.forward.serial)
+    if forward is not None:
         origin = origin._replace(forward=forward)
     for new in walk.order([out], before):
         if new.origin is None:
