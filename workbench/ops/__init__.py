@@ -2,9 +2,11 @@
 
 from workbench.ops import (
     arithmetic,
+    arranging,
     contraction,
     indexing,
     joining,
+    linalg,
     makers,
     moments,
     products,
@@ -19,9 +21,11 @@ from workbench.ops import (
 
 __all__ = [
     "arithmetic",
+    "arranging",
     "contraction",
     "indexing",
     "joining",
+    "linalg",
     "makers",
     "moments",
     "products",
