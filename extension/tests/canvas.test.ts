@@ -1,0 +1,448 @@
+import { describe, expect, test } from 'vitest';
+
+import { Camera } from '../src/canvas/camera';
+import { contrast, parseColour } from '../src/canvas/colour';
+import { detailAt } from '../src/canvas/frame';
+import { actionOf } from '../src/canvas/keys';
+import {
+  looksOf,
+  position,
+  scaleOf,
+  shortNumber,
+  shortPercent
+} from '../src/canvas/looks';
+import { marksOf, nodesBetween } from '../src/canvas/marks';
+import { Motion, blend } from '../src/canvas/motion';
+import { Scene } from '../src/canvas/scene';
+import { describe as describeItem } from '../src/canvas/tooltip';
+import {
+  between,
+  fitted,
+  kept,
+  opening,
+  overflows,
+  toPage,
+  visible,
+  zoomAt
+} from '../src/canvas/viewport';
+import { step } from '../src/canvas/walk';
+import { type Graph } from '../src/graph';
+import { itemsOf } from '../src/layout/items';
+import { layOut } from '../src/layout/layout';
+import { GraphState } from '../src/model';
+import { Program, clip, deep, network, random, tangle } from './programs';
+
+function sceneOf(graph: Graph, folded: ReadonlySet<string> = new Set()): Scene {
+  const items = itemsOf(graph, folded);
+  return new Scene(graph, items, layOut(items.input));
+}
+
+function stateOf(graph: Graph): GraphState {
+  const state = new GraphState();
+  state.setGraph(graph);
+  return state;
+}
+
+const PAGE = { width: 800, height: 600 };
+
+describe('views', () => {
+  const bounds = { left: -100, top: 0, right: 500, bottom: 300 };
+
+  test('all is shown, in the middle, no larger than life', () => {
+    const view = fitted(bounds, PAGE);
+    expect(view.scale).toBe(1);
+    expect(overflows(view, bounds, PAGE)).toBe(false);
+    const middle = toPage(view, { x: 200, y: 150, width: 0, height: 0 });
+    expect(middle).toMatchObject({ x: 400, y: 300 });
+    const large = { left: 0, top: 0, right: 4000, bottom: 90 };
+    expect(fitted(large, PAGE).scale).toBeCloseTo(760 / 4000);
+  });
+
+  test('what cannot be read whole opens at its top', () => {
+    const tall = { left: 0, top: 0, right: 300, bottom: 90_000 };
+    const view = opening(tall, PAGE, 150);
+    expect(view.scale).toBe(1);
+    expect(visible(view, PAGE).top).toBeLessThanOrEqual(0);
+    expect(visible(view, PAGE).top).toBeGreaterThan(-40);
+  });
+
+  test('a zoom keeps what is under the pointer', () => {
+    const view = { scale: 0.7, x: 31, y: -17 };
+    const after = zoomAt(view, 1.9, 123, 456);
+    const point = (v: typeof view): [number, number] => [
+      (123 - v.x) / v.scale,
+      (456 - v.y) / v.scale
+    ];
+    expect(point(after)[0]).toBeCloseTo(point(view)[0], 9);
+    expect(point(after)[1]).toBeCloseTo(point(view)[1], 9);
+  });
+
+  test('the picture cannot be lost', () => {
+    const far = kept({ scale: 1, x: 1e6, y: -1e6 }, bounds, PAGE);
+    const seen = visible(far, PAGE);
+    expect(seen.right).toBeGreaterThan(bounds.left);
+    expect(seen.top).toBeLessThan(bounds.bottom);
+  });
+
+  test('half-way between two views what stays in place stays in place', () => {
+    const from = { scale: 0.5, x: 10, y: 20 };
+    const to = zoomAt(from, 4, 300, 200);
+    const half = between(from, to, 0.5);
+    expect(half.scale).toBeCloseTo(1);
+    expect((300 - half.x) / half.scale).toBeCloseTo((300 - from.x) / from.scale, 9);
+    expect(between(from, to, 1).x).toBeCloseTo(to.x, 9);
+  });
+});
+
+describe('the camera', () => {
+  function cameraOn(bounds: Parameters<typeof fitted>[0]): Camera {
+    const camera = new Camera(
+      () => false,
+      () => undefined
+    );
+    camera.resize(PAGE);
+    camera.advance(0, bounds, 0);
+    return camera;
+  }
+  const tall = { left: 0, top: 0, right: 300, bottom: 5000 };
+
+  test('the wheel moves as far as there is picture, then leaves it to the page', () => {
+    const camera = cameraOn(tall);
+    expect(camera.scroll(0, 100)).toBe(false);
+    expect(camera.scroll(0, -100)).toBe(true);
+    expect(visible(camera.view, PAGE).top).toBeCloseTo(80);
+    camera.scroll(0, -1e6);
+    expect(camera.scroll(0, -100)).toBe(false);
+    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(5020);
+  });
+
+  test('a resized page shows all again only if nobody has moved it', () => {
+    const small = { left: 0, top: 0, right: 300, bottom: 300 };
+    const camera = cameraOn(small);
+    camera.resize({ width: 200, height: 200 });
+    camera.advance(1, small, 0);
+    expect(overflows(camera.view, small, camera.size)).toBe(false);
+    camera.pan(10, 0);
+    const { view } = camera;
+    camera.resize(PAGE);
+    camera.advance(2, small, 0);
+    expect(camera.view).toEqual(view);
+  });
+
+  test('fit before the first drawing shows all of it then', () => {
+    const camera = new Camera(
+      () => false,
+      () => undefined
+    );
+    camera.resize(PAGE);
+    camera.fit();
+    camera.advance(0, tall, 0);
+    expect(overflows(camera.view, tall, PAGE)).toBe(false);
+  });
+
+  test('a card is brought into sight by the shortest way', () => {
+    const camera = cameraOn(tall);
+    const before = camera.view;
+    camera.reveal({ x: 20, y: 60, width: 150, height: 44 });
+    expect(camera.view.y).toBe(before.y);
+    camera.reveal({ x: 20, y: 2000, width: 150, height: 44 });
+    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(2084);
+  });
+});
+
+describe('numbers on tiles', () => {
+  test.each([
+    [0, '0'],
+    [1, '1.0'],
+    [0.31, '0.31'],
+    [0.04, '4e-2'],
+    [0.003, '3e-3'],
+    [0.0996, '0.10'],
+    [0.999, '1.0'],
+    [9.96, '10'],
+    [42.4, '42'],
+    [999.7, '1e3'],
+    [3.2e5, '3e5'],
+    [1e-300, '1e-300'],
+    [-2.5, '−2.5'],
+    [NaN, 'NaN'],
+    [Infinity, 'inf']
+  ])('%d reads %s', (value, text) => {
+    expect(shortNumber(value)).toBe(text);
+  });
+
+  test.each([
+    [0, '0'],
+    [0.001, '<1%'],
+    [0.123, '12%'],
+    [3.4, '340%'],
+    [25, '25×'],
+    [Infinity, 'inf']
+  ])('a change of %d reads %s', (value, text) => {
+    expect(shortPercent(value)).toBe(text);
+  });
+
+  test('a scale of norms is logarithmic and ignores what is not finite', () => {
+    const norms = [1e-2, 1, 0, NaN, Infinity, 1e-6];
+    const scale = scaleOf(norms.length, i => norms[i]);
+    expect(scale).toEqual({ low: -6, high: 0 });
+    expect(position(scale, 1e-3)).toBeCloseTo(0.5);
+    expect(position(scale, 0)).toBeNaN();
+    expect(position(scale, NaN)).toBeNaN();
+    expect(position(scale, 1e9)).toBe(1);
+    expect(position(scale, Infinity)).toBe(1);
+  });
+
+  test('equal norms are in the middle, not at an end', () => {
+    const scale = scaleOf(5, () => 3);
+    expect(position(scale, 3)).toBeCloseTo(0.5);
+  });
+});
+
+describe('looks', () => {
+  test('moods, numbers, pills and marks of change', () => {
+    const program = network();
+    program.nodes[2].gradient = 0;
+    program.nodes[4].gradient = Infinity;
+    program.overrides = [clip(5), { ...clip(10), id: 2, enabled: false }];
+    program.overridden.set(5, 0);
+    program.changes.set(1, 0.12);
+    const scene = sceneOf(program.graph());
+    const { graph, items, layout } = scene;
+    const looks = looksOf(graph, items, layout, 'gradient');
+    expect(looks.mood.slice(0, 6)).toEqual([
+      'none',
+      'plain',
+      'zero',
+      'plain',
+      'bad',
+      'plain'
+    ]);
+    expect(looks.text[5]).toBe('0.31');
+    expect(looks.pill[5]).toEqual({ label: 'clip ±0.1', on: true });
+    expect(looks.pill[10]).toEqual({ label: 'clip ±0.1', on: false });
+    expect(Array.from(looks.changed.slice(0, 3))).toEqual([0, 1, 0]);
+    expect(looks.tile[5]).toBeGreaterThan(looks.tile[1]);
+    expect(looksOf(graph, items, layout, 'change').text[1]).toBe('12%');
+    expect(looks.card[5]).toBeNaN();
+    expect(looksOf(graph, items, layout, 'value').card[5]).toBeCloseTo(0.5);
+  });
+
+  test('a trunk is as warm as the warmest of its branches', () => {
+    const program = new Program();
+    const x = program.input('x', { gradient: 1 });
+    let value = program.op('sin', [x], { gradient: 1e-4 });
+    for (let i = 0; i < 3; i++) {
+      value = program.op('sin', [value], { gradient: 1e-4 });
+    }
+    program.op('add', [value, x], { gradient: 1e-4 });
+    const { graph, items, layout } = sceneOf(program.graph());
+    const looks = looksOf(graph, items, layout, 'gradient');
+    expect(looks.bend.length).toBeGreaterThan(0);
+    for (const level of looks.bend) {
+      expect(level).toBe(1);
+    }
+  });
+
+  test('looks go from old to new and end there', () => {
+    const scene = sceneOf(network().graph());
+    const of = (graph: Graph): ReturnType<typeof looksOf> =>
+      looksOf(graph, scene.items, scene.layout, 'gradient');
+    const cooler = network();
+    cooler.nodes[5].gradient = 0.003;
+    const [from, to] = [of(network().graph()), of(cooler.graph())];
+    const half = blend(from, to, 0.5);
+    expect(half.tile[5]).toBeCloseTo((from.tile[5] + to.tile[5]) / 2);
+    expect(half.text[5]).toBe('3e-3');
+    expect(blend(from, to, 1)).toBe(to);
+    const motion = new Motion();
+    motion.begin(1000);
+    expect(motion.running(1100)).toBe(true);
+    expect(motion.at(1300)).toBe(1);
+    expect(motion.running(1300)).toBe(false);
+  });
+
+  test('there is text only where it can be read', () => {
+    expect(detailAt(0.1)).toEqual({
+      curves: false,
+      label: false,
+      text: false,
+      numbers: false
+    });
+    expect(detailAt(0.4)).toMatchObject({ label: true, text: false });
+    expect(detailAt(1)).toMatchObject({ label: false, text: true, numbers: false });
+    expect(detailAt(2)).toMatchObject({ text: true, numbers: true });
+  });
+});
+
+describe('the scene', () => {
+  test.each([11, 12, 13, 14])('what is seen is found without looking at all (%i)', seed => {
+    const next = random(seed);
+    const scene = sceneOf(tangle(120, seed).graph());
+    const { bounds, items } = scene;
+    for (let i = 0; i < 40; i++) {
+      const left = bounds.left + next() * (bounds.right - bounds.left);
+      const top = bounds.top + next() * (bounds.bottom - bounds.top);
+      const seen = { left, top, right: left + next() * 900, bottom: top + next() * 500 };
+      const found = new Set<number>();
+      scene.eachItem(seen, item => found.add(item));
+      for (let item = 0; item < items.count; item++) {
+        const card = scene.card(item);
+        const inside =
+          card.x <= seen.right &&
+          card.x + card.width >= seen.left &&
+          card.y <= seen.bottom &&
+          card.y + card.height >= seen.top;
+        expect(found.has(item) || !inside, `item ${item}`).toBe(true);
+      }
+    }
+  });
+
+  test('a point finds its card, its tile, and nothing between', () => {
+    const scene = sceneOf(network().graph());
+    const card = scene.card(5);
+    expect(scene.hit(card.x + 5, card.y + 5, true)).toEqual({ kind: 'item', item: 5 });
+    const tile = scene.tile(5);
+    expect(scene.hit(tile.x + 5, tile.y + 5, true)).toEqual({ kind: 'item', item: 5 });
+    expect(scene.hit(card.x + 5, card.y - 5, true)).toBeNull();
+  });
+
+  test('the name of an unfolded scope is found, from where it can be read', () => {
+    const scene = sceneOf(deep(60).graph());
+    const outline = scene.outlines.find(
+      ({ group }) => scene.items.groups[group] === 'stage0/block1'
+    )!;
+    const { x, y } = outline.label;
+    const hit = scene.hit(x + 3, y + 3, true);
+    expect(hit).toEqual({ kind: 'group', group: outline.group });
+    expect(scene.hit(x + 3, y + 3, false)).toBeNull();
+    // Names of nested scopes that begin in one row do not lie on each other.
+    for (const a of scene.outlines) {
+      for (const b of scene.outlines) {
+        const apart =
+          a === b ||
+          a.label.x >= b.label.x + b.label.width ||
+          b.label.x >= a.label.x + a.label.width ||
+          a.label.y !== b.label.y;
+        expect(apart).toBe(true);
+      }
+    }
+  });
+
+  test('unfolding begins where the folded card was', () => {
+    const graph = deep(60).graph();
+    const folded = sceneOf(graph, new Set(['stage0/block1']));
+    const open = sceneOf(graph);
+    open.moveFrom(folded);
+    const inside = graph.count - 8;
+    const card = folded.items.itemOf[inside];
+    open.moving = 1;
+    expect(open.x(inside)).toBeCloseTo(folded.x(card), 3);
+    expect(open.top(inside)).toBeCloseTo(folded.top(card), 3);
+    open.moving = 0;
+    expect(open.x(inside)).toBe(open.layout.x[inside]);
+  });
+});
+
+describe('marks', () => {
+  test('the way to the output is all ways, and nothing beside them', () => {
+    for (const seed of [21, 22, 23]) {
+      const graph = tangle(60, seed).graph();
+      const reaches = (from: number, to: number): boolean =>
+        from === to || Array.from(graph.consumers(from)).some(next => reaches(next, to));
+      const output = graph.count - 1;
+      for (const from of [0, 7, 30, output]) {
+        const on = nodesBetween(graph, from, output);
+        for (let node = 0; node < graph.count; node++) {
+          const expected = reaches(from, node) && reaches(node, output);
+          expect(on[node], `seed ${seed}, ${from} by ${node}`).toBe(expected ? 1 : 0);
+        }
+      }
+    }
+  });
+
+  test('selection, search, step, saved values, the failing node', () => {
+    const program = network();
+    program.error = { node: 12, message: 'shapes do not match' };
+    const scene = sceneOf(program.graph());
+    const state = stateOf(scene.graph);
+    state.select(7);
+    state.search('matmul');
+    const marks = marksOf(state, scene);
+    expect(marks.selected).toBe(7);
+    expect(marks.failed).toBe(12);
+    expect(Array.from(marks.matches ?? []).flatMap((on, i) => (on ? [i] : []))).toEqual([
+      2, 7
+    ]);
+    expect(marks.saved).toEqual([
+      { from: 5, to: 7 },
+      { from: 6, to: 7 }
+    ]);
+    expect(marks.pathEdges?.reduce((a, b) => a + b)).toBe(4);
+    state.setStep(3);
+    const stepped = marksOf(state, scene);
+    expect(stepped.current).toEqual({ item: 5, sweep: 'forward' });
+    expect(stepped.valueDone?.[4]).toBe(1);
+    expect(stepped.valueDone?.[7]).toBe(0);
+    expect(stepped.gradientDone?.some(done => done === 1)).toBe(false);
+  });
+});
+
+describe('keys', () => {
+  const key = (name: string, more: Partial<KeyboardEvent> = {}): KeyboardEvent =>
+    ({ key: name, ctrlKey: false, metaKey: false, altKey: false, ...more }) as KeyboardEvent;
+
+  test('ours, and those that are left to others', () => {
+    expect(actionOf(key('ArrowUp'))).toEqual({ do: 'walk', direction: 'up' });
+    expect(actionOf(key('o'))).toEqual({ do: 'override' });
+    expect(actionOf(key('f'))).toEqual({ do: 'fit' });
+    for (const other of ['/', 'c', 'u', 'a', 'Tab']) {
+      expect(actionOf(key(other))).toBeNull();
+    }
+    expect(actionOf(key('f', { ctrlKey: true }))).toBeNull();
+    expect(actionOf(key('ArrowUp', { metaKey: true }))).toBeNull();
+  });
+
+  test('arrows walk edges, and back the way they came', () => {
+    const scene = sceneOf(network().graph());
+    expect(step(scene, 5, 'up', null)).toBe(4);
+    expect(step(scene, 5, 'down', null)).toBe(7);
+    expect(step(scene, 4, 'up', 3)).toBe(3);
+    expect(step(scene, 7, 'up', null)).toBe(5);
+    expect(step(scene, 7, 'up', 6)).toBe(6);
+    expect(step(scene, 5, 'right', null)).toBe(6);
+    expect(step(scene, 5, 'left', null)).toBeNull();
+    expect(step(scene, 13, 'down', null)).toBeNull();
+  });
+});
+
+test('the note on a node is plain text, markup and all', () => {
+  const program = network();
+  program.nodes[5].name = '<img src=x onerror=alert(1)>';
+  program.changes.set(5, 0.12);
+  const scene = sceneOf(program.graph());
+  expect(describeItem(scene, 5)).toEqual([
+    '<img src=x onerror=alert(1)> · tanh',
+    '569×16 · float64',
+    '[3]:1  h = np.tanh(X @ W1 + b1)',
+    'gradient ‖·‖ 0.31',
+    expect.stringMatching(/^changed by 12\s%$/)
+  ]);
+});
+
+describe('colours', () => {
+  test('as a canvas writes them', () => {
+    expect(parseColour('#1976d2')).toEqual({ colour: [25, 118, 210], alpha: 1 });
+    expect(parseColour('rgba(0, 0, 0, 0.87)')).toEqual({
+      colour: [0, 0, 0],
+      alpha: 0.87
+    });
+    expect(parseColour('tomato')).toBeNull();
+  });
+
+  test('contrast is that of the standard', () => {
+    expect(contrast([0, 0, 0], [255, 255, 255])).toBeCloseTo(21, 6);
+    // #777 on white, a known case: 4.48.
+    expect(contrast([119, 119, 119], [255, 255, 255])).toBeCloseTo(4.48, 2);
+  });
+});
