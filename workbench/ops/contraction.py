@@ -68,6 +68,8 @@ def _matmul_left(g: Any, a: Any, b: Any) -> Any:
     if len(shape_of(b)) == 1:
         return g[..., None] * b
     if len(shape_of(a)) == 1:
+        if len(shape_of(b)) == 2:
+            return b @ g
         g = g[..., None, :]
         return sum_to(g @ swap(b), (*shape_of(b)[:-2], 1, shape_of(a)[0]))[..., 0, :]
     return g @ swap(b)
@@ -78,19 +80,30 @@ def _matmul_right(g: Any, a: Any, b: Any) -> Any:
     if len(shape_of(a)) == 1:
         return a * g if len(shape_of(b)) == 1 else a[:, None] * g[..., None, :]
     if len(shape_of(b)) == 1:
-        return np.sum(g[..., None] * a, axis=tuple(range(len(shape_of(a)) - 1)))
+        if len(shape_of(a)) == 2:
+            return g @ a
+        return np.reshape(g, (-1,)) @ np.reshape(a, (-1, shape_of(b)[0]))
     return swap(a) @ g
 
 
 def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
     a, b = inputs
-    # A vector becomes a matrix, so that the batch axis is one to loop over.
     row = len(shape_of(a)) - batched[0] == 1
     column = len(shape_of(b)) - batched[1] == 1
     if row and column and all(batched):
         return np.einsum("bi,bi->b", a, b)
-    if column and not batched[1] and batched[0]:
+    # One product for the whole batch, where NumPy would loop over the examples.
+    if column and not batched[1]:
         return a @ b
+    if row and not batched[1] and len(shape_of(b)) == 2:
+        return a @ b
+    if column and not batched[0] and len(shape_of(a)) <= 2:
+        return b @ swap(a) if len(shape_of(a)) == 2 else b @ a
+    if not batched[1] and len(shape_of(a)) == 3 and len(shape_of(b)) == 2:
+        size, rows, width = shape_of(a)
+        flat = np.reshape(a, (size * rows, width)) @ b
+        return np.reshape(flat, (size, rows, shape_of(b)[1]))
+    # A vector becomes a matrix, so that the batch axis is one to loop over.
     if row:
         a = a[..., None, :]
     if column:
