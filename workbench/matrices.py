@@ -330,7 +330,9 @@ def _run(
             break
         for i, part in enumerate(parts):
             if start == 0:
-                gathered[i] = np.empty_like(part, shape=(count, *part.shape[1:]))
+                gathered[i] = np.empty_like(
+                    part, order="C", shape=(count, *part.shape[1:])
+                )
             gathered[i][start:stop] = part
     rest = iter(gathered)
     return [None if x is None else next(rest) for x in made]

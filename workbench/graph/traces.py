@@ -49,7 +49,12 @@ class OpenTrace:
         LOCAL.stack.remove(self)
         # A view can be made writeable again only after its base.
         for array in reversed(self.locked):
-            array.flags.writeable = True
+            try:
+                array.flags.writeable = True
+            except ValueError:
+                # Its base was locked by an outer trace, and opens only with that.
+                if LOCAL.stack:
+                    LOCAL.stack[-1].locked.insert(0, array)
         self.locked.clear()
 
     def reaches(self, tensor: Any) -> bool:

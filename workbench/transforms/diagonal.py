@@ -55,11 +55,11 @@ class Diagonal(Structured):
         """The array, one example per row."""
         if self._array is None:
             count, width = shape_of(self.entries)[0], int(np.prod(self.shape))
-            array = np.zeros_like(
-                self.like, dtype=self.entries.dtype, shape=(count, width)
-            )
             entries = self.entries
-            # The strided view of the diagonal, as CuPy knows it too.
+            array = np.zeros_like(
+                self.like, dtype=entries.dtype, order="C", shape=(count, width)
+            )
+            # A strided view of the diagonal, which CuPy knows too.
             array.reshape(-1)[self.start :: width + 1][:count] = (
                 1 if isinstance(entries, Tensor) else entries
             )
@@ -96,8 +96,12 @@ class Diagonal(Structured):
             return x.entries
         if weak(x) or shape_of(x) == ():
             return x
-        flat = np.reshape(np.broadcast_to(x, self.shape), (-1,))
-        return flat[self.start : self.start + shape_of(self.entries)[0]]
+        if shape_of(x) != self.shape:
+            x = np.broadcast_to(x, self.shape)
+        if len(self.shape) != 1:
+            x = np.reshape(x, (-1,))
+        count = shape_of(self.entries)[0]
+        return x if count == shape_of(x)[0] else x[self.start : self.start + count]
 
 
 def _scaled_rows(inputs: tuple[Any, ...]) -> Any | None:
