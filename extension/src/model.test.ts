@@ -54,7 +54,8 @@ describe('GraphState', () => {
       state.search(text);
       return [...state.matches];
     };
-    expect(found('TANH')).toEqual([X, W, PRODUCT, H]);
+    expect(found('TANH')).toEqual([H]);
+    expect(found('np.TANH(')).toEqual([X, W, PRODUCT, H]);
     expect(found('multiply')).toEqual([SCALED]);
     expect(found('3×2')).toEqual([W]);
     expect(found('layer')).toEqual([PRODUCT, H]);

@@ -171,7 +171,10 @@ export class GraphState {
     this._changed.emit('view');
   }
 
-  /** Find nodes by name, op, shape, scope or source line; empty finds none. */
+  /**
+   * Find nodes by name, op, shape or scope; if there are none, by their source
+   * line, which many nodes share. Empty finds none.
+   */
   search(text: string): void {
     const query = text.trim();
     if (query !== this._query) {
@@ -268,15 +271,21 @@ export class GraphState {
       return found;
     }
     const wanted = query.toLowerCase();
+    const has = (text: string): boolean => text.toLowerCase().includes(wanted);
     for (let node = 0; node < graph.count; node++) {
-      const text = [
+      const texts = [
         graph.label(node),
         graph.op(node),
         graph.shape(node),
-        graph.scope(node),
-        graph.source(node)
+        graph.scope(node)
       ];
-      if (text.some(part => part.toLowerCase().includes(wanted))) {
+      if (texts.some(has)) {
+        found.add(node);
+      }
+    }
+    const own = found.size;
+    for (let node = 0; own === 0 && node < graph.count; node++) {
+      if (has(graph.source(node))) {
         found.add(node);
       }
     }

@@ -33,6 +33,7 @@ export function themedFigure(
     xaxis: asRecord(figure.layout['xaxis']),
     yaxis: asRecord(figure.layout['yaxis'])
   };
+  layout['margin'] ??= { l: 60, r: 20, t: 'title' in figure.layout ? 48 : 16, b: 44 };
   // The drawer decides the size.
   delete layout['width'];
   delete layout['height'];

@@ -19,7 +19,7 @@ export function histogram(
   const all = behind === null ? [shown] : [behind, shown];
   const low = Math.min(...all.map(one => one.low));
   const high = Math.max(...all.map(one => one.high));
-  const tallest = Math.max(1, ...all.flatMap(one => one.counts.map(density(one))));
+  const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
   const paths = all.map(one =>
     path(
       bars(one, low, high, tallest),
@@ -35,34 +35,36 @@ export function histogram(
       role: 'img',
       attributes: { 'aria-label': sentence(shown) }
     },
-    [drawing(WIDTH, HEIGHT, 'workbench-Bars', [...paths, ...zero])]
+    [
+      drawing(WIDTH, HEIGHT, 'workbench-Bars', [...paths, ...zero]),
+      element('div', { class: 'workbench-Axis' }, [
+        element('span', { text: formatNumber(low, 2) }),
+        ...(low < high ? [element('span', { text: formatNumber(high, 2) })] : [])
+      ])
+    ]
   );
 }
 
-/** "zeros 12 · NaN 3", only what there is. */
-export function oddities(distribution: IDistribution): HTMLElement {
+/** "zeros 12", "NaN 3": only what there is. */
+export function oddities(distribution: IDistribution): HTMLElement[] {
   const { zeros, nan, inf } = distribution;
   const counts: [string, number][] = [
     ['zeros', zeros],
     ['NaN', nan],
     ['inf', inf]
   ];
-  return element(
-    'span',
-    { class: 'workbench-Oddities' },
-    counts
-      .filter(([, count]) => count > 0)
-      .map(([name, count]) =>
-        element('span', {
-          text: `${name} ${formatCount(count)}`,
-          class: name === 'zeros' ? '' : 'workbench-mod-bad'
-        })
-      )
-  );
+  return counts
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) =>
+      element('span', {
+        text: `${name} ${formatCount(count)}`,
+        class: name === 'zeros' ? '' : 'workbench-mod-bad'
+      })
+    );
 }
 
 /** "−0.98 … 0.97" */
-export function rangeText(distribution: IDistribution): string {
+function rangeText(distribution: IDistribution): string {
   const { low, high, nan, inf, size } = distribution;
   if (size === 0) {
     return 'empty';
@@ -72,16 +74,18 @@ export function rangeText(distribution: IDistribution): string {
   }
   return low === high
     ? formatNumber(low)
-    : `${formatNumber(low)} … ${formatNumber(high)}`;
+    : `${formatNumber(low, 2)} … ${formatNumber(high, 2)}`;
 }
 
 /**
- * What a bin's height means: entries per width of the axis, so that two arrays
- * with bins of different width compare by area.
+ * What a bin's height means: the square root of entries per width of the axis.
+ * Per width, so that arrays with bins of different width compare; the root (a
+ * rootogram: Tukey, Exploratory Data Analysis, 1977, ch. 17), so that tails stay
+ * to be seen beside a spike at zero.
  */
 function density(one: IDistribution): (count: number) => number {
   const width = (one.high - one.low) / Math.max(one.counts.length, 1);
-  return count => (width > 0 ? count / width : count);
+  return count => Math.sqrt(width > 0 ? count / width : count);
 }
 
 function bars(

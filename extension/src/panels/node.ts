@@ -5,7 +5,7 @@ import { Widget } from '@lumino/widgets';
 import type { Graph, IStatistics } from '../graph';
 import { STATISTICS, type IDetail } from '../protocol';
 import { Keyed, button, element } from './dom';
-import { histogram, oddities, rangeText } from './histogram';
+import { histogram, oddities } from './histogram';
 import type { IHost, Reason } from './host';
 import { formatCount, formatNumber } from './numbers';
 import { shapeText } from './words';
@@ -147,36 +147,33 @@ export class NodeSummary extends Widget {
     const detail = this._detail.detail;
     const override = graph.trueStatistics(node) !== null && graph.change(node) > 0;
     const parts: HTMLElement[] = [];
-    const add = (
-      title: string,
-      look: 'value' | 'gradient',
-      statistics: IStatistics | null
-    ): void => {
+    const add = (title: string, look: 'value' | 'gradient'): void => {
       const shown = look === 'value' ? detail?.value : detail?.gradient;
       const behind =
         look === 'gradient' && override ? (detail?.true_gradient ?? null) : null;
       if (shown) {
         parts.push(
           element('figure', {}, [
-            element('figcaption', {}, [`${title} ${rangeText(shown)} `, oddities(shown)]),
+            element('figcaption', {}, [
+              element('span', { text: title }),
+              ...(behind === null ? oddities(shown) : [legend()])
+            ]),
             histogram(shown, look, behind),
-            ...(behind === null ? [] : [legend()])
-          ])
-        );
-      } else if (statistics !== null) {
-        const { min, max } = statistics;
-        parts.push(
-          element('figure', {}, [
-            element('figcaption', {
-              text: `${title} ${formatNumber(min)} … ${formatNumber(max)}`
-            })
+            ...(behind === null
+              ? []
+              : [element('div', { class: 'workbench-Axis' }, oddities(shown))])
           ])
         );
       }
     };
-    add('value', 'value', graph.valueStatistics(node));
-    add('gradient', 'gradient', graph.gradientStatistics(node));
-    return element('div', { class: 'workbench-Distributions' }, parts);
+    add('value', 'value');
+    add('gradient', 'gradient');
+    const live = this._host.connection !== null && graph.hasValue(node);
+    return element(
+      'div',
+      { class: `workbench-Distributions ${live ? 'workbench-mod-live' : ''}` },
+      parts
+    );
   }
 
   private readonly _head = new Keyed(element('div'));
@@ -283,10 +280,7 @@ function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement 
 }
 
 function legend(): HTMLElement {
-  return element('div', { class: 'workbench-Key' }, [
-    element('span', { class: 'workbench-mod-behind', text: 'true' }),
-    element('span', { class: 'workbench-mod-gradient', text: 'overridden' })
-  ]);
+  return element('span', { class: 'workbench-mod-behind', text: 'true behind' });
 }
 
 const NAMES: Record<(typeof STATISTICS)[number], string> = {

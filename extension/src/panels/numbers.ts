@@ -26,12 +26,12 @@ export function formatPercent(ratio: number): string {
   }
   const percent = Math.abs(ratio) * 100;
   if (percent === 0) {
-    return '0 %';
+    return '0\u00a0%';
   }
   if (percent < 0.01) {
-    return '< 0.01 %';
+    return '<\u00a00.01\u00a0%';
   }
-  return `${formatNumber(percent, 2)} %`;
+  return `${formatNumber(percent, 2)}\u00a0%`;
 }
 
 /** An angle in degrees; small angles keep a digit. */

@@ -21,6 +21,7 @@ import { element } from './dom';
 import { Drawer } from './drawer';
 import type { IHost, Reason } from './host';
 import { Inspector } from './inspector';
+import { Legend } from './legend';
 import { splitter } from './splitter';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
@@ -67,6 +68,7 @@ export class GraphPanel extends Widget implements IHost {
 
     this._topBar = new TopBar(this);
     this.canvas = new GraphCanvas({ state: this.state });
+    this._legend = new Legend(this);
     this._stepper = new Stepper(this);
     this._tree = new GraphTree(this);
     this._drawer = new Drawer(this, options.rendermime ?? null, () => {
@@ -239,6 +241,7 @@ export class GraphPanel extends Widget implements IHost {
     }
     this._openDrawer(true);
     this._drawer.plot(kind, of, wrt);
+    this._drawer.node.scrollIntoView({ block: 'nearest' });
   }
 
   toggleDrawer(): void {
@@ -285,10 +288,12 @@ export class GraphPanel extends Widget implements IHost {
     // Figures carry colours in their data; the rest follows the theme by itself.
     this._themes ??= new MutationObserver(() => {
       this._drawer.redraw();
+      this._legend.refresh('view');
     });
     this._themes.observe(document.body, {
       attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
     });
+    this._legend.refresh('view');
   }
 
   protected override onBeforeDetach(): void {
@@ -303,7 +308,7 @@ export class GraphPanel extends Widget implements IHost {
     stage.layout = stageLayout;
     stageLayout.addWidget(this.canvas);
     stageLayout.addWidget(new Widget({ node: this._empty }));
-    stageLayout.addWidget(this._stepper);
+    stageLayout.addWidget(this._legend);
     stageLayout.addWidget(this._tree);
 
     const inspectorWidth = splitter({
@@ -340,6 +345,7 @@ export class GraphPanel extends Widget implements IHost {
     layout.addWidget(this._topBar);
     layout.addWidget(new Widget({ node: this._banner }));
     layout.addWidget(main);
+    layout.addWidget(this._stepper);
     layout.addWidget(new Widget({ node: height }));
     layout.addWidget(this._drawer);
   }
@@ -399,6 +405,7 @@ export class GraphPanel extends Widget implements IHost {
     this._topBar.refresh(reason);
     this._inspector.refresh(reason);
     this._drawer.refresh(reason);
+    this._legend.refresh(reason);
     this._stepper.refresh(reason);
     this._tree.refresh(reason);
     if (reason === 'graph' || reason === 'values' || reason === 'connection') {
@@ -453,6 +460,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private readonly _topBar: TopBar;
+  private readonly _legend: Legend;
   private readonly _stepper: Stepper;
   private readonly _tree: GraphTree;
   private readonly _drawer: Drawer;

@@ -117,6 +117,19 @@ describe('RuleForm', () => {
     expect(apply.disabled).toBe(false);
   });
 
+  it('lets a corrected rule be applied before the kernel has looked at it', async () => {
+    const { kernel, apply, type, submit } = open();
+    type('2 * dd');
+    vi.advanceTimersByTime(160);
+    const { request } = kernel.last('check-expression');
+    kernel.tell({ type: 'expression', request, ok: false, message: 'no dd' });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(apply.disabled).toBe(true);
+    type('2 * d');
+    submit();
+    expect(kernel.last('override').rule).toBe('2 * d');
+  });
+
   it('shows why a rule is refused, as text, and does not apply it', async () => {
     const { kernel, find, field, apply, type, submit } = open();
     type('2 * dd');
@@ -131,6 +144,14 @@ describe('RuleForm', () => {
     expect(apply.disabled).toBe(true);
     submit();
     expect(kernel.events('override')).toEqual([]);
+  });
+
+  it('applies by Enter', () => {
+    const { kernel, field, type } = open();
+    type('2 * d');
+    const enter = { key: 'Enter', bubbles: true, cancelable: true };
+    field.dispatchEvent(new KeyboardEvent('keydown', enter));
+    expect(kernel.last('override').rule).toBe('2 * d');
   });
 
   it('applies to every node of the op', () => {
@@ -159,7 +180,7 @@ describe('RuleForm', () => {
     const { kernel, find, field, chosen, type, submit } = open([clipOfH()]);
     expect(field.value).toBe('clip(d, -0.1, 0.1)');
     expect(chosen()).toEqual(['clip', 'this node']);
-    expect(find('.workbench-Effect').textContent).toContain('changes ∂loss/∂W by 12 %');
+    expect(find('.workbench-Effect').textContent).toContain('changes ∂loss/∂W by 12\u00a0%');
     type('clip(d, -0.2, 0.2)');
     submit();
     expect(kernel.last('override')).toMatchObject({ id: 7, rule: 'clip(d, -0.2, 0.2)' });

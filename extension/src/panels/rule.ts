@@ -42,15 +42,13 @@ export class RuleForm extends Widget {
     });
     this._field.addEventListener('input', () => {
       this._dirty = true;
+      // What was refused was another text; the kernel has the last word.
+      this._refused = false;
       this._show();
       this._checkSoon();
     });
-    this._field.addEventListener('keydown', event => {
-      if (event.key === 'Escape') {
-        event.stopPropagation();
-        this._load();
-        this._host.focusGraph();
-      }
+    this.node.addEventListener('keydown', event => {
+      this._onKey(event);
     });
     this.node.addEventListener('submit', event => {
       event.preventDefault();
@@ -66,11 +64,13 @@ export class RuleForm extends Widget {
       this._chips.node,
       element('div', { class: 'workbench-Field' }, [this._field, this._applyButton]),
       this._numbers,
-      this._message,
-      element('div', {
-        class: 'workbench-Hint',
-        text: 'g arriving · d true rule · x input · y output'
-      }),
+      element('div', { class: 'workbench-Under' }, [
+        this._message,
+        element('span', {
+          class: 'workbench-Hint',
+          text: 'g arriving · d true rule · x input · y output'
+        })
+      ]),
       element('div', { class: 'workbench-Row' }, [
         element('span', { text: 'Apply to' }),
         this._reaches.node
@@ -174,6 +174,19 @@ export class RuleForm extends Widget {
       ]),
       overrideLinks(this._host, override, live)
     ];
+  }
+
+  private _onKey(event: KeyboardEvent): void {
+    if (event.key === 'Escape') {
+      event.stopPropagation();
+      this._load();
+      this._host.focusGraph();
+    } else if (event.key === 'Enter' && event.target instanceof HTMLInputElement) {
+      // Notebooks do not let a form submit itself by Enter.
+      event.preventDefault();
+      event.stopPropagation();
+      this._apply();
+    }
   }
 
   private _choosePreset(name: PresetName): void {
@@ -306,6 +319,7 @@ export class RuleForm extends Widget {
           this._dirty = false;
           this._tell('', null);
           this.refresh('values');
+          this._current.node.scrollIntoView({ block: 'nearest' });
         },
         (error: unknown) => {
           this._tell(error instanceof Error ? error.message : String(error), false);
@@ -331,7 +345,7 @@ export class RuleForm extends Widget {
   private readonly _note = element('p', { class: 'workbench-Hint' });
   private readonly _body = element('div', { class: 'workbench-FormBody' });
   private readonly _numbers = element('div', { class: 'workbench-Numbers' });
-  private readonly _message = element('div', {
+  private readonly _message = element('span', {
     class: 'workbench-Message',
     role: 'status',
     attributes: { 'aria-live': 'polite' }

@@ -167,6 +167,10 @@ export class TopBar extends Widget {
   }
 
   private _showUndo(node: HTMLButtonElement, verb: string, what: string | null): void {
+    if (what === null && node === document.activeElement) {
+      // A disabled button would drop the keyboard out of the graph.
+      this._host.focusGraph();
+    }
     node.disabled = what === null;
     const label = what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`;
     node.title = label;

@@ -43,7 +43,7 @@ describe('what is said about overrides', () => {
   it('names the gradient that changes most', () => {
     const effects = [effect('b', 0.02), effect('W', 0.123), effect('c', 0)];
     expect(effectsLine('loss', clipOfH({ effects }))).toBe(
-      'changes 2 gradients, ∂loss/∂W by 12 %'
+      'changes 2 gradients, ∂loss/∂W by 12\u00a0%'
     );
     expect(effectsLine('loss', clipOfH({ effects: [effect('W', 0)] }))).toBe(
       'changes no gradient'
@@ -55,8 +55,8 @@ describe('what is said about overrides', () => {
   });
 
   it('gives the angle where the direction changed', () => {
-    expect(effectText(effect('W', 0.5, 3.14159))).toBe('50 %, turned 3.1°');
-    expect(effectText(effect('W', 0.5, 0.001))).toBe('50 %');
+    expect(effectText(effect('W', 0.5, 3.14159))).toBe('50\u00a0%, turned 3.1°');
+    expect(effectText(effect('W', 0.5, 0.001))).toBe('50\u00a0%');
     expect(effectText(effect('W', null))).toBe('not comparable');
   });
 
