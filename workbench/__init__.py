@@ -12,12 +12,14 @@ from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
 from workbench.ops.arithmetic import stop_gradient
+from workbench.session import Session
 from workbench.transforms.overrides import override, overrides
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Graph",
+    "Session",
     "Spec",
     "Tensor",
     "grad",

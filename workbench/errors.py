@@ -14,6 +14,7 @@ WorkbenchError
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── SnapshotError           (ValueError)   saved data that cannot be read
 └── UsageError              (ValueError)   options that do not fit
+    └── UnknownNodeError    (KeyError)     a node that a session does not have
 ```
 
 Each also derives from the built-in exception that plain NumPy would raise, so
@@ -34,6 +35,7 @@ __all__ = [
     "ShapeError",
     "SnapshotError",
     "TraceError",
+    "UnknownNodeError",
     "UsageError",
     "WorkbenchError",
 ]
@@ -101,3 +103,10 @@ class SnapshotError(WorkbenchError, ValueError):
 
 class UsageError(WorkbenchError, ValueError):
     """Options or arguments that do not fit together."""
+
+
+class UnknownNodeError(UsageError, KeyError):
+    """A name, id or Tensor that stands for no node of a session."""
+
+    # KeyError would put the message into quotes.
+    __str__ = Exception.__str__

@@ -204,7 +204,8 @@ def label_of(rule: str | Callable[..., Any]) -> str:
 
 def short(number: float) -> str:
     """A number as people write it: no needless zeros, a real minus sign."""
-    return repr(number).removesuffix(".0").replace("-", "−")
+    text = re.sub(r"e([+-])0*", r"e\1", repr(number).removesuffix(".0"))
+    return text.replace("e+", "e").replace("-", "−")
 
 
 # Which nodes of a program

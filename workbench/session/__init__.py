@@ -1,0 +1,11 @@
+"""Floor 6: one traced program with every stage kept, and its overrides.
+
+`session.py` is the `Session` itself; `stages.py` computes values and gradients,
+`nodes.py` finds nodes, `attached.py` describes overrides, `history.py` keeps what
+can be undone, `derivatives.py` takes other derivatives of the same program, and
+`statistics.py` says numbers about arrays.
+"""
+
+from workbench.session.session import Session
+
+__all__ = ["Session"]

@@ -1,0 +1,235 @@
+"""An override as a session holds it: what it matched, what it changes, its code."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import OverrideError
+from workbench.graph import types
+from workbench.graph.op import OPS
+from workbench.graph.tensor import Tensor
+from workbench.session import statistics
+from workbench.session.nodes import Nodes
+from workbench.transforms.overrides import Override
+from workbench.transforms.targets import (
+    ByNode,
+    ByOp,
+    ByScope,
+    Target,
+    name_of,
+    target_of,
+)
+
+__all__ = [
+    "Attached",
+    "Effect",
+    "code_line",
+    "effects",
+    "kinds",
+    "target_in",
+    "target_text",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What an override alone does to the gradient by one input.
+
+    Attributes
+    ----------
+    node, name
+        The input.
+    relative
+        ``‖g − g_true‖ / ‖g_true‖``; inf where only the true gradient is zero.
+    angle
+        Between the two, in degrees; NaN where one of them has no direction.
+    """
+
+    node: int
+    name: str
+    relative: float
+    angle: float
+
+    def __str__(self) -> str:
+        if self.relative == 0:
+            return f"{self.name} unchanged"
+        turned = f", turned {self.angle:.2g}°" if self.angle >= 0.05 else ""
+        if not math.isfinite(self.relative):
+            return f"{self.name} beyond comparison"
+        return f"{self.name} by {100 * self.relative:.2g} %{turned}"
+
+
+@dataclass(frozen=True)
+class Attached:
+    """One override of a session.
+
+    Attributes
+    ----------
+    id
+        What `Session.switch` and `Session.remove` take.
+    override
+        The override itself.
+    matched
+        The ids of the nodes that its target means.
+    where
+        Its target in words.
+    code
+        The line of Python that does the same.
+    """
+
+    id: int
+    override: Override
+    matched: tuple[int, ...]
+    where: str
+    code: str
+    _measure: Callable[[], list[Effect]] = field(repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """Its name, or a short text for its rule."""
+        return self.override.label
+
+    @property
+    def rule(self) -> str:
+        """The expression, or the name of the function."""
+        return self.override.rule
+
+    @property
+    def data(self) -> bool:
+        """Whether the rule is an expression, so that it can be edited."""
+        return self.override.data
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is applied."""
+        return self.override.enabled
+
+    @cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        """What it changes, alone, in each gradient; nothing while it is off."""
+        return tuple(self._measure()) if self.enabled else ()
+
+    def __repr__(self) -> str:
+        head = f"override {self.id}: {self.label} on {self.where}"
+        if not self.enabled:
+            return f"<{head}, off>"
+        changed = [str(e) for e in self.effects if e.relative != 0]
+        return f"<{head}; changes {'; '.join(changed) or 'no gradient'}>"
+
+
+def effects(
+    alone: Mapping[int, Any],
+    true: Mapping[int, Any],
+    wrt: Sequence[int],
+    labels: Sequence[str],
+) -> list[Effect]:
+    """How gradients differ from the true ones, by the ids of the inputs."""
+    found = []
+    for i in wrt:
+        g, g_true = alone.get(i), true.get(i)
+        if g is None and g_true is None:
+            found.append(Effect(i, labels[i], 0.0, 0.0))
+            continue
+        g = np.zeros_like(g_true) if g is None else g
+        g_true = np.zeros_like(g) if g_true is None else g_true
+        relative = statistics.relative_change(g, g_true)
+        turned = 0.0 if relative == 0 else statistics.angle(g, g_true)
+        found.append(Effect(i, labels[i], relative, turned))
+    return found
+
+
+# Targets in a session
+
+
+def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
+    """What a target means in a session: nodes become ids, which last.
+
+    Raises
+    ------
+    OverrideError
+        If a string is the name of nothing; with the names that are close.
+    """
+    if isinstance(target, ByNode):
+        target = target.node
+    if isinstance(target, np.integer):
+        target = int(target)
+    if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
+        return ByNode(nodes.find(target))
+    meant = target_of(target)
+    if isinstance(meant, ByScope) and isinstance(target, str):
+        if target in nodes.names:
+            return ByNode(nodes.names[target])
+        if not meant.select(tensors):
+            known = {name: f"the node {name!r}" for name in nodes.names}
+            known |= {op: f"the op {op!r}" for op in OPS}
+            known |= {x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope}
+            close = difflib.get_close_matches(target, known, 3, 0.5)
+            hint = f"; did you mean {' or '.join(known[c] for c in close)}?"
+            raise OverrideError(
+                f"nothing in session {nodes.session!r} is called {target!r}"
+                f"{hint if close else '.'} A target is the name of a node, an op or a"
+                " scope, an id, a Tensor or a predicate."
+            )
+    return meant
+
+
+def target_text(target: Target, nodes: Nodes) -> str:
+    """A target in words, nodes by their names."""
+    if isinstance(target, ByNode) and isinstance(target.node, int):
+        return nodes.labels[target.node]
+    return str(target)
+
+
+def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
+    """One node for each op and each kind of inputs, the first hundred."""
+    found: dict[Any, Tensor] = {}
+    for node in matched:
+        inputs = [
+            types.spec_of(x) if hasattr(x, "shape") else type(x) for x in node.inputs
+        ]
+        found.setdefault((node.op.name, *map(repr, inputs)), node)
+        if len(found) == most:
+            break
+    return list(found.values())
+
+
+def code_line(session: str, override: Override, nodes: Nodes) -> str:
+    """The line of Python that attaches an override to a session."""
+    target = override.target
+    functions = [override.vjp, override.jvp]
+    if isinstance(target, ByNode):
+        node = nodes.find(target.node)
+        name = nodes.name_of(node)
+        text = repr(node)
+        if name is not None:
+            only = name not in OPS and "/" not in name and "*" not in name
+            text = repr(name) if only else f"{session}[{name!r}]"
+    elif isinstance(target, ByOp):
+        text = repr(target.op)
+    elif isinstance(target, ByScope):
+        text = repr(target.glob if "/" in target.glob else f"{target.glob}/*")
+    else:
+        text = name_of(target.predicate)
+        functions.insert(0, target.predicate)
+    settings = [f"vjp={spelled(override.vjp)}"]
+    if override.jvp is not None:
+        settings.append(f"jvp={spelled(override.jvp)}")
+    if override.name is not None:
+        settings.append(f"name={override.name!r}")
+    if not override.enabled:
+        settings.append("enabled=False")
+    line = f"{session}.override({text}, {', '.join(settings)})"
+    yours = ", ".join(name_of(f) for f in functions if callable(f))
+    return f"{line}  # with your function {yours}" if yours else line
+
+
+def spelled(rule: Any) -> str:
+    """A rule as code."""
+    return repr(rule) if isinstance(rule, str) else name_of(rule)

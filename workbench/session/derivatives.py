@@ -1,0 +1,141 @@
+"""Other derivatives of a session's program: of any node, by any other.
+
+The program runs again as a function of the chosen nodes. Overrides follow it:
+each new Tensor is matched with the node whose place it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.graph import walk
+from workbench.graph.tensor import Tensor
+from workbench.session import stages
+from workbench.session.nodes import Node, handed, listed
+from workbench.transforms.overrides import Override
+from workbench.transforms.targets import ByPredicate
+
+if TYPE_CHECKING:
+    from workbench.checks.report import Report
+    from workbench.session.session import Session
+
+__all__ = ["Part", "check", "hessian", "jacobian"]
+
+
+class Part:
+    """One node of a session as a function of others.
+
+    Attributes
+    ----------
+    function
+        Takes the values of ``wrt``, arrays or Tensors, and gives that of ``of``.
+    values
+        The values of ``wrt`` as they are.
+    overrides
+        To hand to a derivative of the function: those that run inside it.
+    wrt
+        The ids of the nodes that it is a function of.
+    """
+
+    def __init__(
+        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+    ) -> None:
+        find, nodes = session.nodes.find, session.graph.nodes
+        self.single = isinstance(wrt, (str, int, Tensor))
+        self.wrt = session.wrt if wrt is None else [find(x) for x in listed(wrt)]
+        self.labels = [session.nodes.labels[i] for i in self.wrt]
+        self.output = nodes[session.output if of is None else find(of)]
+        self.sources = [nodes[i] for i in self.wrt]
+        self.values = [handed(x._value) for x in self.sources]
+        resolution = session.resolution
+        self.winners = {} if resolution is None else resolution.winners
+        self.owners: dict[int, int] = {}
+        inside = self._inside()
+        running = {k for serial, (k, _) in self.winners.items() if serial in inside}
+        self.overrides: list[Override] = [
+            replace(
+                given,
+                target=ByPredicate(partial(self._owned, k)),
+                name=given.label,
+            )
+            for k, given in enumerate(resolution.overrides if resolution else [])
+            if k in running
+        ]
+
+    def _inside(self) -> set[int]:
+        """The serials of the nodes that the function computes."""
+        needed = walk.order([self.output])
+        return walk.reaches(needed, self.sources) - {x.serial for x in self.sources}
+
+    def _owned(self, k: int, node: Tensor) -> bool:
+        return self.owners.get(node.serial) == k
+
+    def _seen(self, node: Tensor, new: Tensor) -> None:
+        if node.serial in self.winners:
+            self.owners[new.serial] = self.winners[node.serial][0]
+
+    def function(self, *values: Any) -> Any:
+        """The node computed again."""
+        self.owners.clear()
+        new = dict(zip(self.sources, values, strict=True))
+        return stages.replay([self.output], new, self._seen)[0]
+
+    def by_name(self, found: Sequence[Any]) -> Any:
+        """One result for one node; a dict by name for several."""
+        if self.single:
+            return found[0]
+        return dict(zip(self.labels, found, strict=True))
+
+
+def jacobian(
+    session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+) -> Any:
+    """See `Session.jacobian`."""
+    from workbench.matrices import jacobian
+
+    part = Part(session, of, wrt)
+    numbers = tuple(range(len(part.values)))
+    found = jacobian(part.function, numbers, overrides=part.overrides)
+    return part.by_name(found(*part.values))
+
+
+def hessian(session: Session, wrt: Iterable[Node] | Node | None) -> Any:
+    """See `Session.hessian`."""
+    from workbench.matrices import hessian
+
+    part = Part(session, None, wrt)
+    numbers = tuple(range(len(part.values)))
+    found = hessian(part.function, numbers, overrides=part.overrides)
+    return part.by_name([part.by_name(row) for row in found(*part.values)])
+
+
+def check(
+    session: Session, wrt: Iterable[Node] | Node | None, settings: dict[str, Any]
+) -> Report:
+    """See `Session.check`."""
+    from workbench.checks.verify import check_graph
+
+    part = Part(session, None, wrt)
+    known, seed = session.needed().cotangents, session.seed
+    function: Callable[..., Any] = part.function
+    if seed is not None:
+
+        def function(*values: Any) -> Any:
+            return np.sum(seed * part.function(*values))
+
+    return check_graph(
+        function,
+        part.values,
+        [
+            known.get(i, np.zeros_like(x))
+            for i, x in zip(part.wrt, part.values, strict=True)
+        ],
+        names=part.labels,
+        name=session.nodes.labels[session.output],
+        **settings,
+    )

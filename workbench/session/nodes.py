@@ -1,0 +1,143 @@
+"""Which node is meant: by its name, its id or its Tensor. And arrays by node."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, ShapeError, UnknownNodeError
+from workbench.graph import blame, types
+from workbench.graph.tensor import Tensor, value_of
+from workbench.ops.define import shape_of
+from workbench.session.stages import is_leaf
+
+__all__ = ["Arrays", "Node", "Nodes", "fitted", "handed", "listed"]
+
+#: What stands for a node: its Tensor, its name, or its id.
+Node = Tensor | str | int
+
+
+class Nodes:
+    """The nodes of a session, which keep their ids from run to run.
+
+    Attributes
+    ----------
+    labels
+        What people call each node: its name, or its op and id.
+    names
+        The id of the last node of each name.
+    """
+
+    def __init__(self, nodes: Sequence[Tensor], session: str) -> None:
+        self.session = session
+        self.count = len(nodes)
+        self.names = {node.name: i for i, node in enumerate(nodes) if node.name}
+        self.labels = [
+            node.name or (f"input {i}" if is_leaf(node) else f"{node.op.name} {i}")
+            for i, node in enumerate(nodes)
+        ]
+        self.traced = {node.serial: i for i, node in enumerate(nodes)}
+        #: The ids of the Tensors of the last run, by serial.
+        self.current = self.traced
+
+    def find(self, node: Node) -> int:
+        """The id of a node.
+
+        Raises
+        ------
+        UnknownNodeError
+            If there is none; with the names that are close.
+        """
+        if isinstance(node, Tensor):
+            known = self.current.get(node.serial, self.traced.get(node.serial))
+            if known is None:
+                raise UnknownNodeError(
+                    f"{blame.describe(node)} is no node of this session, or of an"
+                    f" earlier run of it. Write {self.session}[name] or its id."
+                )
+            return known
+        if isinstance(node, (int, np.integer)) and not isinstance(node, bool):
+            if not 0 <= node < self.count:
+                raise UnknownNodeError(
+                    f"there is no node {node}: ids go from 0 to {self.count - 1}."
+                )
+            return int(node)
+        if node in self.names:
+            return self.names[node]
+        close = difflib.get_close_matches(str(node), self.names, 2, 0.5)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise UnknownNodeError(
+            f"no node is named {node!r}.{hint} There are"
+            f" {', '.join(self.names) or 'none with a name'}."
+        )
+
+    def name_of(self, i: int) -> str | None:
+        """The name under which a node is found; None if that is another node."""
+        label = self.labels[i]
+        return label if self.names.get(label) == i else None
+
+
+class Arrays(Mapping[str, Any]):
+    """Arrays of a session's nodes, by name, id or Tensor; each access is a copy."""
+
+    def __init__(
+        self, nodes: Nodes, names: dict[str, int], get: Callable[[int], Any], what: str
+    ) -> None:
+        self._nodes = nodes
+        self._names = names
+        self._get = get
+        self._what = what
+
+    def __getitem__(self, node: Node) -> Any:
+        return handed(self._get(self._nodes.find(node)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        rows = [f"{n} {shape_of(self._get(i))}" for n, i in self._names.items()]
+        return f"<{self._what} of {self._nodes.session!r}: {', '.join(rows)}>"
+
+
+def handed(x: Any) -> Any:
+    """What a user gets: a copy, which may be changed in place."""
+    return x.copy() if hasattr(x, "copy") and shape_of(x) != () else x
+
+
+def listed(nodes: Iterable[Node] | Node) -> list[Node]:
+    """One node or several, as a list."""
+    return [nodes] if isinstance(nodes, (str, int, Tensor)) else list(nodes)
+
+
+def fitted(value: Any, node: Tensor, label: str) -> Any:
+    """A new value for an input, in the shape and dtype that it has.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        If it has others.
+    """
+    value = value_of(value)
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    want = node.spec if node._value is None else types.spec_of(node._value)
+    if tuple(value.shape) != want.shape:
+        raise ShapeError(
+            f"run: {label} has shape {want.shape} in this session, not"
+            f" {tuple(value.shape)}. Run the cell again for another shape: the program"
+            " may have used it."
+        )
+    if not np.can_cast(value.dtype, want.dtype, "same_kind"):
+        raise DtypeError(
+            f"run: {label} is of dtype {want.dtype} in this session, not"
+            f" {value.dtype}. Convert it with .astype({str(want.dtype)!r})."
+        )
+    if want.weak:
+        return want.dtype.type(value).item()
+    return value.astype(want.dtype)

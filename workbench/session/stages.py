@@ -1,0 +1,287 @@
+"""What a session computes, stage by stage: values, then gradients.
+
+A stage never changes once it is made. A session makes the stages that a change
+touches anew, and only then lets go of the old ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import blame, source, walk
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import IDENTITY, Tensor, apply, value_of
+from workbench.session import statistics
+from workbench.transforms import reverse
+from workbench.transforms.overrides import Override, Resolution
+
+__all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
+
+
+def is_leaf(node: Tensor) -> bool:
+    """Whether a node is an input or a constant of its program."""
+    return node.op is IDENTITY and not node.inputs
+
+
+class Forward:
+    """A program with its values.
+
+    Attributes
+    ----------
+    graph
+        The program. Ids are positions among its nodes.
+    seconds
+        How long the values took.
+    """
+
+    def __init__(self, graph: Graph, seconds: float = 0.0) -> None:
+        self.graph = graph
+        self.seconds = seconds
+        # What a session has found out on these values, kept until they change:
+        # gradients with one override alone, and with all of them off.
+        self.alone: dict[Override, Mapping[int, Any]] = {}
+        self.truth: Backward | None = None
+
+    @cached_property
+    def ids(self) -> dict[int, int]:
+        """The id of each node by its serial."""
+        return {node.serial: i for i, node in enumerate(self.graph.nodes)}
+
+    @cached_property
+    def slots(self) -> list[tuple[int, ...]]:
+        """For each node, which of its inputs are nodes: these are its edges."""
+        return [
+            tuple([k for k, x in enumerate(node.inputs) if isinstance(x, Tensor)])
+            for node in self.graph.nodes
+        ]
+
+    @cached_property
+    def starts(self) -> Any:
+        """The first edge of each node, and the number of all edges at the end."""
+        counts = np.fromiter(map(len, self.slots), np.int32, len(self.slots))
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+    def run(self, leaves: Mapping[int, Any]) -> Forward:
+        """The program with other values for some leaves, by their ids.
+
+        Only what depends on them is computed again. Python's ``if`` and ``for``
+        have been decided when the program was traced: they are not asked again.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            Where NumPy refuses the new values, with the user's line.
+        """
+        start = time.perf_counter()
+        made: list[Tensor] = []
+        changed: set[int] = set()
+        for i, node in enumerate(self.graph.nodes):
+            value = leaves.get(i, node._value) if leaves else node._value
+            places = self.slots[i]
+            if i in leaves:
+                changed.add(i)
+            elif places:
+                sources = [self.ids[node.inputs[k].serial] for k in places]
+                inputs, args = list(node.inputs), list(node.args)
+                for k, j in zip(places, sources, strict=True):
+                    inputs[k], args[k] = made[j], made[j]._value
+                if any(j in changed for j in sources):
+                    changed.add(i)
+                    value = _compute(node, args)
+                made.append(_like(node, tuple(inputs), tuple(args), value))
+                continue
+            made.append(_like(node, node.inputs, node.args, value))
+        seconds = time.perf_counter() - start
+        return Forward(self._graph_of(made), seconds)
+
+    def _graph_of(self, made: Sequence[Tensor]) -> Graph:
+        def new(x: Any) -> Any:
+            return made[self.ids[x.serial]] if isinstance(x, Tensor) else x
+
+        graph = Graph(
+            [new(x) for x in self.graph.inputs], [new(x) for x in self.graph.outputs]
+        )
+        # The nodes keep their positions whatever a walk would find.
+        graph.__dict__["nodes"] = list(made)
+        return graph
+
+
+def _compute(node: Tensor, args: list[Any]) -> Any:
+    if any(x is None for k, x in enumerate(args) if isinstance(node.inputs[k], Tensor)):
+        return None
+    try:
+        return node.op.compute(*args, **node.params)
+    except Exception as error:
+        site = _site(node)
+        raise blame.refusal(node.op, tuple(args), error, *site) from error
+
+
+def _site(node: Tensor) -> tuple[Any, int]:
+    context = node.context
+    if context is not None and context.code is not None:
+        return context.code, context.lasti
+    return node.code, node.lasti
+
+
+def _like(
+    node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
+) -> Tensor:
+    """The same node with other inputs and another value."""
+    made = type(node)(
+        node.op,
+        inputs,
+        args,
+        node.params,
+        value,
+        node.code,
+        node.lasti,
+        node.context,
+    )
+    if value is None:
+        made.spec = node.spec
+    if node.name is not None:
+        made.name = node.name
+    if node.origin is not None:
+        made.origin = node.origin
+    return made
+
+
+def own(forward: Forward) -> Forward:
+    """The same program on copies of its leaves and constants.
+
+    The arrays of a notebook change in place after the cell has run; what a
+    session shows must not change with them.
+    """
+    copies: dict[int, Any] = {}
+
+    def copy(x: Any) -> Any:
+        if isinstance(x, np.generic) or not hasattr(x, "copy"):
+            return x
+        if id(x) not in copies:
+            copies[id(x)] = x, x.copy()
+        return copies[id(x)][1]
+
+    nodes = forward.graph.nodes
+    kept: list[Tensor] = []
+    for i, node in enumerate(nodes):
+        places = forward.slots[i]
+        inputs, args = list(node.inputs), list(node.args)
+        for k, x in enumerate(node.inputs):
+            if k in places:
+                inputs[k] = kept[forward.ids[x.serial]]
+            else:
+                inputs[k] = args[k] = copy(x)
+        kept.append(_like(node, tuple(inputs), tuple(args), node._value))
+    start = Forward(forward._graph_of(kept), forward.seconds)
+    leaves = {i: copy(x._value) for i, x in enumerate(kept) if is_leaf(x)}
+    # The user has seen the warnings of this computation already.
+    with np.errstate(all="ignore"):
+        return start.run(leaves)
+
+
+class Backward:
+    """What flows back through a program.
+
+    Attributes
+    ----------
+    cotangents
+        What arrives at a node, by its id; nothing for a node that none reaches.
+    edge_norms
+        The L2 norm of what flows back along each edge, NaN where nothing does.
+    seconds
+        How long it took.
+    """
+
+    def __init__(
+        self, cotangents: Mapping[int, Any], edge_norms: Any, seconds: float
+    ) -> None:
+        self.cotangents = cotangents
+        self.edge_norms = edge_norms
+        self.seconds = seconds
+
+
+def sweep(
+    forward: Forward,
+    output: int,
+    seed: Any,
+    wrt: Sequence[int],
+    resolution: Resolution | None = None,
+) -> Backward:
+    """Run the backward sweep and keep what arrives everywhere."""
+    nodes, ids, slots, starts = (
+        forward.graph.nodes,
+        forward.ids,
+        forward.slots,
+        forward.starts.tolist(),
+    )
+    cotangents: dict[int, Any] = {}
+    norms = np.full(starts[-1], np.nan)
+
+    def visit(step: reverse.Visit) -> None:
+        i = ids[step.node.serial]
+        cotangents[i] = plain(step.cotangent)
+        first, passed = starts[i], step.passed
+        for e, k in enumerate(slots[i]):
+            if k < len(passed) and passed[k] is not None:
+                norms[first + e] = statistics.norm(plain(passed[k]))
+
+    start = time.perf_counter()
+    leaves = [nodes[i] for i in wrt]
+    made = reverse.pull_back(
+        [nodes[output]],
+        [seed],
+        leaves,
+        rules=None if resolution is None else resolution.pulls(),
+        visit=visit,
+    )
+    for i, g in zip(wrt, made, strict=True):
+        if g is not None:
+            cotangents[i] = plain(g)
+    return Backward(cotangents, norms, time.perf_counter() - start)
+
+
+def plain(g: Any) -> Any:
+    """A cotangent as an array, also where a mask had flagged it."""
+    if isinstance(g, tuple):
+        return tuple(map(value_of, g))
+    return value_of(g)
+
+
+def replay(
+    outputs: Sequence[Tensor],
+    new: Mapping[Tensor, Any],
+    seen: Callable[[Tensor, Tensor], None],
+) -> list[Any]:
+    """The outputs computed again from other values, arrays or Tensors.
+
+    What is recorded keeps the names, scopes and lines of the program; ``seen`` is
+    told of each new Tensor and the node whose place it takes.
+    """
+    made: dict[int, Any] = {x.serial: y for x, y in new.items()}
+    token = source.CONTEXT.set(source.CONTEXT.get())
+    try:
+        for node in walk.order(outputs, min(made)):
+            if node.serial in made:
+                continue
+            if not any(isinstance(x, Tensor) and x.serial in made for x in node.inputs):
+                continue
+            inputs = tuple(
+                [
+                    made.get(x.serial, x._value) if isinstance(x, Tensor) else x
+                    for x in node.inputs
+                ]
+            )
+            source.CONTEXT.set(source.Context(node.scope, *_site(node)))
+            made[node.serial] = y = apply(node.op, inputs, node.params)
+            if isinstance(y, Tensor):
+                if node.name is not None:
+                    y.name = node.name
+                seen(node, y)
+    finally:
+        source.CONTEXT.reset(token)
+    return [made.get(x.serial, x._value) for x in outputs]

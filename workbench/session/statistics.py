@@ -1,0 +1,192 @@
+"""Numbers about arrays, as the picture shows them: summaries, histograms, changes.
+
+Any array library's arrays are taken; only single numbers are brought to the host.
+Complex entries count by their magnitude.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypedDict
+
+import numpy as np
+
+__all__ = [
+    "NOTHING",
+    "Distribution",
+    "angle",
+    "distribution",
+    "norm",
+    "relative_change",
+    "summary",
+]
+
+#: The summary of no array: its `bad` is NaN too.
+NOTHING = (math.nan,) * 6
+
+BINS = 40
+
+
+class Distribution(TypedDict):
+    """A histogram: ``counts`` of equal bins from ``low`` to ``high``.
+
+    Only finite entries are counted in the bins.
+    """
+
+    counts: list[int]
+    low: float
+    high: float
+    zeros: int
+    nan: int
+    inf: int
+    size: int
+
+
+def summary(x: Any) -> tuple[float, float, float, float, float, float]:
+    """Minimum, maximum, mean, standard deviation, L2 norm, count of NaN and inf.
+
+    As NumPy gives them: an array with a NaN has NaN for its mean. What is not an
+    array of numbers has `NOTHING`.
+
+    >>> summary(np.array([3.0, -4.0]))
+    (-4.0, 3.0, -0.5, 3.5, 5.0, 0.0)
+    """
+    if type(x) is float:
+        return _of_number(x)
+    flat = _flat(x)
+    if flat is None:
+        return NOTHING
+    size = flat.size
+    if size == 1:
+        return _of_number(float(flat[0]))
+    if size == 0:
+        return (math.nan, math.nan, math.nan, math.nan, 0.0, 0.0)
+    # An invalid operation here is a fact about the data, not a mistake.
+    with np.errstate(all="ignore"):
+        low, high = float(flat.min()), float(flat.max())
+        mean = float(flat.mean())
+        centred = flat - mean
+        deviation = math.sqrt(float(centred.dot(centred)) / size)
+        length = _length(flat, low, high)
+        bad = 0.0
+        if not (math.isfinite(low) and math.isfinite(high)):
+            bad = float(size - int(np.isfinite(flat).sum()))
+    return (low, high, mean, deviation, length, bad)
+
+
+def norm(x: Any) -> float:
+    """The L2 norm of an array; NaN for what is no array of numbers.
+
+    >>> norm(np.full(4, 1e200))
+    2e+200
+    """
+    flat = _flat(x)
+    if flat is None:
+        return math.nan
+    if flat.size == 0:
+        return 0.0
+    with np.errstate(all="ignore"):
+        found = float(flat.dot(flat))
+        if 1e-280 < found < math.inf:
+            return math.sqrt(found)
+        return _length(flat, float(flat.min()), float(flat.max()))
+
+
+def relative_change(g: Any, true: Any) -> float:
+    """``‖g − true‖ / ‖true‖``: 0 for equal arrays, inf where only ``true`` is zero.
+
+    >>> relative_change(np.array([0.0, 1.0]), np.array([0.0, 2.0]))
+    0.5
+    """
+    if g is true:
+        return 0.0
+    with np.errstate(all="ignore"):
+        apart = norm(np.subtract(g, true))
+        if apart == 0:
+            return 0.0
+        length = norm(true)
+    if length == 0 and not math.isnan(apart):
+        return math.inf
+    return apart / length if math.isfinite(length) else math.nan
+
+
+def angle(g: Any, true: Any) -> float:
+    """The angle between two arrays in degrees; NaN where one has no direction.
+
+    By the difference of the two unit vectors, which is exact for small angles
+    too (Kahan, "How Futile are Mindless Assessments of Roundoff", section 13).
+
+    >>> angle(np.array([1.0, 0.0]), np.array([0.0, 2.0]))
+    90.0
+    """
+    lengths = norm(g), norm(true)
+    if not all(math.isfinite(n) and n > 0 for n in lengths):
+        return math.nan
+    u, v = np.divide(g, lengths[0]), np.divide(true, lengths[1])
+    return math.degrees(2 * math.atan2(norm(u - v), norm(u + v)))
+
+
+def distribution(x: Any, bins: int = BINS) -> Distribution | None:
+    """The histogram of an array; None for what is no array of numbers.
+
+    >>> distribution(np.array([0.0, 1.0, 1.0, np.nan]), bins=2)["counts"]
+    [1, 2]
+    """
+    flat = _flat(x)
+    if flat is None:
+        return None
+    finite = flat[np.isfinite(flat)]
+    found = Distribution(
+        counts=[],
+        low=0.0,
+        high=0.0,
+        zeros=int((flat == 0).sum()),
+        nan=int(np.isnan(flat).sum()),
+        inf=int(np.isinf(flat).sum()),
+        size=int(flat.size),
+    )
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        if low == high:
+            found["counts"] = [int(finite.size)]
+        else:
+            # Scaled first: the width of the widest range overflows.
+            places = (finite / 2 - low / 2) * (bins / (high / 2 - low / 2))
+            places = places.clip(0, bins - 1).astype(np.int64)
+            counts = np.bincount(places, minlength=bins)
+            found["counts"] = [int(n) for n in counts]
+        found["low"], found["high"] = low, high
+    return found
+
+
+def _of_number(x: float) -> tuple[float, float, float, float, float, float]:
+    spread = 0.0 if math.isfinite(x) else math.nan
+    return (x, x, x, spread, abs(x), float(not math.isfinite(x)))
+
+
+def _flat(x: Any) -> Any:
+    """An array's numbers in one row, as float64; None for what has none."""
+    if x is None or isinstance(x, (tuple, str)):
+        return None
+    if not hasattr(x, "dtype"):
+        x = np.asarray(x)
+    kind = x.dtype.kind
+    if kind not in "biufc":
+        return None
+    if kind == "c":
+        x = abs(x)
+    # Strided views are copied by ravel; everything else is looked at in place.
+    flat = x.ravel()
+    return flat if flat.dtype == np.float64 else flat.astype(np.float64)
+
+
+def _length(flat: Any, low: float, high: float) -> float:
+    """The L2 norm without overflow or underflow."""
+    found = float(flat.dot(flat))
+    if 1e-280 < found < math.inf:
+        return math.sqrt(found)
+    largest = max(abs(low), abs(high))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    scaled = flat / largest
+    return largest * math.sqrt(float(scaled.dot(scaled)))

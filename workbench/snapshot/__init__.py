@@ -1,0 +1,25 @@
+"""Floor 6: a session as versioned data, for the page and for saved notebooks.
+
+`protocol.py` is the Python side of the wire's types, `columns.py` writes a session
+as a header and flat buffers, `saved.py` puts that into a notebook and reads it
+back, `detail.py` answers questions about one node.
+"""
+
+from workbench.snapshot.columns import Patch, Snapshot, changes, failed, take
+from workbench.snapshot.detail import detail, read_target
+from workbench.snapshot.protocol import MIME_TYPE, SCHEMA
+from workbench.snapshot.saved import read_saved, saved
+
+__all__ = [
+    "MIME_TYPE",
+    "SCHEMA",
+    "Patch",
+    "Snapshot",
+    "changes",
+    "detail",
+    "failed",
+    "read_saved",
+    "read_target",
+    "saved",
+    "take",
+]

@@ -1,0 +1,419 @@
+"""A session as a header and flat buffers; what changed between two of them.
+
+Ids are positions in the traced program, so columns of one session can be
+compared from change to change. What belongs to a stage (statistics of values, of
+gradients) is computed once for that stage: an override costs the statistics of
+the new gradients and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from workbench.graph import source, walk
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import Tensor
+from workbench.graph.types import format_shape
+from workbench.ops.define import shape_of
+from workbench.session import Session, statistics
+from workbench.session.attached import Attached
+from workbench.session.nodes import Nodes
+from workbench.session.stages import Backward, Forward, is_leaf
+from workbench.snapshot.protocol import (
+    COLUMNS,
+    KINDS,
+    SCHEMA,
+    STATISTICS,
+    Column,
+    EffectData,
+    Header,
+    OverrideData,
+    TargetData,
+)
+from workbench.transforms.targets import ByNode, ByOp, ByScope
+
+__all__ = ["Patch", "Snapshot", "changes", "failed", "take"]
+
+Array = np.ndarray[Any, Any]
+INPUT, CONSTANT, OP = range(len(KINDS))
+MOST_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A session at one moment: a JSON header and the columns it announces."""
+
+    header: Header
+    columns: dict[str, Array]
+
+    @property
+    def buffers(self) -> list[Array]:
+        """The columns in the header's order, little-endian and contiguous."""
+        return [packed(c["name"], self.columns) for c in self.header["columns"]]
+
+
+class Patch(NamedTuple):
+    """What turns one snapshot into the next."""
+
+    header: dict[str, Any]
+    columns: list[Column]
+    buffers: list[Array]
+
+
+def packed(name: str, columns: Mapping[str, Array]) -> Array:
+    """A column as it travels."""
+    wire = np.dtype(COLUMNS[name]).newbyteorder("<")
+    return np.ascontiguousarray(columns[name], wire)
+
+
+def announced(columns: Mapping[str, Array]) -> list[Column]:
+    """The list of columns, in the order of the protocol."""
+    return [
+        Column(name=name, dtype=dtype, length=int(columns[name].size))
+        for name, dtype in COLUMNS.items()
+        if name in columns
+    ]
+
+
+def take(session: Session) -> Snapshot:
+    """The snapshot of a session as it is now.
+
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+    >>> shown = take(session)
+    >>> shown.header["output_value"], shown.columns["kind"]
+    (2.0, array([0, 2, 2], dtype=uint8))
+    """
+    forward, backward, truth = session.forward, session.backward, session.truth
+    structure = structure_of(session.nodes, session.graph)
+    shown = blank(forward, structure, session.name)
+    header, columns = shown.header, shown.columns
+    count, overrides = header["nodes"], session.overrides
+    if backward is not None and truth is not None:
+        columns["grad_stats"] = gradient_statistics(backward, count)
+        columns["edge_norm"] = backward.edge_norms
+        columns["change"] = change(session, backward, truth, count)
+        if overrides:
+            columns["true_stats"] = gradient_statistics(truth, count)
+        header["seconds"] += backward.seconds
+    if session.resolution is not None:
+        for k, node in session.resolution.winners.values():
+            columns["override"][forward.ids[node.serial]] = k
+    output = session.graph.nodes[session.output]
+    header["output"] = session.output
+    header["output_name"] = output.name or output.op.name
+    header["output_value"] = finite_number(output._value)
+    header["wrt"] = list(session.wrt)
+    header["columns"] = announced(columns)
+    header["overrides"] = [override_data(one) for one in overrides]
+    header["undo"], header["redo"] = session.history.undo, session.history.redo
+    return shown
+
+
+def failed(
+    graph: Graph, name: str, message: str, node: Tensor | None = None
+) -> Snapshot:
+    """The snapshot of a cell that failed half-way: the program so far.
+
+    Parameters
+    ----------
+    graph
+        What was traced before the failure.
+    name
+        What the session would have been called.
+    message
+        Why it failed.
+    node
+        Where, if that is known.
+    """
+    forward = Forward(graph)
+    shown = blank(forward, describe(graph), name)
+    at = None if node is None else forward.ids.get(node.serial)
+    shown.header["error"] = {"node": at, "message": cut(message)}
+    return shown
+
+
+def blank(forward: Forward, structure: Structure, name: str) -> Snapshot:
+    """A snapshot of values without gradients."""
+    count, edges = len(forward.graph.nodes), int(forward.starts[-1])
+    columns = dict(structure.columns)
+    columns["value_stats"] = value_statistics(forward)
+    columns["grad_stats"] = np.full(count * len(STATISTICS), np.nan)
+    columns["edge_norm"] = np.full(edges, np.nan)
+    columns["change"] = np.full(count, np.nan)
+    columns["override"] = np.full(count, -1, np.int32)
+    header = Header(
+        schema=SCHEMA,
+        version=version(),
+        session=name,
+        nodes=count,
+        edges=edges,
+        output=-1,
+        output_name="",
+        output_value=None,
+        wrt=[],
+        strings=structure.strings,
+        columns=announced(columns),
+        overrides=[],
+        undo=None,
+        redo=None,
+        backend="numpy",
+        seconds=forward.seconds,
+        error=None,
+    )
+    return Snapshot(header, columns)
+
+
+def changes(old: Snapshot, new: Snapshot) -> Patch | None:
+    """What the page must learn to show ``new`` in place of ``old``; None: nothing."""
+    fields = {
+        key: value
+        for key, value in new.header.items()
+        if key != "columns" and value != old.header[key]  # type: ignore[literal-required]
+    }
+    names = [
+        name
+        for name in COLUMNS
+        if name in new.columns
+        and not (
+            name in old.columns
+            and (
+                old.columns[name] is new.columns[name]
+                or same(old.columns[name], new.columns[name])
+            )
+        )
+    ]
+    if not names and not set(fields) - {"seconds"}:
+        return None
+    listed = announced({name: new.columns[name] for name in names})
+    return Patch(fields, listed, [packed(name, new.columns) for name in names])
+
+
+def same(a: Array, b: Array) -> bool:
+    """Whether two columns are equal, NaN to NaN."""
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
+# What does not change from run to run
+
+
+class Structure(NamedTuple):
+    """The columns that say what the nodes are and how they hang together."""
+
+    columns: dict[str, Array]
+    strings: list[str]
+
+
+_structures: WeakKeyDictionary[Nodes, Structure] = WeakKeyDictionary()
+
+
+def structure_of(nodes: Nodes, graph: Graph) -> Structure:
+    """The structure of a session's program, computed once."""
+    found = _structures.get(nodes)
+    if found is None:
+        found = _structures[nodes] = describe(graph)
+    return found
+
+
+class Strings:
+    """A table of strings without repetition."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def __call__(self, text: str | None) -> int:
+        if not text:
+            return -1
+        return self.known.setdefault(cut(text), len(self.known))
+
+
+def describe(graph: Graph) -> Structure:
+    """What the nodes of a program are."""
+    forward = Forward(graph)
+    string = Strings()
+    inputs = {x.serial for x in graph.inputs}
+    rows: dict[str, list[int]] = {
+        name: [] for name in "kind op name dtype shape scope place source line".split()
+    }
+    sites: dict[tuple[Any, int], tuple[int, int, int]] = {}
+    starts, edges, saved_starts, saved = forward.starts, [], [0], []
+    for i, node in enumerate(graph.nodes):
+        leaf = is_leaf(node)
+        kind = OP if not leaf else INPUT if node.serial in inputs else CONSTANT
+        dtype, shape = look(node)
+        rows["kind"].append(kind)
+        rows["op"].append(-1 if leaf else string(node.op.name))
+        rows["name"].append(string(node.name))
+        rows["dtype"].append(string(dtype))
+        rows["shape"].append(string(shape))
+        rows["scope"].append(string(node.scope))
+        place, text, line = (-1, -1, -1) if leaf else at(node, sites, string)
+        rows["place"].append(place)
+        rows["source"].append(text)
+        rows["line"].append(line)
+        edges += [forward.ids[node.inputs[k].serial] for k in forward.slots[i]]
+        saved += [] if leaf else reads(node, i, forward)
+        saved_starts.append(len(saved))
+    columns: dict[str, Array] = {
+        name: np.array(row, COLUMNS[name]) for name, row in rows.items()
+    }
+    columns["input_start"] = starts
+    columns["inputs"] = np.array(edges, np.int32)
+    columns["saved_start"] = np.array(saved_starts, np.int32)
+    columns["saved"] = np.array(saved, np.int32)
+    return Structure(columns, list(string.known))
+
+
+def look(node: Tensor) -> tuple[str | None, str | None]:
+    """A node's dtype and shape as text; none for an op with several outputs."""
+    value = node.spec if node._value is None else node._value
+    if isinstance(value, tuple):
+        return None, f"{len(value)} outputs"
+    return str(node.dtype), format_shape(node.shape)
+
+
+def at(
+    node: Tensor, sites: dict[tuple[Any, int], tuple[int, int, int]], string: Strings
+) -> tuple[int, int, int]:
+    """Where a node was made: the place, the text of the line, its number."""
+    context = node.context
+    key = (node.code, node.lasti)
+    if context is not None and context.code is not None:
+        key = (context.code, context.lasti)
+    if key not in sites:
+        site = source.decode(*key)
+        if site is None:
+            sites[key] = (-1, -1, -1)
+        else:
+            in_cell = site.place.startswith("[")
+            line = site.line if in_cell else -1
+            sites[key] = (string(site.place), string(site.text), line)
+    return sites[key]
+
+
+def reads(node: Tensor, i: int, forward: Forward) -> list[int]:
+    """The ids of the nodes whose values a node's gradient rule reads."""
+    found = []
+    for which in node.op.reads or ():
+        if which == "y":
+            found.append(i)
+        elif isinstance(which, int) and which < len(node.inputs):
+            x = node.inputs[which]
+            if isinstance(x, Tensor):
+                found.append(forward.ids[x.serial])
+    return list(dict.fromkeys(found))
+
+
+# Statistics, once for each stage
+
+_values: WeakKeyDictionary[Forward, Array] = WeakKeyDictionary()
+_gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
+
+
+def value_statistics(forward: Forward) -> Array:
+    """The column `value_stats`."""
+    if forward not in _values:
+        _values[forward] = table(node._value for node in forward.graph.nodes)
+    return _values[forward]
+
+
+def gradient_statistics(backward: Backward, count: int) -> Array:
+    """The column `grad_stats` or `true_stats`."""
+    if backward not in _gradients:
+        _gradients[backward] = table(map(backward.cotangents.get, range(count)))
+    return _gradients[backward]
+
+
+def table(arrays: Iterable[Any]) -> Array:
+    """The statistics of arrays, one after the other."""
+    return np.array([statistics.summary(x) for x in arrays], float).ravel()
+
+
+def change(session: Session, backward: Backward, truth: Backward, count: int) -> Array:
+    """The column `change`: only what lies behind an override can have changed."""
+    nodes, ids = session.graph.nodes, session.forward.ids
+    column = np.full(count, np.nan)
+    column[list(backward.cotangents)] = 0.0
+    if backward is truth or session.resolution is None:
+        return column
+    winners = [node for _, node in session.resolution.winners.values()]
+    behind = {
+        ids[x.serial]
+        for x in walk.order(
+            [x for node in winners for x in node.inputs if isinstance(x, Tensor)]
+        )
+    }
+    for i in behind & set(backward.cotangents):
+        g, true = backward.cotangents[i], truth.cotangents.get(i)
+        if isinstance(g, tuple) or isinstance(true, tuple):
+            continue
+        true = np.zeros_like(nodes[i]._value) if true is None else true
+        column[i] = statistics.relative_change(g, true)
+    return column
+
+
+# The header
+
+
+def override_data(one: Attached) -> OverrideData:
+    """An override as the page sees it."""
+    return OverrideData(
+        id=one.id,
+        label=one.label,
+        rule=one.rule,
+        data=one.data,
+        target=target_data(one),
+        enabled=one.enabled,
+        matched=list(one.matched),
+        effects=[
+            EffectData(
+                node=e.node,
+                name=e.name,
+                relative=finite_number(e.relative),
+                angle=finite_number(e.angle),
+            )
+            for e in one.effects
+        ],
+        code=one.code,
+    )
+
+
+def target_data(one: Attached) -> TargetData:
+    """What an override is attached to."""
+    target = one.override.target
+    if isinstance(target, ByNode):
+        return {"kind": "node", "node": one.matched[0]}
+    if isinstance(target, ByOp):
+        return {"kind": "op", "op": target.op}
+    if isinstance(target, ByScope):
+        return {"kind": "scope", "scope": target.glob.removesuffix("/*")}
+    return {"kind": "other", "text": one.where}
+
+
+def finite_number(x: Any) -> float | None:
+    """A finite real number, or None: JSON has no NaN."""
+    if x is None or isinstance(x, tuple) or shape_of(x) != ():
+        return None
+    if isinstance(x, complex) or np.dtype(getattr(x, "dtype", float)).kind == "c":
+        return None
+    number = float(x)
+    return number if math.isfinite(number) else None
+
+
+def cut(text: str) -> str:
+    """A string of bearable length."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return text[: MOST_CHARACTERS - 1] + "…"
+
+
+def version() -> str:
+    """The version of the package that runs."""
+    return str(getattr(sys.modules["workbench"], "__version__", ""))

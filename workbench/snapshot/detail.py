@@ -1,0 +1,100 @@
+"""Answers to questions about one node, and what the page's targets mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import OverrideError
+from workbench.graph import types
+from workbench.graph.tensor import Tensor
+from workbench.ops.define import shape_of
+from workbench.session import Session, statistics
+from workbench.session.stages import is_leaf
+from workbench.snapshot.columns import cut
+from workbench.snapshot.protocol import DetailBody
+from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
+
+__all__ = ["detail", "read_target"]
+
+#: Arrays up to so many entries are shown in full.
+SMALL = 100
+
+
+def detail(session: Session, node: int) -> DetailBody:
+    """The rule, the inputs, the settings and the numbers of one node.
+
+    Raises
+    ------
+    UnknownNodeError
+        If there is no such node.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
+    >>> found = detail(session, 1)
+    >>> found["rule"], found["inputs"], found["gradient_array"]
+    ('g · (1 − y · y)', ['x'], '[1. 1.]')
+    """
+    i = session.nodes.find(node)
+    found = session.graph.nodes[i]
+    g = session.backward and session.backward.cotangents.get(i)
+    true = None
+    if session.resolution is not None and session.truth is not None:
+        true = session.truth.cotangents.get(i)
+    return DetailBody(
+        node=i,
+        rule=None if is_leaf(found) else found.op.rule or None,
+        inputs=[said(x, session) for x in found.inputs],
+        params=[[name, cut(repr(value))] for name, value in found.params.items()],
+        value=statistics.distribution(found._value),
+        gradient=statistics.distribution(g),
+        true_gradient=statistics.distribution(true),
+        array=printed(found._value),
+        gradient_array=printed(g),
+    )
+
+
+def said(x: Any, session: Session) -> str:
+    """An input as text: a node by its name, a constant by its value or shape."""
+    if isinstance(x, Tensor):
+        return session.nodes.labels[session.nodes.find(x)]
+    if types.weak(x) or getattr(x, "shape", None) == ():
+        return cut(str(x))
+    return repr(types.spec_of(x)) if hasattr(x, "shape") else cut(repr(x))
+
+
+def printed(x: Any) -> str | None:
+    """A small array in full, as NumPy prints it."""
+    if x is None or isinstance(x, tuple):
+        return None
+    if types.weak(x):
+        return str(x)
+    if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > SMALL:
+        return None
+    return cut(str(x))
+
+
+def read_target(data: Mapping[str, Any]) -> Target:
+    """What the page means by a target.
+
+    Raises
+    ------
+    OverrideError
+        If it is none, or one that only Python can give.
+    """
+    kind = data.get("kind")
+    value = data.get(kind) if kind in ("node", "op", "scope") else None
+    if kind == "node" and type(value) is int:
+        return ByNode(value)
+    if kind == "op" and isinstance(value, str):
+        return ByOp(value)
+    if kind == "scope" and isinstance(value, str):
+        return ByScope(value)
+    raise OverrideError(
+        f"{cut(repr(dict(data)))} is no target that the page can give: a node, an op"
+        " or a scope."
+    )

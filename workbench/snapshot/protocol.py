@@ -1,0 +1,221 @@
+"""What travels between the kernel and the page: the types, nothing else.
+
+The same shapes stand in `extension/src/protocol.ts`, with what each field means;
+`tests/golden/snapshot.json` is read by the tests of both sides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from workbench.session.statistics import Distribution
+
+__all__ = [
+    "KINDS",
+    "MIME_TYPE",
+    "SCHEMA",
+    "STATISTICS",
+    "Column",
+    "Detail",
+    "DetailBody",
+    "EffectData",
+    "ErrorData",
+    "ExpressionAnswer",
+    "Failure",
+    "Header",
+    "KernelMessage",
+    "OverrideData",
+    "PatchMessage",
+    "PlotAnswer",
+    "Saved",
+    "SnapshotMessage",
+    "TargetData",
+]
+
+#: The version of everything below. A reader refuses a newer one.
+SCHEMA = 1
+
+#: The MIME type of a saved picture, which is drawn without a kernel.
+MIME_TYPE = "application/vnd.workbench.graph+json"
+
+#: The rows of the columns of statistics, in this order.
+STATISTICS = ("min", "max", "mean", "std", "norm", "bad")
+
+#: What a node is: its code in the column `kind`.
+KINDS = ("input", "constant", "op")
+
+#: The columns in the order in which their buffers come, with their dtypes.
+COLUMNS: dict[str, Literal["uint8", "int32", "float64"]] = {
+    "kind": "uint8",
+    "op": "int32",
+    "name": "int32",
+    "dtype": "int32",
+    "shape": "int32",
+    "scope": "int32",
+    "place": "int32",
+    "source": "int32",
+    "line": "int32",
+    "input_start": "int32",
+    "inputs": "int32",
+    "saved_start": "int32",
+    "saved": "int32",
+    "value_stats": "float64",
+    "grad_stats": "float64",
+    "true_stats": "float64",
+    "edge_norm": "float64",
+    "change": "float64",
+    "override": "int32",
+}
+
+
+class Column(TypedDict):
+    """One buffer: which column it is, and how long."""
+
+    name: str
+    dtype: str
+    length: int
+
+
+class TargetData(TypedDict):
+    """What an override is attached to; one of the fields, as `kind` says."""
+
+    kind: Literal["node", "op", "scope", "other"]
+    node: NotRequired[int]
+    op: NotRequired[str]
+    scope: NotRequired[str]
+    text: NotRequired[str]
+
+
+class EffectData(TypedDict):
+    """What an override does to the gradient by one input."""
+
+    node: int
+    name: str
+    relative: float | None
+    angle: float | None
+
+
+class OverrideData(TypedDict):
+    """One override of a session."""
+
+    id: int
+    label: str
+    rule: str
+    data: bool
+    target: TargetData
+    enabled: bool
+    matched: list[int]
+    effects: list[EffectData]
+    code: str
+
+
+class ErrorData(TypedDict):
+    """Why a cell failed half-way, and at which node if that is known."""
+
+    node: int | None
+    message: str
+
+
+class Header(TypedDict):
+    """A snapshot without its buffers."""
+
+    schema: int
+    version: str
+    session: str
+    nodes: int
+    edges: int
+    output: int
+    output_name: str
+    output_value: float | None
+    wrt: list[int]
+    strings: list[str]
+    columns: list[Column]
+    overrides: list[OverrideData]
+    undo: str | None
+    redo: str | None
+    backend: str
+    seconds: float
+    error: ErrorData | None
+
+
+class Saved(TypedDict):
+    """What a notebook holds under the MIME type."""
+
+    schema: int
+    model_id: str
+    header: Header
+    buffers: list[str]
+
+
+class SnapshotMessage(TypedDict):
+    """Kernel to page: everything."""
+
+    type: Literal["snapshot"]
+    seq: int
+    header: Header
+
+
+class PatchMessage(TypedDict):
+    """Kernel to page: the fields and the columns that changed."""
+
+    type: Literal["patch"]
+    seq: int
+    header: dict[str, Any]
+    columns: list[Column]
+
+
+class DetailBody(TypedDict):
+    """What there is to say about one node."""
+
+    node: int
+    rule: str | None
+    inputs: list[str]
+    params: list[list[str]]
+    value: Distribution | None
+    gradient: Distribution | None
+    true_gradient: Distribution | None
+    array: str | None
+    gradient_array: str | None
+
+
+class Detail(DetailBody):
+    """Kernel to page: the answer to `inspect`."""
+
+    type: Literal["detail"]
+    seq: int
+    request: int
+
+
+class ExpressionAnswer(TypedDict):
+    """Kernel to page: whether an expression would do."""
+
+    type: Literal["expression"]
+    seq: int
+    request: int
+    ok: bool
+    message: str
+
+
+class PlotAnswer(TypedDict):
+    """Kernel to page: a Plotly figure."""
+
+    type: Literal["plot"]
+    seq: int
+    request: int
+    title: str
+    note: str
+    figure: dict[str, Any]
+
+
+class Failure(TypedDict):
+    """Kernel to page: a request that could not be met, or a notice."""
+
+    type: Literal["failure"]
+    seq: int
+    request: int | None
+    message: str
+
+
+KernelMessage = (
+    SnapshotMessage | PatchMessage | Detail | ExpressionAnswer | PlotAnswer | Failure
+)
