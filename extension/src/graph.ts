@@ -4,6 +4,7 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
+import { foldPaths } from './folds';
 import {
   IColumns,
   checkColumns,
@@ -26,7 +27,7 @@ export type Kind = (typeof KINDS)[number];
 /** The statistics of one array, NaN where there is none. */
 export type IStatistics = Record<(typeof STATISTICS)[number], number>;
 
-/** A scope or a scope inside one, with all that stands in it. */
+/** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
 export interface IScope {
   /** "encoder/layer1" */
   path: string;
@@ -45,8 +46,16 @@ export interface IScope {
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');
 
-/** The columns that say what is connected with what, and so how it is laid out. */
-const STRUCTURE: readonly ColumnName[] = ['kind', 'scope', 'input_start', 'inputs'];
+/** The columns that say what is connected and folded with what: the layout. */
+const STRUCTURE: readonly ColumnName[] = [
+  'kind',
+  'op',
+  'scope',
+  'place',
+  'line',
+  'input_start',
+  'inputs'
+];
 
 type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'source';
 
@@ -54,6 +63,7 @@ type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'sourc
 interface IDerived {
   consumers: { start: Int32Array; nodes: Int32Array; edges: Int32Array } | null;
   scopes: ReadonlyMap<string, IScope> | null;
+  folds: readonly string[] | null;
 }
 
 export class Graph {
@@ -80,7 +90,7 @@ export class Graph {
     this.count = header.nodes;
     this.edgeCount = header.edges;
     this._columns = columns;
-    this._derived = derived ?? { consumers: null, scopes: null };
+    this._derived = derived ?? { consumers: null, scopes: null, folds: null };
     this._wrt = new Set(header.wrt);
   }
 
@@ -154,6 +164,19 @@ export class Graph {
   /** "encoder/layer1"; "" outside all scopes. */
   scope(node: number): string {
     return this._string('scope', node);
+  }
+
+  /** Its path among all that can be folded: its scope, and the loop in it, if any. */
+  fold(node: number): string {
+    this._derived.folds ??= foldPaths({
+      count: this.count,
+      isOp: i => this.kind(i) === 'op',
+      scope: i => this.scope(i),
+      op: i => this.op(i),
+      place: i => this.place(i),
+      line: i => this.line(i)
+    });
+    return this._derived.folds[node];
   }
 
   /** "[3]:1", the cell and its line, or "net.py:20". */
@@ -263,7 +286,7 @@ export class Graph {
     return this._wrt.has(node);
   }
 
-  /** All scopes that hold a node, each after the scope around it. */
+  /** All scopes and loops that hold a node, each after the scope around it. */
   get scopes(): ReadonlyMap<string, IScope> {
     return (this._derived.scopes ??= scopesOf(this));
   }
@@ -321,7 +344,7 @@ function scopesOf(graph: Graph): Map<string, IScope> {
   const scopes = new Map<string, IScope>();
   const known = new Map<string, string[]>();
   for (let node = 0; node < graph.count; node++) {
-    const innermost = graph.scope(node);
+    const innermost = graph.fold(node);
     let paths = known.get(innermost);
     if (paths === undefined) {
       paths = pathsTo(innermost);

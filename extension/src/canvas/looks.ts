@@ -115,7 +115,7 @@ export function shortNumber(value: number): string {
     return 'NaN';
   }
   if (!Number.isFinite(value)) {
-    return value > 0 ? '∞' : '−∞';
+    return value > 0 ? 'inf' : '−inf';
   }
   const size = Math.abs(value);
   if (size === 0) {

@@ -112,12 +112,14 @@ export class Minimap {
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = theme.faint;
+    const { left } = scene.items.input;
+    const { x, layer, rowTop } = scene.layout;
     for (let item = 0; item < scene.items.count; item++) {
-      const card = scene.card(item);
+      // Where cards come to rest: this is drawn while they may still move.
       context.fillRect(
-        this._x(card.x),
-        this._y(card.y),
-        Math.max(1, card.width * this._scaleX),
+        this._x(x[item] - left[item]),
+        this._y(rowTop[layer[item]]),
+        Math.max(1, 2 * left[item] * this._scaleX),
         Math.max(1, MEASURES.height * this._scaleY)
       );
     }

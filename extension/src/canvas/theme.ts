@@ -111,7 +111,7 @@ export function readTheme(element: Element): ITheme {
     ),
     purple: scale([mix(ground, purple, 0.16), purple]),
     cool: scale([mix(ground, accent, 0.04), mix(ground, accent, 0.42)]),
-    neutral: scale([over(dark ? 0.2 : 0.1), over(dark ? 0.2 : 0.1)]),
+    neutral: scale([over(dark ? 0.2 : 0.14), over(dark ? 0.2 : 0.14)]),
     font: font === '' ? 'sans-serif' : font,
     mono: mono === '' ? 'monospace' : mono,
     size: pixels(style.getPropertyValue('--jp-ui-font-size1'), 13),

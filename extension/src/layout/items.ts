@@ -104,7 +104,7 @@ function foldNodes(
 function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)[] {
   const known = new Map<string, string | null>();
   const fold = Array.from({ length: graph.count }, (_, node) => {
-    const path = graph.scope(node);
+    const path = graph.fold(node);
     let found = known.get(path);
     if (found === undefined) {
       found = outermost(path, folded);
@@ -215,7 +215,7 @@ function groupItems(
   };
   const paths = Array.from(node, (id, item) => {
     const fold = scope[item];
-    return fold === null ? graph.scope(id) : parentOf(fold);
+    return fold === null ? graph.fold(id) : parentOf(fold);
   });
   const readers = new Map<number, string>();
   for (let edge = 0; edge < merged.sources.length; edge++) {
