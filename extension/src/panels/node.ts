@@ -13,7 +13,10 @@ import { shapeText } from './words';
 /** While values stream, a node is asked about at most this often. */
 const RHYTHM = 400;
 
-/** What is asked of the kernel about the selected node, shared by two widgets. */
+/**
+ * What the kernel says about the selected node. While values stream it is asked
+ * again and again, but never twice at once: a busy kernel finds one question.
+ */
 export class NodeDetail {
   constructor(
     private readonly _host: IHost,
@@ -26,55 +29,74 @@ export class NodeDetail {
   }
 
   refresh(reason: Reason): void {
-    const { state, connection } = this._host;
     if (reason === 'hover' || reason === 'view') {
       return;
     }
-    const node = state.selected;
-    if (node !== this._node || reason !== 'values') {
+    const { selected } = this._host.state;
+    if (selected !== this._node || reason !== 'values') {
+      this._node = selected;
       this._detail = null;
-    }
-    this._node = node;
-    clearTimeout(this._timer);
-    if (node === null || connection === null) {
-      return;
-    }
-    const wait = Math.max(0, this._asked + RHYTHM - Date.now());
-    if (reason !== 'values' || wait === 0) {
-      this._ask(node);
+      this._asking = null;
+      this._ask();
+    } else if (this._asking !== null) {
+      this._again = true;
     } else {
-      this._timer = setTimeout(() => {
-        this._ask(node);
-      }, wait);
+      this._askLater();
     }
   }
 
   dispose(): void {
     clearTimeout(this._timer);
+    this._asking = null;
     this._node = null;
   }
 
-  private _ask(node: number): void {
+  private _askLater(): void {
+    clearTimeout(this._timer);
+    const wait = Math.max(0, this._asked + RHYTHM - Date.now());
+    this._timer = setTimeout(() => {
+      this._ask();
+    }, wait);
+  }
+
+  private _ask(): void {
+    clearTimeout(this._timer);
+    const { connection } = this._host;
+    if (this._node === null || connection === null) {
+      return;
+    }
     this._asked = Date.now();
-    const question = ++this._question;
-    this._host.connection?.inspect(node).then(
+    this._again = false;
+    const asking = connection.inspect(this._node);
+    this._asking = asking;
+    asking.then(
       detail => {
-        if (question === this._question && node === this._node) {
+        if (asking === this._asking) {
           this._detail = detail;
           this._onChange();
+          this._settle();
         }
       },
       (error: unknown) => {
-        if (question === this._question && this._host.connection !== null) {
+        if (asking === this._asking && this._host.connection !== null) {
           this._host.say(error instanceof Error ? error.message : String(error), 'error');
+          this._settle();
         }
       }
     );
   }
 
+  private _settle(): void {
+    this._asking = null;
+    if (this._again) {
+      this._askLater();
+    }
+  }
+
   private _detail: IDetail | null = null;
   private _node: number | null = null;
-  private _question = 0;
+  private _asking: Promise<IDetail> | null = null;
+  private _again = false;
   private _asked = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
