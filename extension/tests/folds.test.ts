@@ -76,9 +76,9 @@ describe('loops of a program', () => {
   test('folded it is one card, its constants with it', () => {
     const graph = loop(50).graph();
     const items = itemsOf(graph, new Set(['×50 · lines 2–3']));
-    // The data, the loop and the loss; the parameter goes with its only reader.
-    expect(items.count).toBe(3);
-    expect(Math.max(...items.size)).toBe(150 + 50 + 1);
+    // The parameter, the data, the loop and the loss.
+    expect(items.count).toBe(4);
+    expect(Math.max(...items.size)).toBe(150 + 50);
   });
 
   test('a loop in a scope stands in that scope', () => {

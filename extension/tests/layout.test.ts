@@ -75,6 +75,27 @@ describe('rows', () => {
     expect(layout.layer[t]).toBe(layout.layer[last] - 2);
   });
 
+  test('a branch of several ops that reads only inputs comes down as a whole', () => {
+    const program = new Program();
+    const x = program.input('X');
+    const u = program.input('U');
+    let h = program.input('h');
+    const first: number[] = [];
+    const reads: number[] = [];
+    for (let i = 0; i < 20; i++) {
+      const row = program.op('getitem', [x]);
+      first.push(row);
+      const product = program.op('matmul', [row, u]);
+      h = program.op('add', [h, product]);
+      reads.push(h);
+    }
+    const { layout } = laidOut(program.graph());
+    for (let i = 1; i < 20; i++) {
+      expect(layout.layer[reads[i]] - layout.layer[first[i]]).toBe(2);
+    }
+    expect(layout.bounds.right - layout.bounds.left).toBeLessThan(1500);
+  });
+
   test('very many inputs of one op fill several rows', () => {
     const program = new Program();
     const inputs = Array.from({ length: 40 }, (_, i) => program.input(`x${i}`));
@@ -203,6 +224,14 @@ describe('folding', () => {
     // Data is not hidden.
     expect(items.scope[items.itemOf[0]]).toBeNull();
     expect(items.size.reduce((a, b) => a + b)).toBe(graph.count);
+  });
+
+  test('a few parameters stay in sight beside their scope', () => {
+    const items = itemsOf(graph, new Set(['stage0/block0']));
+    const parameter = Array.from({ length: graph.count }, (_, i) => i).find(
+      node => graph.label(node) === 'W0_0'
+    )!;
+    expect(items.scope[items.itemOf[parameter]]).toBeNull();
   });
 
   test('the outermost folded scope wins', () => {

@@ -36,8 +36,10 @@ export function drawEdges(frame: IFrame): void {
       }
     });
   }
-  context.strokeStyle = theme.accent;
+  context.strokeStyle = theme.quiet;
   context.lineWidth = line(1.8);
+  stroke(context, strokes.hovered, 1);
+  context.strokeStyle = theme.accent;
   stroke(context, strokes.path, 1);
 }
 
@@ -93,6 +95,8 @@ const CROWD = 10_000;
 class Strokes {
   forward: Path2D | null = null;
   forwardFaded: Path2D | null = null;
+  /** The edges of the node under the pointer. */
+  hovered: Path2D | null = null;
   path: Path2D | null = null;
   readonly gradient: (Path2D | null)[] = Array.from({ length: LEVELS }, () => null);
 
@@ -121,7 +125,19 @@ class Strokes {
       }
     }
     for (const edge of scene.straight) {
-      this._edge(edge, scene.items.input.sources[edge], targets[edge]);
+      this._straight(edge, scene.items.input.sources[edge], targets[edge]);
+    }
+  }
+
+  /** An edge past the rows: faint, or it would cover what it crosses. */
+  private _straight(edge: number, upper: number, lower: number): void {
+    const { marks } = this._frame;
+    const pointed = [marks.hovered, marks.selected];
+    if (pointed.includes(upper) || pointed.includes(lower)) {
+      this._edge(edge, upper, lower);
+    } else if (!this._hidden(upper, lower)) {
+      const onPath = marks.pathEdges !== null && marks.pathEdges[edge] === 1;
+      this._down(upper, lower, onPath ? 'path' : 'faded');
     }
   }
 
@@ -133,7 +149,9 @@ class Strokes {
     }
     const source = scene.layout.owner[upper];
     const done = isDone(marks.valueDone, source) && isDone(marks.valueDone, lower);
-    this._down(upper, lower, onPath, done && found(marks.matches, source, lower));
+    const clear = done && found(marks.matches, source, lower);
+    const hovered = marks.hovered === source || marks.hovered === lower;
+    this._down(upper, lower, lookOf(onPath, hovered, clear));
     const level = looks.edge[edge];
     const flows =
       isDone(marks.gradientDone, lower) && isDone(marks.gradientDone, source);
@@ -152,7 +170,8 @@ class Strokes {
       return;
     }
     const done = isDone(marks.valueDone, source);
-    this._down(upper, bend, onPath, done && found(marks.matches, source, source));
+    const clear = done && found(marks.matches, source, source);
+    this._down(upper, bend, lookOf(onPath, marks.hovered === source, clear));
     if (!Number.isNaN(looks.bend[at]) && isDone(marks.gradientDone, source)) {
       this._up(upper, bend, looks.bend[at]);
     }
@@ -171,14 +190,23 @@ class Strokes {
     return Math.max(a, b) + reach < seen.left || Math.min(a, b) > seen.right;
   }
 
-  private _down(upper: number, lower: number, onPath: boolean, clear: boolean): void {
+  private _down(upper: number, lower: number, look: Look): void {
     const { scene } = this._frame;
-    const path = onPath
-      ? (this.path ??= new Path2D())
-      : clear
-        ? (this.forward ??= new Path2D())
-        : (this.forwardFaded ??= new Path2D());
+    const path = this._pathOf(look);
     this._piece(path, scene.x(upper), scene.x(lower), upper, lower, 0);
+  }
+
+  private _pathOf(look: Look): Path2D {
+    switch (look) {
+      case 'path':
+        return (this.path ??= new Path2D());
+      case 'hovered':
+        return (this.hovered ??= new Path2D());
+      case 'plain':
+        return (this.forward ??= new Path2D());
+      case 'faded':
+        return (this.forwardFaded ??= new Path2D());
+    }
   }
 
   private _up(upper: number, lower: number, part: number): void {
@@ -222,6 +250,12 @@ class Strokes {
   }
 
   private _every = 1;
+}
+
+type Look = 'path' | 'hovered' | 'plain' | 'faded';
+
+function lookOf(onPath: boolean, hovered: boolean, clear: boolean): Look {
+  return onPath ? 'path' : hovered ? 'hovered' : clear ? 'plain' : 'faded';
 }
 
 function isDone(done: Uint8Array | null, item: number): boolean {

@@ -97,9 +97,12 @@ function foldNodes(
   return { itemOf, node: Int32Array.from(node), scope, size: Int32Array.from(size) };
 }
 
+/** So many parameters of one folded scope are still shown beside it. */
+const PARAMETERS = 6;
+
 /**
- * The folded scope that hides each node; null for none. Parameters and constants
- * that only a folded scope reads are hidden with it; data stays in sight.
+ * The folded scope that hides each node; null for none. Constants that only a
+ * folded scope reads are hidden with it, and parameters if there are many.
  */
 function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)[] {
   const known = new Map<string, string | null>();
@@ -115,12 +118,25 @@ function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)
   if (folded.size === 0) {
     return fold;
   }
+  const parameters = new Map<string, number[]>();
   for (let node = 0; node < graph.count; node++) {
-    const hides = graph.kind(node) === 'constant' || graph.isWrt(node);
     const readers = graph.consumers(node);
-    if (hides && fold[node] === null && readers.length > 0) {
-      const first = fold[readers[0]];
-      fold[node] = readers.every(reader => fold[reader] === first) ? first : null;
+    const reader = readers.length === 0 ? null : fold[readers[0]];
+    const only = readers.every(other => fold[other] === reader);
+    if (fold[node] !== null || reader === null || !only) {
+      continue;
+    }
+    if (graph.kind(node) === 'constant') {
+      fold[node] = reader;
+    } else if (graph.isWrt(node)) {
+      parameters.set(reader, [...(parameters.get(reader) ?? []), node]);
+    }
+  }
+  for (const [reader, nodes] of parameters) {
+    if (nodes.length > PARAMETERS) {
+      for (const node of nodes) {
+        fold[node] = reader;
+      }
     }
   }
   return fold;

@@ -1,7 +1,7 @@
 /**
  * Which row each box stands in: every edge goes down, ops stand as high as their
- * inputs allow unless more of their edges get shorter lower down, and inputs
- * stand just above the first op that reads them. Linear time.
+ * inputs allow unless their edges get no longer lower down, and inputs stand just
+ * above the first op that reads them. Linear time.
  */
 
 import { IAdjacency, adjacency } from './adjacency';
@@ -110,7 +110,7 @@ function highest(
 
 /**
  * Move an op to the end of its free range where the sum of its edges' lengths is
- * smaller. Edges from inputs do not count: an input moves along.
+ * smallest. Edges from inputs do not count: an input moves along.
  */
 function balance(
   input: ILayoutInput,
@@ -146,7 +146,8 @@ function balance(
       below++;
     }
   }
-  if (below > above) {
+  // Where it makes no difference a side branch stands near its reader.
+  if (below > 0 && below >= above) {
     layer[box] = Math.max(low, high);
   } else if (above > below) {
     layer[box] = low;

@@ -26,7 +26,7 @@ export function growTrunks(input: ILayoutInput, layers: ILayers): ITrunks {
   const end = trunkEnds(input, layers);
   const length = (box: number): number => Math.max(0, end[box] - layer[box] - 1);
   const straight = new Uint8Array(count);
-  const kept = afford(count, length, straight);
+  const kept = afford(input, layers, length, straight);
   const vertices = count + kept;
   const trunks: ITrunks = {
     vertices,
@@ -90,15 +90,17 @@ function trunkEnds(input: ILayoutInput, layers: ILayers): Int32Array {
 }
 
 /**
- * How many bends there will be. Beyond a few for each box the longest trunks are
- * given up (marked in `straight`): a thousand states that are all stacked at the
- * end would otherwise need a million bends.
+ * How many bends there will be. Beyond a few for each box those trunks are given
+ * up (marked in `straight`) that have the most bends for each edge in them: a
+ * thousand states that are all stacked at the end would need half a million.
  */
 function afford(
-  count: number,
+  input: ILayoutInput,
+  layers: ILayers,
   length: (box: number) => number,
   straight: Uint8Array
 ): number {
+  const { count, sources, targets } = input;
   const budget = 4 * count + 2000;
   let total = 0;
   for (let box = 0; box < count; box++) {
@@ -107,10 +109,15 @@ function afford(
   if (total <= budget) {
     return total;
   }
-  const longest = Array.from({ length: count }, (_, box) => box).sort(
-    (a, b) => length(b) - length(a)
-  );
-  for (const box of longest) {
+  const carried = new Int32Array(count);
+  for (let edge = 0; edge < sources.length; edge++) {
+    if (layers.layer[targets[edge]] - layers.layer[sources[edge]] > 1) {
+      carried[sources[edge]]++;
+    }
+  }
+  const cost = Float64Array.from(carried, (edges, box) => length(box) / (edges || 1));
+  const dearest = Int32Array.from(cost.keys()).sort((a, b) => cost[b] - cost[a]);
+  for (const box of dearest) {
     if (total <= budget) {
       break;
     }
