@@ -56,9 +56,7 @@ def test_jacobian_is_that_of_the_complex_step(
 
 
 @pytest.mark.parametrize("name", ANALYTIC)
-def test_second_jacobians_in_all_four_ways(
-    name: str, rng: np.random.Generator
-) -> None:
+def test_second_jacobians_in_all_four_ways(name: str, rng: np.random.Generator) -> None:
     """Against Cauchy's formula, twice."""
     f, x = ANALYTIC[name], rng.standard_normal(3)
     expected = cauchy(lambda z: cauchy(f, z), x).real
@@ -188,8 +186,10 @@ def test_the_first_product_is_never_computed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(op, "batch", counted)
     rng = np.random.default_rng(0)
     V, W, x = rng.standard_normal((3, 6, 6))
-    expected = (1 - np.tanh(V @ np.tanh(W @ x[0])) ** 2)[:, None] * V @ (
-        (1 - np.tanh(W @ x[0]) ** 2)[:, None] * W
+    expected = (
+        (1 - np.tanh(V @ np.tanh(W @ x[0])) ** 2)[:, None]
+        * V
+        @ ((1 - np.tanh(W @ x[0]) ** 2)[:, None] * W)
     )
     for mode in ("fwd", "rev"):
         products.clear()

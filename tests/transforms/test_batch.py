@@ -57,9 +57,8 @@ def loop(f: Callable[..., Any], *batches: Any) -> Any:
     from workbench.graph import tree
 
     rows = [tree.flatten(f(*row)) for row in zip(*batches, strict=True)]
-    return rows[0][1](
-        [np.stack([np.asarray(y) for y in ys]) for ys in zip(*[r[0] for r in rows])]
-    )
+    columns = zip(*[leaves for leaves, _ in rows], strict=True)
+    return rows[0][1]([np.stack([np.asarray(y) for y in ys]) for ys in columns])
 
 
 def assert_same(left: Any, right: Any) -> None:
@@ -312,10 +311,16 @@ def test_asking_for_the_truth_of_an_example() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: vmap(np.sin)(2.0), r"in_axes=0 for \w+, of shape \(\): it has no such"),
+        (
+            lambda: vmap(np.sin)(2.0),
+            r"in_axes=0 for \w+, of shape \(\): it has no such",
+        ),
         (lambda: vmap(np.sin, in_axes=2)(np.ones((2, 2))), "has no such axis"),
         (lambda: vmap(np.add, in_axes=(0,))(np.ones(2), 1.0), "one entry per argument"),
-        (lambda: vmap(np.sin, in_axes=None)(np.ones(2)), "no argument has a batch axis"),
+        (
+            lambda: vmap(np.sin, in_axes=None)(np.ones(2)),
+            "no argument has a batch axis",
+        ),
         (
             lambda: vmap(np.sin, out_axes=None)(np.ones(2)),
             "differs from example to example",

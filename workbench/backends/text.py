@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import builtins
 import keyword
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.backends.spelling import (
+    HELPERS,
+    INFIX,
+    RENAMED,
+    SILENT,
+    SPELLED,
+    index_text,
+    literal,
+)
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
-from workbench.graph.types import spec_of, weak
+from workbench.graph.types import spec_of
 
 __all__ = ["Text", "write"]
 
@@ -42,56 +50,6 @@ class _Expression(NamedTuple):
 
 
 ATOM = 20
-
-#: Operators of Python: the sign, how tightly it binds, and the least binding that
-#: its left and right operand need to do without parentheses.
-INFIX: dict[str, tuple[str, int, int, int]] = {
-    "add": ("+", 12, 12, 13),
-    "subtract": ("-", 12, 12, 13),
-    "multiply": ("*", 13, 13, 14),
-    "divide": ("/", 13, 13, 14),
-    "floor_divide": ("//", 13, 13, 14),
-    "remainder": ("%", 13, 13, 14),
-    "matmul": ("@", 13, 13, 14),
-    "power": ("**", 15, 16, 15),
-    "less": ("<", 8, 9, 9),
-    "less_equal": ("<=", 8, 9, 9),
-    "greater": (">", 8, 9, 9),
-    "greater_equal": (">=", 8, 9, 9),
-    "equal": ("==", 8, 9, 9),
-    "not_equal": ("!=", 8, 9, 9),
-    "bitwise_or": ("|", 9, 9, 10),
-    "bitwise_xor": ("^", 10, 10, 11),
-    "bitwise_and": ("&", 11, 11, 12),
-    "left_shift": ("<<", 12, 12, 13),
-    "right_shift": (">>", 12, 12, 13),
-}
-
-#: Ops that hand their operand on.
-SILENT = frozenset({"identity", "positive", "stop_gradient", "mask"})
-
-#: Ops that NumPy spells in its own way: a template of operands and settings.
-SPELLED: dict[str, str] = {
-    "negative": "-{0:14}",
-    "strong": "np.asarray({0})",
-    "item": "{0:20}[{index}]",
-}
-
-#: Helpers that stand above the function where it calls them.
-HELPERS: dict[str, str] = {
-    "mul0": '''\
-def mul0(a, b):
-    """a * b, and 0 where either is 0, be the other infinite or NaN."""
-    with np.errstate(all="ignore"):
-        return np.where((a == 0) | (b == 0), 0, a * b)
-''',
-    "div0": '''\
-def div0(a, b):
-    """a / b, and 0 where a is 0."""
-    with np.errstate(all="ignore"):
-        return np.where(a == 0, 0, a / b)
-''',
-}
 
 
 def write(graph: Graph, nodes: Sequence[Tensor]) -> Text:
@@ -177,23 +135,35 @@ class _Writer:
             return _Expression(f"{a} {sign} {b}", binding)
         if op.name in SPELLED:
             return self.spelled(SPELLED[op.name], operands, params)
+        renamed = RENAMED.get(op.name, {})
         arguments = [x.code for x in operands]
-        arguments += [f"{k}={self.literal(v)}" for k, v in params.items()]
+        arguments += [
+            f"{renamed.get(k, k)}={self.literal(v)}" for k, v in params.items()
+        ]
         return _Expression(f"{self.callee(op)}({', '.join(arguments)})", ATOM)
 
     def spelled(
         self, template: str, operands: Sequence[_Expression], params: dict[str, Any]
     ) -> _Expression:
-        """A template: ``{0}`` an operand, ``{0:14}`` one that must bind by 14."""
+        """A template of `SPELLED`, filled in."""
+        named = set(re.findall(r"\{(\w+)", template))
 
         def fill(match: re.Match[str]) -> str:
-            key, least = match[1], int(match[2] or 0)
+            key, number = match[1], int(match[2] or 0)
+            if key.isdigit():
+                return _bound(operands[int(key)], number)
             if key == "all":
                 return ", ".join(x.code for x in operands)
-            if key.isdigit():
-                return _bound(operands[int(key)], least)
+            if key == "index" and "key" in params:
+                return index_text(params["key"], [x.code for x in operands[number:]])
+            if key == "more":
+                rest = [(k, v) for k, v in params.items() if k not in named]
+                return "".join(f", {k}={self.literal(v)}" for k, v in rest)
             return self.literal(params[key])
 
+        helper = template.partition("(")[0]
+        if helper in HELPERS:
+            self.helpers[helper] = None
         code = re.sub(r"\{(\w+)(?::(\d+))?\}", fill, template)
         return _Expression(code, 14 if code.startswith("-") else ATOM)
 
@@ -221,7 +191,7 @@ class _Writer:
 
     def literal(self, x: Any) -> str:
         """A constant or a setting as code."""
-        spelled = _spell(x)
+        spelled = literal(x)
         return self.constant(x, "c") if spelled is None else spelled
 
     def constant(self, x: Any, base: str) -> str:
@@ -264,38 +234,3 @@ def _kind(value: Any) -> str:
     if hasattr(value, "shape"):
         return repr(spec_of(value))
     return "a function" if callable(value) else type(value).__name__
-
-
-def _spell(x: Any) -> str | None:
-    """A plain value as code that makes it again, None where that is no use."""
-    if x is None or x is Ellipsis or isinstance(x, (str, bool)):
-        return "..." if x is Ellipsis else repr(x)
-    if weak(x):
-        return repr(x) if math.isfinite(abs(x)) else f'{type(x).__name__}("{x}")'
-    if isinstance(x, np.generic):
-        plain = x.item()
-        if isinstance(plain, (bool, int, float, complex)):
-            return f"np.{x.dtype.name}({_spell(plain)})"
-        return None
-    if isinstance(x, np.dtype):
-        return f"np.{x.name}" if hasattr(np, x.name) else repr(x.str)
-    if isinstance(x, type) and issubclass(x, np.generic):
-        return f"np.{x.__name__}"
-    if isinstance(x, slice):
-        parts = [_spell(part) for part in (x.start, x.stop, x.step)]
-        return None if None in parts else f"slice({', '.join(map(str, parts))})"
-    if isinstance(x, (tuple, list)):
-        parts = [_spell(part) for part in x]
-        if None in parts:
-            return None
-        inner = ", ".join(map(str, parts))
-        if isinstance(x, list):
-            return f"[{inner}]"
-        return f"({inner},)" if len(x) == 1 else f"({inner})"
-    if type(x) is np.ndarray and x.size <= 6 and x.dtype.kind in "biufc":
-        inner_list = _spell(x.tolist())
-        if inner_list is not None and x.size:
-            default = np.asarray(x.tolist()).dtype
-            dtype = "" if default == x.dtype else f", dtype=np.{x.dtype.name}"
-            return f"np.array({inner_list}{dtype})"
-    return None

@@ -1,0 +1,336 @@
+"""The backend that defines what a graph means: values, slots, text."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.backends.numpy import Function, compile
+from workbench.backends.schedule import schedule
+from workbench.errors import ShapeError, UsageError
+from workbench.graph.graph import Graph
+from workbench.graph.op import OPS, declare
+from workbench.graph.tensor import apply
+from workbench.ops.updates import at
+
+W = np.arange(12.0).reshape(3, 4) / 10
+
+
+def network(x: Any, b: Any) -> Any:
+    h = np.tanh(W @ x + b)
+    p = np.exp(h - np.max(h))
+    p = p / np.sum(p, keepdims=True)
+    return {"p": p, "loss": -np.log(p[0]), "pieces": np.concatenate([h, x[1:]])}
+
+
+def run_text(function: Function, *arrays: Any) -> Any:
+    """What the text computes, in a namespace of its own."""
+    namespace = dict(function.constants)
+    exec(function.source, namespace)
+    made = namespace["function"](*arrays)
+    return made if isinstance(made, tuple) else (made,)
+
+
+def test_it_computes_what_was_traced_on_other_values(
+    rng: np.random.Generator,
+) -> None:
+    graph = wb.trace(network)(np.zeros(4), np.zeros(3))
+    function = compile(graph)
+    for _ in range(3):
+        x, b = rng.standard_normal(4), rng.standard_normal(3)
+        expected = network(x, b)
+        made = function(x, b)
+        # Dicts are flattened in the order of their keys.
+        for got, key in zip(made, sorted(expected), strict=True):
+            assert type(got) is type(expected[key])
+            np.testing.assert_array_equal(got, expected[key])
+
+
+def test_the_text_runs_on_its_own(rng: np.random.Generator) -> None:
+    function = compile(wb.trace(network)(np.zeros(4), np.zeros(3)))
+    x, b = rng.standard_normal(4), rng.standard_normal(3)
+    for got, expected in zip(run_text(function, x, b), function(x, b), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert "workbench" not in function.source
+    assert max(map(len, function.source.splitlines())) <= 88
+
+
+def test_the_text_is_what_one_would_write() -> None:
+    def f(x: Any, y: Any) -> Any:
+        r = (x - y) ** 2
+        return np.sum(r * np.array([1.0, 2.0])) / -(2.0 ** x[0]), r
+
+    function = compile(wb.trace(f)(np.ones(2), np.ones(2)))
+    assert (
+        function.source
+        == """\
+import numpy as np
+
+
+def function(x, y):
+    t = (x - y) ** 2
+    t2 = np.sum(t * np.array([1.0, 2.0])) / -2.0 ** x[0]
+    return t2, t"""
+    )
+
+
+def test_names_of_the_user_stay_and_never_collide() -> None:
+    def f(params: Any) -> Any:
+        a, b = params["lambda"], params["np"]
+        return np.sin(a * b), np.sin(b)
+
+    graph = wb.trace(f)({"lambda": np.ones(2), "np": np.ones(2)})
+    graph.outputs[0].name = "np"
+    graph.outputs[1].name = "params[0]"
+    function = compile(graph)
+    made = run_text(function, np.ones(2), np.full(2, 2.0))
+    np.testing.assert_array_equal(made[0], np.sin(np.full(2, 2.0)))
+    np.testing.assert_array_equal(made[1], np.sin(np.full(2, 2.0)))
+    assert "params_0" in function.source
+
+
+def test_large_constants_are_listed() -> None:
+    function = compile(wb.trace(lambda x: W @ x)(np.ones(4)))
+    assert "#   c: float64[3, 4]" in function.source
+    assert function.constants["c"] is W
+
+
+def test_a_gradient_as_text(rng: np.random.Generator) -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.where(x > 0, np.sqrt(x) * x, x**3))
+
+    x = np.array([4.0, -1.0, 0.0])
+    with np.errstate(all="ignore"):
+        function = compile(wb.trace(wb.grad(f))(x))
+        (expected,) = function(x)
+        np.testing.assert_array_equal(run_text(function, x)[0], expected)
+    np.testing.assert_allclose(expected, [3.0, 3.0, 0.0])
+    assert "def mul0(a, b):" in function.source
+
+
+@pytest.mark.parametrize("name", ["float32", "int64", "bool", "complex128"])
+def test_small_constants_keep_their_dtype(name: str) -> None:
+    c = np.array([0, 1, 1], name)
+    x = np.ones(3, np.float32)
+    function = compile(wb.trace(lambda x: x * c)(x))
+    assert function.constants == {}
+    (got,) = run_text(function, x)
+    assert got.dtype == (x * c).dtype
+
+
+def test_constants_that_are_no_numbers() -> None:
+    c = np.array([np.nan, np.inf, -np.inf])
+    function = compile(wb.trace(lambda x: x * c + float("nan"))(np.ones(3)))
+    run_text(function, np.ones(3))
+
+
+def test_python_numbers_stay_weak() -> None:
+    function = compile(wb.trace(lambda x: x * 2.5 + 1)(wb.Spec((2,), np.float32)))
+    (y,) = function(np.ones(2, np.float32))
+    assert y.dtype == np.float32
+    assert run_text(function, np.ones(2, np.float32))[0].dtype == np.float32
+
+
+def test_slots_are_reused() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(1000):
+            x = np.sin(x) + 1.0
+        return x
+
+    plan = schedule(wb.trace(chain)(np.zeros(2)))
+    assert len(plan.steps) == 2000
+    assert plan.size <= 3
+
+
+def test_dead_values_are_dropped_while_it_runs() -> None:
+    """No more than a fixed number of intermediate arrays are alive at a time."""
+    alive: set[int] = set()
+    peak = 0
+
+    class Array(np.ndarray):
+        pass
+
+    def watched(x: Any) -> Any:
+        nonlocal peak
+        y = (np.asarray(x) + 1).view(Array)
+        alive.add(id(y))
+        weakref.finalize(y, alive.discard, id(y))
+        peak = max(peak, len(alive))
+        return y
+
+    op = declare("watched_for_backend_test")
+    op.compute = watched
+
+    def f(x: Any) -> Any:
+        keep = apply(op, (x,))
+        for _ in range(50):
+            x = apply(op, (x,))
+        return x + keep
+
+    function = compile(wb.trace(f)(wb.Spec((3,), np.dtype(float))))
+    gc.collect()
+    alive.clear()
+    peak = 0
+    (y,) = function(np.zeros(3))
+    np.testing.assert_array_equal(y, np.full(3, 51.0))
+    assert peak <= 3
+
+
+def test_a_hundred_thousand_nodes() -> None:
+    """Linear, no recursion, no giant frame; the text as well."""
+
+    def chain(x: Any) -> Any:
+        for _ in range(50_000):
+            x = x * 0.9999 + 0.0001
+        return x
+
+    function = compile(wb.trace(chain)(np.zeros(2)))
+    assert len(function.schedule.steps) == 100_000
+    (y,) = function(np.zeros(2))
+    np.testing.assert_allclose(y, 1 - 0.9999**50_000)
+    lines = function.source.splitlines()
+    assert 10_000 < len(lines) < 100_010
+    assert max(map(len, lines)) <= 88
+
+
+def test_inputs_that_nothing_reads_and_outputs_that_are_inputs() -> None:
+    graph = wb.trace(lambda x, y: (x, 3.0, x * 2))(np.ones(2), np.ones(2))
+    function = compile(graph)
+    x = np.arange(2.0)
+    a, b, c = function(x, None)
+    assert a is x
+    assert b == 3.0
+    np.testing.assert_array_equal(c, 2 * x)
+    np.testing.assert_array_equal(run_text(function, x, None)[2], 2 * x)
+
+
+def test_a_graph_may_start_in_the_middle() -> None:
+    graph = wb.trace(lambda x: np.exp(np.sin(x)) + x)(np.ones(2))
+    sin = next(node for node in graph.nodes if node.op.name == "sin")
+    function = compile(Graph([sin, *graph.inputs], graph.outputs))
+    (y,) = function(np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(y, np.full(2, 2.0))
+
+
+def test_values_from_outside_are_constants() -> None:
+    outer = wb.trace(np.exp)(np.ones(2)).outputs[0]
+    graph = wb.trace(lambda x: x * outer)(np.ones(2))
+    (y,) = compile(graph)(np.full(2, 2.0))
+    np.testing.assert_array_equal(y, 2 * np.exp(np.ones(2)))
+
+
+def test_a_leaf_without_a_value_that_is_no_input() -> None:
+    graph = wb.trace(lambda x, y: x * y)(wb.Spec((2,), float), wb.Spec((2,), float))
+    with pytest.raises(UsageError) as caught:
+        compile(Graph(graph.inputs[:1], graph.outputs))
+    text = str(caught.value)
+    assert "'y'" in text
+    assert "inputs: x" in text
+    assert "Make it an input" in text
+
+
+def test_a_wrong_number_of_arrays() -> None:
+    function = compile(wb.trace(lambda x, y: x * y)(1.0, 2.0))
+    with pytest.raises(UsageError, match=r"2 arrays \(x, y\), not 1"):
+        function(1.0)
+
+
+def test_shapes_that_do_not_fit_name_the_line() -> None:
+    def f(x: Any, y: Any) -> Any:
+        z = np.sin(x)
+        return z + y  # shapes meet here
+
+    function = compile(wb.trace(f)(np.ones(2), np.ones(2)))
+    with pytest.raises(ShapeError) as caught:
+        function(np.ones(2), np.ones(3))
+    text = str(caught.value)
+    assert "add(float64[2], float64[3])" in text
+    assert "return z + y  # shapes meet here" in text
+
+
+SPELLINGS: dict[str, Any] = {
+    "arithmetic": lambda x: -(x + 1) * (2 - x) / (x - (3 - x)) ** -2.0 % 1.5 // 0.3,
+    "powers": lambda x: (-x) ** 2 + (-(x**2)) ** 3 + 2.0 ** (x**0.5) ** 2,
+    "comparisons": lambda x: (x > 0.5) & ~(x <= 0.7) | (x == 0.2),
+    "slices": lambda x: (x[0], x[1:, None], x[..., ::-1], x[:, 1:3:2], x[-1, 2]),
+    "indices": lambda x: (x[np.array([0, 1, 0])], x[:, np.array([2, 0])], x[x > 0.5]),
+    "scattered": wb.grad(lambda x: np.sum(x[np.array([0, 1, 0])] * x[0, 1] + x[1:])),
+    "updates": lambda x: (
+        at(x)[0, 1:].set(x[1, 1:] * 2),
+        at(x)[np.array([0, 0])].add(1.5),
+        at(x)[1].max(0.5),
+        at(x)[:, 0].min(0.5),
+    ),
+    "einsum": lambda x: (np.einsum("ij,kj->ik", x, x), np.einsum("ii->", x[:, :2])),
+    "contractions": lambda x: (x @ x.T, np.tensordot(x, x, 2), np.outer(x[0], x[1])),
+    "joins": lambda x: (np.concatenate([x, x], 1), np.stack([x, x * 2], -1)),
+    "shapes": lambda x: (
+        np.reshape(x, (3, 2)),
+        np.reshape(x, -1, order="F"),
+        np.transpose(x)[None],
+        np.broadcast_to(x, (4, 2, 3)),
+        np.squeeze(x[:, :1]),
+        np.flip(x, 1),
+        np.roll(x, 2, 0),
+        np.tile(x, (2, 1)),
+        np.repeat(x, 3, axis=1),
+        np.pad(x, ((1, 0), (0, 2)), constant_values=7.0),
+    ),
+    "makers": lambda x: (
+        np.full_like(x, 3.0) * x,
+        np.eye(2, like=x) @ x,
+        x * np.zeros_like(x, shape=(1,)),
+        x.astype(np.float32),
+    ),
+    "reductions": lambda x: (
+        np.sum(x, axis=0),
+        np.mean(x, keepdims=True),
+        np.max(x, axis=(0, 1)),
+        np.var(x, axis=1, ddof=1),
+        np.argmax(x, axis=1) * 1.0,
+        np.cumsum(x, axis=1),
+        np.prod(x),
+        np.linalg.norm(x),
+    ),
+    "linear algebra": lambda x: (
+        np.linalg.solve(x @ x.T, x),
+        np.linalg.slogdet(x @ x.T)[1],
+        np.linalg.inv(x @ x.T),
+        np.linalg.det(x[:, :2]),
+    ),
+    "choices": lambda x: (np.where(x > 0.5, x, 0), np.clip(x, 0.2, 0.8), np.abs(x)),
+    "gradients": wb.grad(lambda x: np.sum(np.where(x > 0.5, np.log(x), x) / x)),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_the_text_of_each_op_computes_what_the_op_does(
+    name: str, rng: np.random.Generator
+) -> None:
+    x = rng.uniform(0.1, 1, (2, 3))
+    function = compile(wb.trace(SPELLINGS[name])(x))
+    assert not any(map(callable, function.constants.values()))
+    for got, expected in zip(run_text(function, x), function(x), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
+        assert np.asarray(got).dtype == np.asarray(expected).dtype
+
+
+def test_every_op_that_numpy_knows_is_spelled_with_numpy() -> None:
+    """The text of an op is NumPy's, or that of a helper; these few have none."""
+    from workbench.backends import spelling, text
+
+    writer = text._Writer(Graph([], []), [])
+    known = (*spelling.INFIX, *spelling.SILENT, *spelling.SPELLED, *spelling.HELPERS)
+    unknown = {
+        name
+        for name, op in OPS.items()
+        if not name.endswith("_test")
+        and name not in known
+        and not writer.callee(op).startswith("np.")
+    }
+    assert unknown <= {"cofactor"}
