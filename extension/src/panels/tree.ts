@@ -187,25 +187,35 @@ export class GraphTree extends Widget {
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** Nodes in the order of the program, under their scopes; folded ones are left out. */
-function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
-  const lines: ILine[] = [];
-  let around: string[] = [];
-  for (let node = 0; node < graph.count && lines.length < LINES; node++) {
+/**
+ * Nodes in the order of the program; a scope where its first node stands, with
+ * all that it holds. What is folded is left out.
+ */
+export function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
+  const inside = new Map<string, ILine[]>([['', []]]);
+  const listOf = (scope: string): ILine[] => {
+    const known = inside.get(scope);
+    if (known !== undefined) {
+      return known;
+    }
+    const around = graph.scopes.get(scope)?.parent ?? '';
+    const level = scope.split('/').length;
+    listOf(around).push({ node: null, scope, level });
+    const list: ILine[] = [];
+    inside.set(scope, list);
+    return list;
+  };
+  for (let node = 0; node < graph.count; node++) {
     const scope = graph.scope(node);
-    const parts = scope === '' ? [] : scope.split('/');
-    const paths = parts.map((_, i) => parts.slice(0, i + 1).join('/'));
-    const hidden = paths.findIndex(path => folded.has(path));
-    const shown = hidden < 0 ? paths : paths.slice(0, hidden + 1);
-    shown.forEach((path, depth) => {
-      if (around[depth] !== path) {
-        lines.push({ node: null, scope: path, level: depth + 1 });
-        around = [...around.slice(0, depth), path];
-      }
-    });
-    around = around.slice(0, shown.length);
-    if (hidden < 0) {
-      lines.push({ node, scope: null, level: shown.length + 1 });
+    const level = scope === '' ? 1 : scope.split('/').length + 1;
+    listOf(scope).push({ node, scope: null, level });
+  }
+  const lines: ILine[] = [];
+  const waiting = [...listOf('')].reverse();
+  for (let line = waiting.pop(); line && lines.length < LINES; line = waiting.pop()) {
+    lines.push(line);
+    if (line.scope !== null && !folded.has(line.scope)) {
+      waiting.push(...[...listOf(line.scope)].reverse());
     }
   }
   return lines;

@@ -104,11 +104,9 @@ export function effectsLine(output: string, override: IOverride): string {
 /** One node as a screen reader says it. */
 export function nodeSentence(graph: Graph, node: number): string {
   const parts = [graph.label(node)];
-  const op = graph.op(node);
-  if (op !== '' && op !== graph.label(node)) {
-    parts.push(op);
-  } else if (op === '') {
-    parts.push(graph.kind(node));
+  const kind = graph.op(node) || graph.kind(node);
+  if (kind !== graph.label(node)) {
+    parts.push(kind);
   }
   parts.push(shapeText(graph.shape(node)));
   const inputs = [...graph.inputs(node)].map(input => graph.label(input));
