@@ -19,8 +19,9 @@ import {
 /** A node that is brought to the middle is drawn at least so large. */
 const LEGIBLE = 0.8;
 
-/** The air around what is brought into sight. */
+/** The air around what is brought into sight, and what needs not be brought. */
 const MARGIN = 40;
+const EDGE = 8;
 
 const NOTHING: IBounds = { left: 0, top: 0, right: 0, bottom: 0 };
 
@@ -153,9 +154,11 @@ export class Camera {
     const view = this._target();
     const rect = toPage(view, card);
     const into = (start: number, length: number, room: number): number =>
-      start < MARGIN
-        ? MARGIN - start
-        : Math.min(0, Math.max(room - MARGIN - start - length, MARGIN - start));
+      start >= EDGE && start + length <= room - EDGE
+        ? 0
+        : start < MARGIN
+          ? MARGIN - start
+          : Math.min(0, Math.max(room - MARGIN - start - length, MARGIN - start));
     const dx = into(rect.x, rect.width, this._size.width);
     const dy = into(rect.y, rect.height, this._size.height);
     if (dx !== 0 || dy !== 0) {

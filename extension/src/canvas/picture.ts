@@ -52,6 +52,7 @@ export class Picture {
       overflow: 'hidden',
       outline: 'none',
       userSelect: 'none',
+      fontSize: 'var(--jp-ui-font-size1)',
       touchAction: 'none',
       background: 'var(--jp-layout-color0)'
     });
