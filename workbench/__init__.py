@@ -4,6 +4,11 @@ The names users type. `wb.grad` and friends differentiate NumPy functions;
 `%load_ext workbench` gives `%%autodiff` cells with their graph beside them.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench import ops as _ops  # declares every op
 from workbench.calculus import grad, jvp, value_and_grad, vjp
 from workbench.graph import operators as _operators  # sets Tensor's operators
 from workbench.graph.graph import Graph
@@ -11,9 +16,17 @@ from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
+from workbench.matrices import hessian, hvp, jacobian, vmap
 from workbench.ops.arithmetic import stop_gradient
-from workbench.session import Session
+from workbench.ops.reductions import logsumexp
+from workbench.ops.updates import at
 from workbench.transforms.overrides import override, overrides
+
+if TYPE_CHECKING:
+    from workbench.checks.verify import check_grads
+    from workbench.jupyter import plots
+    from workbench.jupyter.widget import show
+    from workbench.session import Session
 
 __version__ = "0.1.0"
 
@@ -22,15 +35,55 @@ __all__ = [
     "Session",
     "Spec",
     "Tensor",
+    "at",
+    "check_grads",
     "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
     "jvp",
+    "logsumexp",
     "override",
     "overrides",
+    "plots",
     "scope",
+    "show",
     "stop_gradient",
     "trace",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 
-del _operators
+#: Names whose modules load when they are first used.
+_LATER = {
+    "Session": "workbench.session",
+    "check_grads": "workbench.checks.verify",
+    "show": "workbench.jupyter.widget",
+}
+
+del _operators, _ops
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "plots":
+        value: Any = import_module("workbench.jupyter.plots")
+    elif name in _LATER:
+        value = getattr(import_module(_LATER[name]), name)
+    else:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext workbench`` runs: registers ``%%autodiff``."""
+    from workbench.jupyter.magic import load
+
+    load(shell)
