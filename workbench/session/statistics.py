@@ -61,16 +61,18 @@ def summary(x: Any) -> tuple[float, float, float, float, float, float]:
         return _of_number(float(flat[0]))
     if size == 0:
         return (math.nan, math.nan, math.nan, math.nan, 0.0, 0.0)
-    # An invalid operation here is a fact about the data, not a mistake.
-    with np.errstate(all="ignore"):
-        low, high = float(flat.min()), float(flat.max())
-        mean = float(flat.mean())
+    low, high = float(flat.min()), float(flat.max())
+    largest = max(abs(low), abs(high))
+    if 1e-140 < largest < 1e140:
+        mean = float(flat.sum()) / size
         centred = flat - mean
         deviation = math.sqrt(float(centred.dot(centred)) / size)
+        return (low, high, mean, deviation, math.sqrt(float(flat.dot(flat))), 0.0)
+    # An overflow or a NaN here is a fact about the data, not a mistake.
+    with np.errstate(all="ignore"):
+        mean, deviation = float(flat.mean()), float(flat.std())
         length = _length(flat, low, high)
-        bad = 0.0
-        if not (math.isfinite(low) and math.isfinite(high)):
-            bad = float(size - int(np.isfinite(flat).sum()))
+        bad = float(size - int(np.isfinite(flat).sum()))
     return (low, high, mean, deviation, length, bad)
 
 
@@ -85,10 +87,10 @@ def norm(x: Any) -> float:
         return math.nan
     if flat.size == 0:
         return 0.0
+    found = float(flat.dot(flat))
+    if 1e-280 < found < math.inf:
+        return math.sqrt(found)
     with np.errstate(all="ignore"):
-        found = float(flat.dot(flat))
-        if 1e-280 < found < math.inf:
-            return math.sqrt(found)
         return _length(flat, float(flat.min()), float(flat.max()))
 
 

@@ -243,16 +243,20 @@ def describe(graph: Graph) -> Structure:
         name: [] for name in "kind op name dtype shape scope place source line".split()
     }
     sites: dict[tuple[Any, int], tuple[int, int, int]] = {}
+    looks: dict[Any, tuple[int, int]] = {}
     starts, edges, saved_starts, saved = forward.starts, [], [0], []
     for i, node in enumerate(graph.nodes):
         leaf = is_leaf(node)
         kind = OP if not leaf else INPUT if node.serial in inputs else CONSTANT
-        dtype, shape = look(node)
+        looked = look(node)
+        if looked not in looks:
+            dtype, shape = words(*looked)
+            looks[looked] = string(dtype), string(shape)
         rows["kind"].append(kind)
         rows["op"].append(-1 if leaf else string(node.op.name))
         rows["name"].append(string(node.name))
-        rows["dtype"].append(string(dtype))
-        rows["shape"].append(string(shape))
+        rows["dtype"].append(looks[looked][0])
+        rows["shape"].append(looks[looked][1])
         rows["scope"].append(string(node.scope))
         place, text, line = (-1, -1, -1) if leaf else at(node, sites, string)
         rows["place"].append(place)
@@ -271,12 +275,19 @@ def describe(graph: Graph) -> Structure:
     return Structure(columns, list(string.known))
 
 
-def look(node: Tensor) -> tuple[str | None, str | None]:
-    """A node's dtype and shape as text; none for an op with several outputs."""
+def look(node: Tensor) -> tuple[Any, Any]:
+    """A node's dtype and shape; None and a number for so many outputs."""
     value = node.spec if node._value is None else node._value
     if isinstance(value, tuple):
-        return None, f"{len(value)} outputs"
-    return str(node.dtype), format_shape(node.shape)
+        return None, len(value)
+    return node.dtype, node.shape
+
+
+def words(dtype: Any, shape: Any) -> tuple[str, str]:
+    """A dtype and a shape as the page shows them."""
+    if dtype is None:
+        return "", f"{shape} outputs"
+    return str(dtype), format_shape(shape)
 
 
 def at(

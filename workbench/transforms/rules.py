@@ -116,7 +116,14 @@ class Pull:
         else:
             cotangents = g if isinstance(g, tuple) else (g,)
             check_signature(self.rule, len(cotangents), self.node, self.label)
-            made = self.sequence(self.rule(view, *cotangents))
+            # The arrays of the sweep are lent: a rule that changes one in place
+            # would change what flows elsewhere.
+            lent = [read_only(c) for c in cotangents]
+            view.inputs = tuple(map(read_only, inputs))
+            view.outputs = tuple(map(read_only, view.outputs))
+            made = self.sequence(self.rule(view, *lent))
+            returned = dict(zip(map(id, lent), cotangents, strict=True))
+            made = [returned.get(id(c), c) for c in made]
         return [
             None if c is None or not mask >> i & 1 else self.checked(c, inputs[i], i)
             for i, c in enumerate(made)
@@ -333,6 +340,14 @@ def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:
             f" {count} output{'s' * (count != 1)}{blame.at(node.site)}. Write"
             f" rule(node, {outputs(count)})."
         ) from None
+
+
+def read_only(x: Any) -> Any:
+    """An array that cannot be changed in place; anything else as it is."""
+    if type(x) is np.ndarray:
+        x = x.view()
+        x.flags.writeable = False
+    return x
 
 
 def outputs(count: int) -> str:
