@@ -100,6 +100,7 @@ export class GraphTree extends Widget {
         tabindex: '-1',
         'aria-level': String(line.level),
         style: `padding-left: ${line.level}em`,
+        ...(line.node === null ? {} : { 'data-node': String(line.node) }),
         ...(line.scope === null ? {} : { 'aria-expanded': String(open) })
       }
     });
