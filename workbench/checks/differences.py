@@ -32,6 +32,7 @@ FIRST_STEP = 2.0**-4
 LEVELS = 14
 #: Steps of the one-sided differences; small, so that curvature vanishes.
 KINK_STEPS = (2.0**-13, 2.0**-14)
+BEND_STEP = 2.0**-10
 COMPLEX_STEP = 1e-20
 #: What the extrapolation is content with, relatively: alone, and to confirm.
 TIGHT, LOOSE = 1e-11, 1e-6
@@ -111,12 +112,20 @@ def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
             scale,
             1e-8,
         )
-        h = 2.0**-9 * scale
-        right = (line(2 * h) - 2 * line(h) + center) / h**2
-        left = (line(-2 * h) - 2 * line(-h) + center) / h**2
+        right, left = _bend(line, center, scale), _bend(line, center, -scale)
         size = np.maximum(np.abs(right), np.abs(left))
-        differs = np.abs(right - left) > 0.1 * size + 16 * _rounding(center) / h**2
+        noise = 128 * _rounding(center) / (BEND_STEP * scale) ** 2
+        differs = np.abs(right - left) > 1e-3 * size + noise
     return value, np.where(differs, np.inf, error)
+
+
+def _bend(line: Line, center: Array, scale: float) -> Array:
+    """The second derivative on one side."""
+    wide, narrow = (
+        (line(2 * h) - 2 * line(h) + center) / h**2
+        for h in (BEND_STEP * scale, BEND_STEP * scale / 2)
+    )
+    return np.asarray(2 * narrow - wide)
 
 
 def numeric_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:

@@ -1,0 +1,296 @@
+"""Gradient checks: right ones pass, each kind of wrong one is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.checks.report import Report
+from workbench.checks.verify import check_grads, check_graph
+from workbench.errors import GradientError, UsageError
+from workbench.graph.op import declare
+from workbench.graph.tensor import apply
+
+
+def broken(pull: Any, push: Any = None, name: str = "broken_for_check_test") -> Any:
+    """`sin` as an op with rules of the test's choice."""
+    op = declare(name)
+    op.compute = np.sin
+    op.elementwise = True
+    op.pull = lambda mask, g, y, inputs, params: (pull(g, y, *inputs),)
+    op.push = None
+    if push is not None:
+        op.push = lambda tangents, y, inputs, params: push(tangents[0], y, *inputs)
+
+    def f(x: Any) -> Any:
+        return apply(op, (x,)) if isinstance(x, wb.Tensor) else np.sin(x)
+
+    return f
+
+
+RIGHT = {
+    "elementwise": (lambda x: np.tanh(x) * x, (3,)),
+    "matrix": (lambda X: X @ X.T / (1 + np.sum(X**2)), (2, 3)),
+    "many outputs": (lambda x: {"a": np.exp(x), "b": [np.sum(x), x[0] * x]}, (3,)),
+    "relu away from the kink": (lambda x: np.maximum(x, 0.123), (4,)),
+    "scalar": (lambda x: x**3, ()),
+    "logsumexp": (lambda x: np.log(np.sum(np.exp(x))), (4,)),
+    "constant": (lambda x: np.ones(2), (2,)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_gradients_pass(name: str, rng: np.random.Generator) -> None:
+    f, shape = RIGHT[name]
+    report = check_grads(f, (rng.standard_normal(shape),))
+    assert isinstance(report, Report)
+    assert report.ok
+    orders = {(c.order, c.mode) for c in report.comparisons}
+    assert orders == {
+        (1, "fwd"),
+        (1, "rev"),
+        (2, "fwd over fwd"),
+        (2, "rev over fwd"),
+        (2, "fwd over rev"),
+        (2, "rev over rev"),
+    }
+    assert all(len(c.entries) == c.size for c in report.comparisons)
+
+
+def test_the_truth_is_good_to_many_digits(rng: np.random.Generator) -> None:
+    report = check_grads(lambda x: np.exp(x) / (1 + x**2), rng.standard_normal(4))
+    for c in report.comparisons:
+        assert np.all(c.relative[c.numeric != 0] < 1e-9)
+    (line,) = [i for i in report.identities if "along a line" in i.name]
+    assert line.error < 1e-6
+
+
+def test_a_wrong_reverse_rule_is_named() -> None:
+    f = broken(lambda g, y, x: 1.5 * g * np.cos(x), lambda t, y, x: t * np.cos(x))
+    W = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+    with pytest.raises(GradientError) as caught:
+        check_grads(lambda W, b: np.sum(f(W) + b), (W, np.ones(3)), order=1, seed=7)
+    text, report = str(caught.value), caught.value.report
+    assert isinstance(report, Report)
+    worst = report.worst
+    assert worst is not None
+    assert worst.argument == "W"
+    assert worst.place in text
+    assert "wrong (reverse mode)" in text
+    assert f"expected {worst.numeric:.10g}" in text
+    assert f"got {worst.analytic:.10g}" in text
+    assert "6 entries are off" in text
+    assert "seed 7" in text
+    assert "test_verify.py:" in text
+    assert abs(worst.analytic / worst.numeric - 1.5) < 1e-9
+    wrong = {(e.argument, e.mode) for e in report.wrong}
+    assert wrong == {("W", "rev")}
+    assert [i.holds for i in report.identities] == [False]  # the adjoint test
+
+
+def test_a_wrong_forward_rule_is_named() -> None:
+    f = broken(lambda g, y, x: g * np.cos(x), lambda t, y, x: -t * np.cos(x))
+    with pytest.raises(GradientError, match=r"wrong \(forward mode\)") as caught:
+        check_grads(f, np.array([0.5]), order=1)
+    report: Any = caught.value.report
+    assert {e.mode for e in report.wrong} == {"fwd"}
+
+
+def test_a_rule_whose_own_derivative_is_wrong_shows_at_order_two() -> None:
+    """The slope is right, but a constant for whoever differentiates it."""
+    f = broken(lambda g, y, x: g * wb.stop_gradient(np.cos(x)))
+    assert check_grads(f, np.array([0.5]), order=1).ok
+    with pytest.raises(GradientError, match=r"the second derivative of .* is wrong"):
+        check_grads(f, np.array([0.5]), order=2)
+
+
+def test_both_modes_wrong_alike_are_caught_by_values() -> None:
+    """Forward agrees with reverse; only differences of values can tell."""
+    f = broken(lambda g, y, x: 2 * g * np.cos(x), lambda t, y, x: 2 * t * np.cos(x))
+    with pytest.raises(GradientError) as caught:
+        check_grads(f, np.array([0.5, 1.0]), order=1)
+    report: Any = caught.value.report
+    assert all(i.holds for i in report.identities)
+    assert len(report.wrong) == 4
+
+
+def test_one_wrong_entry_among_many() -> None:
+    def pull(g: Any, y: Any, x: Any) -> Any:
+        return g * np.cos(x) * np.where(np.arange(30, like=x) == 17, 1.001, 1.0)
+
+    f = broken(pull)
+    with pytest.raises(GradientError, match=r"with respect to x\[17\]") as caught:
+        check_grads(lambda x: f(x), np.full(30, 0.5), order=1, modes=("rev",))
+    report: Any = caught.value.report
+    assert [e.index for e in report.wrong] == [(17,)]
+
+
+def test_nan_in_a_gradient_is_wrong() -> None:
+    f = broken(lambda g, y, x: g * np.cos(x) * np.nan)
+    with pytest.raises(GradientError, match="got nan"):
+        check_grads(f, np.array([0.5]), order=1, modes=("rev",))
+
+
+# Kinks
+
+
+def test_subgradients_at_kinks_pass_and_are_counted() -> None:
+    report = check_grads(lambda x: np.abs(x), np.array([0.0, 1.0]))
+    assert report.ok
+    first = report.comparisons[0]
+    np.testing.assert_array_equal(first.kinks, [True, False])
+    assert "at a kink" in report.summary()
+
+
+def test_what_lies_outside_the_two_sides_is_wrong_at_a_kink() -> None:
+    op = declare("kink_for_check_test")
+    op.compute, op.elementwise = np.abs, True
+    op.pull = lambda mask, g, y, inputs, params: (g * np.where(inputs[0] < 0, -1, 3),)
+
+    def f(x: Any) -> Any:
+        return apply(op, (x,)) if isinstance(x, wb.Tensor) else np.abs(x)
+
+    with pytest.raises(GradientError) as caught:
+        check_grads(f, np.array([0.0, -1.0]), order=1, modes=("rev",), seed=1)
+    report: Any = caught.value.report
+    assert [e.index for e in report.wrong] == [(0,)]
+
+
+def test_relu_at_its_kink_up_to_second_order() -> None:
+    x = np.array([0.0, 1.0, -1.0])
+    assert check_grads(lambda x: np.sum(np.maximum(x, 0) ** 2), x).ok
+    assert check_grads(lambda x: np.maximum(x, 0), x).ok
+
+
+# What is checked
+
+
+def test_a_cap_on_entries_and_a_seed_that_repeats(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((40, 50))
+
+    def run(seed: int | None) -> Report:
+        return check_grads(
+            lambda x: np.sum(np.sin(x)),
+            x,
+            order=1,
+            modes=("rev",),
+            entries=5,
+            seed=seed,
+        )
+
+    first = run(None)
+    assert len(first.comparisons[0].entries) == 5
+    assert f"5 of 2000 entries checked, seed {first.seed}" in str(first)
+    again, other = run(first.seed), run(first.seed + 1)
+    np.testing.assert_array_equal(
+        first.comparisons[0].checked, again.comparisons[0].checked
+    )
+    assert list(first.comparisons[0].checked) != list(other.comparisons[0].checked)
+
+
+def test_integers_and_nests_among_the_arguments(rng: np.random.Generator) -> None:
+    p = {"w": rng.standard_normal(3), "n": 2}
+    report = check_grads(lambda p, k: p["w"] ** p["n"] * k, (p, 3))
+    assert {c.argument for c in report.comparisons} == {"p[1]"}
+
+
+def test_single_precision(rng: np.random.Generator) -> None:
+    x = rng.standard_normal(4).astype(np.float32)
+    assert check_grads(lambda x: np.sum(np.exp(x) * x), x).ok
+    f = broken(lambda g, y, x: 1.02 * g * np.cos(x))
+    with pytest.raises(GradientError):
+        check_grads(f, x, order=1, modes=("rev",))
+
+
+def test_complex_arguments_and_outputs(rng: np.random.Generator) -> None:
+    z = rng.standard_normal(3) + 1j * rng.standard_normal(3)
+    assert check_grads(lambda z: z**2 * np.sum(z), z).ok
+    assert check_grads(lambda z: np.real(z * np.conj(z)), z).ok
+    assert check_grads(lambda x: np.exp(1j * x), rng.standard_normal(3)).ok
+    f = broken(lambda g, y, x: g * np.conj(np.cos(x)), name="complex_for_check_test")
+    with pytest.raises(GradientError):
+        check_grads(f, z, order=1, modes=("rev",))
+
+
+def test_third_order(rng: np.random.Generator) -> None:
+    report = check_grads(np.sin, rng.standard_normal(2), order=3)
+    assert {c.order for c in report.comparisons} == {1, 2, 3}
+
+
+def test_it_can_be_stopped(rng: np.random.Generator) -> None:
+    seen = []
+
+    def progress(done: int, total: int) -> bool:
+        seen.append((done, total))
+        return done == 3
+
+    report = check_grads(np.sin, rng.standard_normal(10), order=1, progress=progress)
+    assert report.stopped
+    assert "stopped early" in report.summary()
+    assert seen == [(0, 10), (1, 10), (2, 10), (3, 10)]
+    assert len(report.comparisons[0].entries) == 3
+
+
+def test_an_interrupt_passes_through(rng: np.random.Generator) -> None:
+    def f(x: Any) -> Any:
+        if not isinstance(x, wb.Tensor):
+            raise KeyboardInterrupt
+        return np.sin(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        check_grads(f, rng.standard_normal(3))
+
+
+def test_options_that_do_not_fit() -> None:
+    with pytest.raises(UsageError, match="Modes are 'fwd' and 'rev'"):
+        check_grads(np.sin, 1.0, modes=("backwards",))
+    with pytest.raises(UsageError, match=r"x\.astype\(float\)"):
+        check_grads(np.sin, np.arange(3))
+
+
+# Gradients that exist already
+
+
+def test_gradients_of_a_program_that_runs(rng: np.random.Generator) -> None:
+    from workbench.backends.numpy import compile
+
+    W, b = rng.standard_normal((2, 3)), rng.standard_normal(2)
+    x = rng.standard_normal(3)
+
+    def loss(W: Any, b: Any) -> Any:
+        return np.sum(np.tanh(W @ x + b) ** 2)
+
+    function = compile(wb.trace(loss)(W, b))
+    gradients = wb.grad(loss, (0, 1))(W, b)
+    report = check_graph(
+        lambda *arrays: function(*arrays)[0], [W, b], gradients, names=["W", "b"]
+    )
+    assert report.ok
+    assert [c.argument for c in report.comparisons] == ["W", "b"]
+    assert all(
+        e.method == "complex step" for c in report.comparisons for e in c.entries
+    )
+    clipped = [np.clip(g, -1e-3, 1e-3) for g in gradients]
+    report = check_graph(
+        lambda *arrays: function(*arrays)[0],
+        [W, b],
+        clipped,
+        names=["W", "b"],
+        name="loss",
+    )
+    assert not report.ok
+    assert "the gradient of loss with respect to" in report.summary()
+    with pytest.raises(GradientError) as caught:
+        report.raise_if_wrong()
+    assert caught.value.report is report
+
+
+def test_a_report_reads_well() -> None:
+    report = check_grads(lambda x: np.sum(x**2), np.arange(1.0, 4.0), order=1, seed=3)
+    assert "gradients agree with differences" in repr(report)
+    lines = str(report).splitlines()
+    assert any(line.startswith("ok   order 1 fwd  x: 3 of 3 entries") for line in lines)
+    assert any(line.startswith("ok   the adjoint test") for line in lines)
