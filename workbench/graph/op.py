@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["FUNCTIONS", "OPS", "UFUNCS", "Op", "declare", "implements"]
+__all__ = ["FUNCTIONS", "MAKERS", "OPS", "UFUNCS", "Op", "declare", "implements"]
 
 
 class Op:
@@ -118,6 +118,10 @@ UFUNCS: dict[Any, Op] = {}
 
 #: What answers a NumPy function when a Tensor is among its arguments.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+#: Those NumPy functions that make an array for ``like=x`` and are not told of x.
+MAKERS: set[Any] = set()
 
 
 def declare(name: str) -> Op:

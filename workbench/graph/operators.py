@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import source
-from workbench.graph.op import Op, declare
+from workbench.graph.op import FUNCTIONS, Op, declare
 from workbench.graph.tensor import (
     DIV0,
     MUL0,
@@ -100,8 +100,11 @@ def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
 
 
 def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
-    if isinstance(other, str) or other is None or hasattr(other, "tocsr"):
+    if isinstance(other, str) or other is None:
         return NotImplemented
+    if hasattr(other, "tocsr"):  # a sparse array of SciPy, which is a constant
+        answer = FUNCTIONS.get((op, "sparse"))
+        return NotImplemented if answer is None else answer(*operands)
     return apply(op, operands)
 
 

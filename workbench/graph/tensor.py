@@ -19,7 +19,7 @@ from workbench.errors import DtypeError, TraceError
 from workbench.graph import blame, source, traces, types
 from workbench.graph.conversions import Conversions
 from workbench.graph.methods import ArrayMethods
-from workbench.graph.op import FUNCTIONS, UFUNCS, Op, declare
+from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare
 from workbench.graph.types import Spec
 
 __all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_of"]
@@ -217,6 +217,8 @@ class Tensor(ArrayMethods, Conversions):
                 " that are (arithmetic, reductions, indexing, matmul, ...), or cut"
                 f" the gradient on purpose with {function.__name__}(x.value)."
             )
+        if function in MAKERS:
+            kwargs = {**kwargs, "like": self}
         with source.pinned():
             return answer(*args, **kwargs)
 

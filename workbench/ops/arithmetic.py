@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import UFUNCS, declare, implements
+from workbench.graph.op import FUNCTIONS, UFUNCS, declare, implements
 from workbench.graph.tensor import apply, value_of
 from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, op
 
@@ -101,6 +101,7 @@ elementwise("absolute", abs, "conj(sign(x))")
 elementwise("fabs", np.fabs, "sign(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
 elementwise("sign", np.sign, "0")
+UFUNCS.pop(np.sign)  # of complex arrays it is another function, below
 elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0 * g)")
 for _rounding in ("floor", "ceil", "trunc", "rint"):
     elementwise(_rounding, getattr(np, _rounding), "0")
@@ -217,7 +218,7 @@ _imag = op(
     push=lambda t, y, x: np.imag(t[0]),
     rule="−i g",
 )
-_imag.elementwise, _imag.batch = True, _real.batch
+_imag.elementwise = True
 
 
 def value_of_dtype(x: Any) -> np.dtype[Any]:
@@ -242,6 +243,18 @@ def angle(z: Any, deg: bool = False) -> Any:
     """`numpy.angle`."""
     turned = np.arctan2(np.imag(z), np.real(z))
     return np.rad2deg(turned) if deg else turned
+
+
+def _sign(ufunc: Any, method: str, inputs: tuple[Any, ...], settings: Any) -> Any:
+    """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
+    (x,) = inputs
+    if x.dtype.kind != "c":
+        return apply(declare("sign"), inputs)
+    size = np.abs(x)
+    return x / np.where(np.equal(size, 0), 1, size)
+
+
+FUNCTIONS[np.sign, "__call__"] = _sign
 
 
 # No derivative: comparisons, predicates, logic, bits
@@ -281,3 +294,55 @@ def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`numpy.round`, whose derivative is zero."""
     scale = 10.0**decimals
     return np.rint(a * scale) / scale
+
+
+# Written with the rows above
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """`numpy.nan_to_num`; what is replaced has derivative zero."""
+    limits = np.finfo(value_of_dtype(x))
+    posinf = limits.max if posinf is None else posinf
+    neginf = limits.min if neginf is None else neginf
+    x = np.where(np.isnan(x), nan, x)
+    x = np.where(np.equal(x, np.inf), posinf, x)
+    return np.where(np.equal(x, -np.inf), neginf, x)
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    """`numpy.sinc`, with derivative 0 at 0."""
+    nothing = np.equal(x, 0)
+    angle = np.pi * np.where(nothing, 1, x)
+    return np.where(nothing, 1, np.sin(angle) / angle)
+
+
+@implements(np.isclose)
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """`numpy.isclose`."""
+    finite = np.isfinite(a) & np.isfinite(b)
+    near = np.abs(a - b) <= atol + rtol * np.abs(b)
+    y = np.where(finite, near, np.equal(a, b))
+    return y | (np.isnan(a) & np.isnan(b)) if equal_nan else y
+
+
+@implements(np.allclose)
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """`numpy.allclose`."""
+    return np.all(np.isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """`numpy.array_equal`."""
+    if np.shape(a1) != np.shape(a2):
+        return False
+    same = np.equal(a1, a2)
+    return np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same)

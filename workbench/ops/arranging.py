@@ -170,8 +170,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     if np.ndim(repeats) == 0:
         params = {"repeats": operator.index(repeats), "axis": (axis,)}
         return apply(REPEAT, (a,), params)
-    each = np.repeat(np.arange(shape_of(a)[axis], like=a), repeats)
-    return np.take(a, each, axis)
+    line = np.arange(shape_of(a)[axis])  # host array: positions, an index
+    return np.take(a, np.repeat(line, repeats), axis)
 
 
 # pad
@@ -238,9 +238,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> 
     for axis, (before, after) in enumerate(width):
         if before or after:
             # The margins hold copies: pad the positions, then take.
-            line = np.arange(shape_of(array)[axis], like=array)
-            line = np.pad(line, (before, after), mode=mode)
-            array = np.take(array, line, axis)
+            line = np.arange(shape_of(array)[axis])  # host array: positions
+            array = np.take(array, np.pad(line, (before, after), mode=mode), axis)
     return array
 
 

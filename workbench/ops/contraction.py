@@ -20,7 +20,7 @@ from workbench.ops.indexing import ARRAY, SCATTER
 from workbench.ops.reductions import no_out
 from workbench.ops.shaping import normal_axes
 
-__all__ = ["product_dtype", "swap"]
+__all__ = ["MATMUL", "product_dtype", "spec_or_value", "swap"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]

@@ -8,11 +8,12 @@ node that makes the array when the program runs.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
+from workbench.graph.op import MAKERS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable, spec_of, weak
 from workbench.ops.define import linear, op, shape_of
@@ -118,32 +119,49 @@ def _like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
 MAKE_LIKE = op("make_like", _like_compute, batch=_like_batch)
 
 
+def _made(name: str, like: Any, args: tuple[Any, ...], more: Params) -> Any:
+    """``np.name(*args, like=like, **more)``, or a node that makes it."""
+    settings = tuple(
+        (k, v)
+        for k, v in more.items()
+        if v is not None and (k, v) not in (("order", "C"), ("M", None), ("k", 0))
+    )
+    value = value_of(like)
+    return apply(
+        MAKE_LIKE,
+        (like if value is None else value,),
+        {"maker": name, "settings": (tuple(map(_hashable, args)), settings)},
+    )
+
+
+def _hashable(setting: Any) -> Any:
+    if isinstance(setting, (list, tuple)):
+        return tuple(map(operator.index, setting))
+    return operator.index(setting) if isinstance(setting, Tensor) else setting
+
+
 def _maker(name: str) -> Any:
-    def answer(*args: Any, like: Any = None, **settings: Any) -> Any:
-        value = value_of(like)
-        return apply(
-            MAKE_LIKE,
-            (like if value is None else value,),
-            {
-                "maker": name,
-                "settings": (
-                    tuple(map(_hashable, args)),
-                    tuple((k, _hashable(v)) for k, v in settings.items()),
-                ),
-            },
-        )
+    def answer(*args: Any, like: Any, **more: Any) -> Any:
+        return _made(name, like, args, more)
 
     return answer
 
 
-def _hashable(setting: Any) -> Any:
-    if isinstance(setting, list):
-        return tuple(setting)
-    return int(setting) if isinstance(setting, Tensor) else setting
-
-
-for _name in ("arange", "empty", "eye", "full", "identity", "ones", "tri", "zeros"):
+for _name in ("arange", "empty", "eye", "identity", "ones", "tri", "zeros"):
     implements(getattr(np, _name))(_maker(_name))
+    MAKERS.add(getattr(np, _name))
+
+
+@implements(np.full)
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, like: Any, **_: Any) -> Any:
+    """`numpy.full` with ``like=``; a fill value that is a Tensor keeps its gradient."""
+    if weak(fill_value):
+        return _made("full", like, (shape, fill_value), {"dtype": dtype})
+    filled = np.broadcast_to(fill_value, shape)
+    return filled if dtype is None else filled.astype(dtype)
+
+
+MAKERS.add(np.full)
 
 
 def _array(name: str) -> Any:
@@ -160,6 +178,7 @@ def _array(name: str) -> Any:
 
 for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
     implements(getattr(np, _name))(_array(_name))
+    MAKERS.add(getattr(np, _name))
 
 
 # copy and astype: entry by entry, so they batch as any elementwise op
@@ -196,9 +215,7 @@ ASTYPE = op(
     rule="g in the dtype of x",
     reads=(),
 )
-for _op in (COPY, ASTYPE):
-    _op.elementwise = True
-    _op.batch = lambda inputs, batched, params, made=_op: apply(made, inputs, params)
+COPY.elementwise = ASTYPE.elementwise = True
 
 
 @implements(np.astype)

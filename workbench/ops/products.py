@@ -15,6 +15,7 @@ from workbench.graph.op import FUNCTIONS, Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import (
+    MATMUL,
     product_dtype,
     spec_or_value,
 )
@@ -206,4 +207,4 @@ def _sparse_product(a: Any, b: Any) -> Any:
     return np.swapaxes(apply(SPARSE, (b.T, np.swapaxes(a, -1, -2))), -1, -2)
 
 
-FUNCTIONS["sparse"] = _sparse_product
+FUNCTIONS[MATMUL, "sparse"] = _sparse_product

@@ -1,0 +1,242 @@
+"""Every sample: value, both modes, second order, dtype, batching, inference.
+
+The truth is plain NumPy, and differences of plain NumPy: central, extrapolated
+from three step sizes. Cotangents pair with tangents as Re(sum(u * t)), so that the
+same checks hold for complex arrays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
+from workbench.graph.op import OPS
+from workbench.graph.tensor import Tensor
+from workbench.matrices import vmap
+
+KINDS = {"f": np.float64, "c": np.complex128}
+CASES = [
+    pytest.param(sample, kind, id=f"{sample.name}-{kind}")
+    for sample in SAMPLES
+    for kind in sample.kinds
+]
+
+
+def drawn(sample: Sample, kind: str, rng: np.random.Generator) -> list[Any]:
+    args = [np.asarray(a, KINDS[kind]) for a in sample.arguments(rng)]
+    if kind == "c":
+        turns = rng.uniform(-0.4, 0.4, len(args))
+        args = [a * np.exp(1j * t) for a, t in zip(args, turns, strict=True)]
+    return args
+
+
+def direction(like: Any, rng: np.random.Generator) -> Any:
+    like = np.asarray(like)
+    made = rng.normal(size=like.shape)
+    if like.dtype.kind == "c":
+        made = made + 1j * rng.normal(size=like.shape)
+    return made.astype(like.dtype)
+
+
+def differences(f: Callable[..., Any], args: list[Any], moves: list[Any]) -> Any:
+    """The derivative of ``f`` along ``moves``: error of order h**6."""
+
+    def central(h: float) -> Any:
+        ahead = f(*[a + h * t for a, t in zip(args, moves, strict=True)])
+        behind = f(*[a - h * t for a, t in zip(args, moves, strict=True)])
+        return (np.asarray(ahead) - np.asarray(behind)) / (2 * h)
+
+    d1, d2, d3 = (central(h) for h in (2e-3, 1e-3, 5e-4))
+    e1, e2 = (4 * d2 - d1) / 3, (4 * d3 - d2) / 3
+    return (16 * e2 - e1) / 15
+
+
+def pairing(a: Any, b: Any) -> Any:
+    return np.real(np.sum(np.asarray(a) * np.asarray(b)))
+
+
+def close(actual: Any, expected: Any, tolerance: float = 1e-7) -> None:
+    scale = max(1.0, float(np.max(np.abs(expected), initial=0)))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize(("sample", "kind"), CASES)
+def test_value_and_both_modes(
+    sample: Sample, kind: str, rng: np.random.Generator
+) -> None:
+    args = drawn(sample, kind, rng)
+    expected = np.asarray(sample.f(*args))
+    value, pullback = wb.vjp(sample.f, *args)
+    assert not isinstance(value, Tensor)
+    assert np.shape(value) == expected.shape
+    assert np.asarray(value).dtype == expected.dtype
+    close(value, expected, 1e-14)
+    moves = [direction(a, rng) for a in args]
+    truth = differences(sample.f, args, moves)
+    _, tangent = wb.jvp(sample.f, tuple(args), tuple(moves))
+    assert np.shape(tangent) == expected.shape
+    close(tangent, truth)
+    seed = direction(expected, rng)
+    gradients = pullback(seed)
+    for g, a in zip(gradients, args, strict=True):
+        assert g.shape == a.shape
+        assert g.dtype == a.dtype
+    back = sum(pairing(g, t) for g, t in zip(gradients, moves, strict=True))
+    close(back, pairing(seed, tangent), 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sample", "kind"), [c for c in CASES if c.values[0].order == 2]
+)
+def test_second_order(sample: Sample, kind: str, rng: np.random.Generator) -> None:
+    args = drawn(sample, kind, rng)
+    seed = direction(sample.f(*args), rng)
+    moves = [direction(a, rng) for a in args]
+
+    def gradients(*args: Any) -> Any:
+        return wb.vjp(sample.f, *args)[1](seed)
+
+    def flat(*args: Any) -> Any:
+        return np.concatenate([np.ravel(g) for g in gradients(*args)])
+
+    truth = differences(flat, args, moves)
+    _, tangents = wb.jvp(gradients, tuple(args), tuple(moves))
+    close(np.concatenate([np.ravel(t) for t in tangents]), truth)
+    # Reverse over reverse, and reverse over forward, by adjointness with the truth.
+    weights = [direction(a, rng) for a in args]
+    twice = wb.vjp(gradients, *args)[1](tuple(weights))
+    back = sum(pairing(g, t) for g, t in zip(twice, moves, strict=True))
+    whole = np.concatenate([np.ravel(w) for w in weights])
+    close(back, pairing(whole, truth))
+
+    def tangent(*args: Any) -> Any:
+        return wb.jvp(sample.f, args, tuple(weights))[1]
+
+    mixed = wb.vjp(tangent, *args)[1](seed)
+    back = sum(pairing(g, t) for g, t in zip(mixed, moves, strict=True))
+    close(back, pairing(whole, truth))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
+    if "f" not in sample.kinds:
+        args = [a.astype(np.complex64) for a in drawn(sample, "c", rng)]
+    else:
+        args = [a.astype(np.float32) for a in drawn(sample, "f", rng)]
+    expected = np.asarray(sample.f(*args))
+    value, pullback = wb.vjp(sample.f, *args)
+    assert np.asarray(value).dtype == expected.dtype
+    close(value, expected, 1e-5)
+    gradients = pullback(np.ones_like(expected))
+    assert [g.dtype for g in gradients] == [a.dtype for a in args]
+    _, tangent = wb.jvp(sample.f, tuple(args), tuple(args))
+    assert np.asarray(tangent).dtype == expected.dtype
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
+    if not sample.batch:
+        pytest.skip("its shape depends on values")
+    kind = sample.kinds[0]
+    batches = [drawn(sample, kind, rng) for _ in range(3)]
+    stacked = [np.stack(column) for column in zip(*batches, strict=True)]
+    seed = direction(sample.f(*batches[0]), rng)
+
+    def gradients(*args: Any) -> Any:
+        return wb.vjp(sample.f, *args)[1](seed)
+
+    def tangent(*args: Any) -> Any:
+        return wb.jvp(sample.f, args, tuple(batches[0]))[1]
+
+    ways = {(True,) * len(stacked)}
+    ways |= {tuple(i == k for i in range(len(stacked))) for k in range(len(stacked))}
+    for way in ways:
+        axes = tuple(0 if batched else None for batched in way)
+        args = [s if b else s[0] for s, b in zip(stacked, way, strict=True)]
+        rows = [
+            [row[i] if b else stacked[i][0] for i, b in enumerate(way)]
+            for row in batches
+        ]
+        close(
+            vmap(sample.f, axes)(*args),
+            np.stack([np.asarray(sample.f(*row)) for row in rows]),
+            1e-12,
+        )
+        made = vmap(gradients, axes)(*args)
+        truth = [
+            np.stack(column) for column in zip(*(gradients(*r) for r in rows), strict=True)
+        ]
+        for g, expected in zip(made, truth, strict=True):
+            close(g, expected, 1e-11)
+        close(
+            vmap(tangent, axes)(*args),
+            np.stack([np.asarray(tangent(*row)) for row in rows]),
+            1e-11,
+        )
+
+
+@pytest.mark.parametrize(("sample", "kind"), CASES)
+def test_inference_without_values(
+    sample: Sample, kind: str, rng: np.random.Generator
+) -> None:
+    if not sample.batch:
+        pytest.skip("its shape depends on values")
+    args = drawn(sample, kind, rng)
+    expected = np.asarray(sample.f(*args))
+    specs = [wb.Spec(a.shape, a.dtype) for a in args]
+    output = wb.trace(sample.f)(*specs).outputs[0]
+    if isinstance(output, Tensor):
+        assert output.value is None
+        assert (output.shape, output.dtype) == (expected.shape, expected.dtype)
+
+
+@pytest.mark.parametrize("kink", KINKS, ids=lambda k: k[0])
+def test_kinks(kink: Kink) -> None:
+    _, f, x, expected = kink
+    point = np.array(x)
+    np.testing.assert_allclose(wb.grad(f)(point), expected, rtol=1e-12, atol=1e-12)
+    for i, unit in enumerate(np.eye(len(x))):
+        _, t = wb.jvp(f, (point,), (unit,))
+        np.testing.assert_allclose(t, expected[i], rtol=1e-12, atol=1e-12)
+
+
+#: Ops that no sample of a single function shows, and where they are tested.
+ELSEWHERE = {
+    "identity": "every test: a leaf",
+    "strong": "tests/graph: a Python number under a ufunc",
+    "stop_gradient": "tests/graph",
+    "div0": "tests/graph: where never poisons",
+    "mul0": "tests/graph: where never poisons",
+    "left_shift": "integers only, no derivative",
+    "right_shift": "integers only, no derivative",
+    "invert": "integers only, no derivative",
+}
+
+
+def test_every_op_is_sampled(rng: np.random.Generator) -> None:
+    seen: set[str] = set()
+    for sample in SAMPLES:
+        args = drawn(sample, sample.kinds[0], rng)
+        seed = direction(sample.f(*args), rng)
+
+        def gradients(*args: Any, s: Sample = sample, u: Any = seed) -> Any:
+            return wb.vjp(s.f, *args)[1](u)
+
+        given = [wb.Spec(a.shape, a.dtype) for a in args] if sample.batch else args
+        for f in (sample.f, gradients):
+            seen |= {node.op.name for node in wb.trace(f)(*given).nodes}
+    assert sorted(set(OPS) - seen - set(ELSEWHERE)) == []
+    assert set(ELSEWHERE) - set(OPS) == set()
+
+
+def test_the_table_warns_of_nothing(rng: np.random.Generator) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sample in SAMPLES:
+            sample.f(*drawn(sample, sample.kinds[0], rng))
