@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any
@@ -244,15 +245,12 @@ def test_hostile_texts_run_nothing(text: str) -> None:
     start = time.perf_counter()
     _watching = True
     try:
-        rule = parse(text)
-        with np.errstate(all="ignore"):
-            rule({**dict.fromkeys(rule.names, X[:0]), "d": D, "g": G, "x": X, "y": Y})
-    except ExpressionError as error:
-        assert (
-            "character" in str(error) or "read" in str(error) or "empty" in str(error)
-        )
-    except (ValueError, TypeError, IndexError):
-        pass  # shapes that do not fit; the expression itself was good
+        rule = parse(text)  # nothing but an ExpressionError may come out here
+        names = {**dict.fromkeys(rule.names, X[:0]), "d": D, "g": G, "x": X, "y": Y}
+        with np.errstate(all="ignore"), contextlib.suppress(ValueError, TypeError):
+            rule(names)  # good, but perhaps not for these shapes
+    except ExpressionError:
+        pass
     finally:
         _watching = False
     assert _seen == []

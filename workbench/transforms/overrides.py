@@ -13,12 +13,14 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from workbench.errors import OverrideError
 from workbench.graph import blame, walk
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.transforms.expression import parse
 from workbench.transforms.rules import Pull, Push
 from workbench.transforms.targets import (
@@ -43,7 +45,7 @@ __all__ = [
 # The value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Override:
     """Another gradient rule for some nodes; made by :func:`workbench.override`.
 
@@ -247,8 +249,16 @@ class Resolution:
         return {s: rule for s, rule in made.items() if rule is not None}
 
 
+#: When an override last matched something: the serial of a Tensor made then.
+_MATCHED: WeakKeyDictionary[Override, int] = WeakKeyDictionary()
+
+
 def resolve(
-    overrides: Sequence[Override], nodes: Nodes, *, where: str = "the program"
+    overrides: Sequence[Override],
+    nodes: Nodes,
+    *,
+    where: str = "the program",
+    since: float = inf,
 ) -> Resolution:
     """Find the nodes of a program that each override applies to.
 
@@ -260,6 +270,9 @@ def resolve(
         All nodes of the program; an id means a position among them.
     where
         What an error calls the program.
+    since
+        An override that has matched elsewhere after this serial need not match
+        here: of a Hessian, the gradient inside may hold all the nodes.
 
     Raises
     ------
@@ -278,7 +291,9 @@ def resolve(
                 f"{blame.describe(found[0])} has no op, so no rule to override."
                 " Override a node that reads it."
             )
-        if not found and given.enabled:
+        if found:
+            _MATCHED[given] = next_serial()
+        elif given.enabled and _MATCHED.get(given, 0) < since:
             raise OverrideError(missed(given.target, given.label, nodes, where))
         matched.append(found)
     return Resolution(overrides, matched)
@@ -404,4 +419,5 @@ def resolve_call(
                 f" belong to a session, not to {what}. Target an op, a scope or a"
                 " predicate, or use session.override."
             )
-    return resolve([*found, *own], nodes, where=f"the function given to {what}")
+    where = f"the function given to {what}"
+    return resolve([*found, *own], nodes, where=where, since=first)

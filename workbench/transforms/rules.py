@@ -260,7 +260,9 @@ class Push:
             for x, t in zip(inputs, tangents, strict=True)
         ]
         values.update({f"t{i}": t for i, t in enumerate(filled)})
-        single = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)][:2]
+        single = [
+            i for i, x in enumerate(self.pull.node.inputs) if isinstance(x, Tensor)
+        ]
         for name, found in (("t", filled), ("x", inputs)):
             if name in rule.names and len(single) > 1:
                 rule.refuse(
