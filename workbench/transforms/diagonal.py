@@ -74,7 +74,7 @@ class Diagonal(Structured):
         if name == "matmul":
             return _scaled_rows(inputs)
         shape = node.spec.shape
-        if name in _RESHAPES:
+        if name == "reshape" and node.params.get("order", "C") == "C":
             return Diagonal(self.entries, shape, self.start, self.like)
         keeps = _KEEPS.get(name)
         if keeps is None or not keeps(*inputs) or shape != self.shape:
@@ -123,9 +123,6 @@ def _zero(x: Any) -> bool:
     """Whether an operand vanishes off the diagonal."""
     return isinstance(x, Diagonal) or (weak(x) and x == 0)
 
-
-#: Ops that leave the entries in order and change the shape alone.
-_RESHAPES = frozenset({"reshape"})
 
 #: Ops that work entry by entry and map zeros to zeros, for these operands.
 _KEEPS: dict[str, Callable[..., bool]] = {
