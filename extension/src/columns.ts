@@ -3,7 +3,14 @@
  * length and every index is one that the graph can have.
  */
 
-import { ColumnDtype, ColumnName, IColumn, IHeader, KINDS, STATISTICS } from './protocol';
+import {
+  ColumnDtype,
+  ColumnName,
+  IColumn,
+  IHeader,
+  KINDS,
+  STATISTICS
+} from './protocol';
 import { LIMITS, PictureError, count, list, record, text } from './reading';
 
 /** The decoded columns of a graph, under their names on the wire. */
@@ -75,7 +82,9 @@ export function checkColumnList(value: unknown): IColumn[] {
     const data = record(item, `columns[${i}]`);
     const name = text(data['name'], `columns[${i}].name`);
     if (!Object.hasOwn(COLUMNS, name) || names.has(name)) {
-      throw new PictureError(`columns[${i}] is ${JSON.stringify(name)}: unknown or twice`);
+      throw new PictureError(
+        `columns[${i}] is ${JSON.stringify(name)}: unknown or twice`
+      );
     }
     names.add(name);
     const known = name as ColumnName;
@@ -176,7 +185,9 @@ function checkStarts(starts: Int32Array, end: number, name: string): void {
   let before = 0;
   for (let i = 0; i < starts.length; i++) {
     if (starts[i] < before || (i === 0 && starts[i] !== 0)) {
-      throw new PictureError(`${name} does not rise from 0: entry ${i} is ${starts[i]}`);
+      throw new PictureError(
+        `${name} does not rise from 0: entry ${i} is ${starts[i]}`
+      );
     }
     before = starts[i];
   }
@@ -222,4 +233,3 @@ function decode(
       return new Float64Array(bytes.buffer);
   }
 }
-

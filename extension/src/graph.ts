@@ -12,36 +12,16 @@ import {
   checkSaved,
   decodeColumns
 } from './guards';
-import {
-  ColumnName,
-  IColumn,
-  IHeader,
-  IOverride,
-  KINDS,
-  STATISTICS
-} from './protocol';
+import { ColumnName, IColumn, IHeader, IOverride, KINDS, STATISTICS } from './protocol';
+import { type IScope, scopesOf } from './scopes';
+
+export type { IScope } from './scopes';
 
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
 
 /** The statistics of one array, NaN where there is none. */
 export type IStatistics = Record<(typeof STATISTICS)[number], number>;
-
-/** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
-export interface IScope {
-  /** "encoder/layer1" */
-  path: string;
-  /** "layer1" */
-  name: string;
-  /** The path of the scope around it; null at the top. */
-  parent: string | null;
-  depth: number;
-  /** How many nodes stand in it and in the scopes inside it. */
-  nodes: number;
-  /** The smallest and the largest of their ids. */
-  first: number;
-  last: number;
-}
 
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');
@@ -288,7 +268,7 @@ export class Graph {
 
   /** All scopes and loops that hold a node, each after the scope around it. */
   get scopes(): ReadonlyMap<string, IScope> {
-    return (this._derived.scopes ??= scopesOf(this));
+    return (this._derived.scopes ??= scopesOf(this.count, node => this.fold(node)));
   }
 
   private _string(column: TextColumn, node: number): string {
@@ -338,48 +318,6 @@ function consumersOf(
     }
   }
   return { start, nodes, edges };
-}
-
-function scopesOf(graph: Graph): Map<string, IScope> {
-  const scopes = new Map<string, IScope>();
-  const known = new Map<string, string[]>();
-  for (let node = 0; node < graph.count; node++) {
-    const innermost = graph.fold(node);
-    let paths = known.get(innermost);
-    if (paths === undefined) {
-      paths = pathsTo(innermost);
-      known.set(innermost, paths);
-    }
-    for (const path of paths) {
-      const scope = scopes.get(path);
-      if (scope === undefined) {
-        const cut = path.lastIndexOf('/');
-        const parent = cut < 0 ? null : path.slice(0, cut);
-        scopes.set(path, {
-          path,
-          name: path.slice(cut + 1),
-          parent,
-          depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
-          nodes: 1,
-          first: node,
-          last: node
-        });
-      } else {
-        scope.nodes++;
-        scope.last = node;
-      }
-    }
-  }
-  return scopes;
-}
-
-/** "a/b/c" is in "a", "a/b" and "a/b/c". */
-function pathsTo(scope: string): string[] {
-  if (scope === '') {
-    return [];
-  }
-  const parts = scope.split('/');
-  return parts.map((_, i) => parts.slice(0, i + 1).join('/'));
 }
 
 function equal(

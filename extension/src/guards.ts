@@ -80,7 +80,11 @@ export function checkHeader(value: unknown): IHeader {
     redo: optional(header['redo'], text, 'redo'),
     backend: text(header['backend'], 'backend'),
     seconds: number(header['seconds'], 'seconds'),
-    error: optional(header['error'], (item, where) => checkError(item, where, nodes), 'error')
+    error: optional(
+      header['error'],
+      (item, where) => checkError(item, where, nodes),
+      'error'
+    )
   };
 }
 

@@ -81,7 +81,9 @@ export function count(value: unknown, where: string, most: number): number {
 
 export function within(value: number, low: number, end: number, where: string): void {
   if (value < low || value >= end) {
-    throw new PictureError(`${where} is ${value}; it must be from ${low} to ${end - 1}`);
+    throw new PictureError(
+      `${where} is ${value}; it must be from ${low} to ${end - 1}`
+    );
   }
 }
 

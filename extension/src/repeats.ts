@@ -34,7 +34,7 @@ export function findRepeats(signatures: ArrayLike<number>): IRepeat[] {
   const next = nextEqual(signatures);
   const repeats: IRepeat[] = [];
   let effort = EFFORT * count;
-  for (let start = 0; start < count && effort > 0; ) {
+  for (let start = 0; start < count && effort > 0;) {
     let found: IRepeat | null = null;
     let candidate = next[start];
     for (let tried = 0; tried < TRIES && candidate >= 0; tried++) {

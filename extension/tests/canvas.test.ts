@@ -1,9 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { Camera } from '../src/canvas/camera';
-import { contrast, parseColour } from '../src/canvas/colour';
 import { detailAt } from '../src/canvas/frame';
-import { actionOf } from '../src/canvas/keys';
 import {
   looksOf,
   position,
@@ -15,17 +12,6 @@ import { marksOf, nodesBetween } from '../src/canvas/marks';
 import { Motion, blend } from '../src/canvas/motion';
 import { Scene } from '../src/canvas/scene';
 import { describe as describeItem } from '../src/canvas/tooltip';
-import {
-  between,
-  fitted,
-  kept,
-  opening,
-  overflows,
-  toPage,
-  visible,
-  zoomAt
-} from '../src/canvas/viewport';
-import { step } from '../src/canvas/walk';
 import { type Graph } from '../src/graph';
 import { itemsOf } from '../src/layout/items';
 import { layOut } from '../src/layout/layout';
@@ -42,113 +28,6 @@ function stateOf(graph: Graph): GraphState {
   state.setGraph(graph);
   return state;
 }
-
-const PAGE = { width: 800, height: 600 };
-
-describe('views', () => {
-  const bounds = { left: -100, top: 0, right: 500, bottom: 300 };
-
-  test('all is shown, in the middle, no larger than life', () => {
-    const view = fitted(bounds, PAGE);
-    expect(view.scale).toBe(1);
-    expect(overflows(view, bounds, PAGE)).toBe(false);
-    const middle = toPage(view, { x: 200, y: 150, width: 0, height: 0 });
-    expect(middle).toMatchObject({ x: 400, y: 300 });
-    const large = { left: 0, top: 0, right: 4000, bottom: 90 };
-    expect(fitted(large, PAGE).scale).toBeCloseTo(760 / 4000);
-  });
-
-  test('what cannot be read whole opens at its top', () => {
-    const tall = { left: 0, top: 0, right: 300, bottom: 90_000 };
-    const view = opening(tall, PAGE, 150);
-    expect(view.scale).toBe(1);
-    expect(visible(view, PAGE).top).toBeLessThanOrEqual(0);
-    expect(visible(view, PAGE).top).toBeGreaterThan(-40);
-  });
-
-  test('a zoom keeps what is under the pointer', () => {
-    const view = { scale: 0.7, x: 31, y: -17 };
-    const after = zoomAt(view, 1.9, 123, 456);
-    const point = (v: typeof view): [number, number] => [
-      (123 - v.x) / v.scale,
-      (456 - v.y) / v.scale
-    ];
-    expect(point(after)[0]).toBeCloseTo(point(view)[0], 9);
-    expect(point(after)[1]).toBeCloseTo(point(view)[1], 9);
-  });
-
-  test('the picture cannot be lost', () => {
-    const far = kept({ scale: 1, x: 1e6, y: -1e6 }, bounds, PAGE);
-    const seen = visible(far, PAGE);
-    expect(seen.right).toBeGreaterThan(bounds.left);
-    expect(seen.top).toBeLessThan(bounds.bottom);
-  });
-
-  test('half-way between two views what stays in place stays in place', () => {
-    const from = { scale: 0.5, x: 10, y: 20 };
-    const to = zoomAt(from, 4, 300, 200);
-    const half = between(from, to, 0.5);
-    expect(half.scale).toBeCloseTo(1);
-    expect((300 - half.x) / half.scale).toBeCloseTo((300 - from.x) / from.scale, 9);
-    expect(between(from, to, 1).x).toBeCloseTo(to.x, 9);
-  });
-});
-
-describe('the camera', () => {
-  function cameraOn(bounds: Parameters<typeof fitted>[0]): Camera {
-    const camera = new Camera(
-      () => false,
-      () => undefined
-    );
-    camera.resize(PAGE);
-    camera.advance(0, bounds, 0);
-    return camera;
-  }
-  const tall = { left: 0, top: 0, right: 300, bottom: 5000 };
-
-  test('the wheel moves as far as there is picture, then leaves it to the page', () => {
-    const camera = cameraOn(tall);
-    expect(camera.scroll(0, 100)).toBe(false);
-    expect(camera.scroll(0, -100)).toBe(true);
-    expect(visible(camera.view, PAGE).top).toBeCloseTo(80);
-    camera.scroll(0, -1e6);
-    expect(camera.scroll(0, -100)).toBe(false);
-    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(5020);
-  });
-
-  test('a resized page shows all again only if nobody has moved it', () => {
-    const small = { left: 0, top: 0, right: 300, bottom: 300 };
-    const camera = cameraOn(small);
-    camera.resize({ width: 200, height: 200 });
-    camera.advance(1, small, 0);
-    expect(overflows(camera.view, small, camera.size)).toBe(false);
-    camera.pan(10, 0);
-    const { view } = camera;
-    camera.resize(PAGE);
-    camera.advance(2, small, 0);
-    expect(camera.view).toEqual(view);
-  });
-
-  test('fit before the first drawing shows all of it then', () => {
-    const camera = new Camera(
-      () => false,
-      () => undefined
-    );
-    camera.resize(PAGE);
-    camera.fit();
-    camera.advance(0, tall, 0);
-    expect(overflows(camera.view, tall, PAGE)).toBe(false);
-  });
-
-  test('a card is brought into sight by the shortest way', () => {
-    const camera = cameraOn(tall);
-    const before = camera.view;
-    camera.reveal({ x: 20, y: 60, width: 150, height: 44 });
-    expect(camera.view.y).toBe(before.y);
-    camera.reveal({ x: 20, y: 2000, width: 150, height: 44 });
-    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(2084);
-  });
-});
 
 describe('numbers on tiles', () => {
   test.each([
@@ -276,27 +155,35 @@ describe('looks', () => {
 });
 
 describe('the scene', () => {
-  test.each([11, 12, 13, 14])('what is seen is found without looking at all (%i)', seed => {
-    const next = random(seed);
-    const scene = sceneOf(tangle(120, seed).graph());
-    const { bounds, items } = scene;
-    for (let i = 0; i < 40; i++) {
-      const left = bounds.left + next() * (bounds.right - bounds.left);
-      const top = bounds.top + next() * (bounds.bottom - bounds.top);
-      const seen = { left, top, right: left + next() * 900, bottom: top + next() * 500 };
-      const found = new Set<number>();
-      scene.eachItem(seen, item => found.add(item));
-      for (let item = 0; item < items.count; item++) {
-        const card = scene.card(item);
-        const inside =
-          card.x <= seen.right &&
-          card.x + card.width >= seen.left &&
-          card.y <= seen.bottom &&
-          card.y + card.height >= seen.top;
-        expect(found.has(item) || !inside, `item ${item}`).toBe(true);
+  test.each([11, 12, 13, 14])(
+    'what is seen is found without looking at all (%i)',
+    seed => {
+      const next = random(seed);
+      const scene = sceneOf(tangle(120, seed).graph());
+      const { bounds, items } = scene;
+      for (let i = 0; i < 40; i++) {
+        const left = bounds.left + next() * (bounds.right - bounds.left);
+        const top = bounds.top + next() * (bounds.bottom - bounds.top);
+        const seen = {
+          left,
+          top,
+          right: left + next() * 900,
+          bottom: top + next() * 500
+        };
+        const found = new Set<number>();
+        scene.eachItem(seen, item => found.add(item));
+        for (let item = 0; item < items.count; item++) {
+          const card = scene.card(item);
+          const inside =
+            card.x <= seen.right &&
+            card.x + card.width >= seen.left &&
+            card.y <= seen.bottom &&
+            card.y + card.height >= seen.top;
+          expect(found.has(item) || !inside, `item ${item}`).toBe(true);
+        }
       }
     }
-  });
+  );
 
   test('a point finds its card, its tile, and nothing between', () => {
     const scene = sceneOf(network().graph());
@@ -349,7 +236,8 @@ describe('marks', () => {
     for (const seed of [21, 22, 23]) {
       const graph = tangle(60, seed).graph();
       const reaches = (from: number, to: number): boolean =>
-        from === to || Array.from(graph.consumers(from)).some(next => reaches(next, to));
+        from === to ||
+        Array.from(graph.consumers(from)).some(next => reaches(next, to));
       const output = graph.count - 1;
       for (const from of [0, 7, 30, output]) {
         const on = nodesBetween(graph, from, output);
@@ -371,9 +259,9 @@ describe('marks', () => {
     const marks = marksOf(state, scene);
     expect(marks.selected).toBe(7);
     expect(marks.failed).toBe(12);
-    expect(Array.from(marks.matches ?? []).flatMap((on, i) => (on ? [i] : []))).toEqual([
-      2, 7
-    ]);
+    expect(Array.from(marks.matches ?? []).flatMap((on, i) => (on ? [i] : []))).toEqual(
+      [2, 7]
+    );
     expect(marks.saved).toEqual([
       { from: 5, to: 7 },
       { from: 6, to: 7 }
@@ -385,34 +273,6 @@ describe('marks', () => {
     expect(stepped.valueDone?.[4]).toBe(1);
     expect(stepped.valueDone?.[7]).toBe(0);
     expect(stepped.gradientDone?.some(done => done === 1)).toBe(false);
-  });
-});
-
-describe('keys', () => {
-  const key = (name: string, more: Partial<KeyboardEvent> = {}): KeyboardEvent =>
-    ({ key: name, ctrlKey: false, metaKey: false, altKey: false, ...more }) as KeyboardEvent;
-
-  test('ours, and those that are left to others', () => {
-    expect(actionOf(key('ArrowUp'))).toEqual({ do: 'walk', direction: 'up' });
-    expect(actionOf(key('o'))).toEqual({ do: 'override' });
-    expect(actionOf(key('f'))).toEqual({ do: 'fit' });
-    for (const other of ['/', 'c', 'u', 'a', 'Tab']) {
-      expect(actionOf(key(other))).toBeNull();
-    }
-    expect(actionOf(key('f', { ctrlKey: true }))).toBeNull();
-    expect(actionOf(key('ArrowUp', { metaKey: true }))).toBeNull();
-  });
-
-  test('arrows walk edges, and back the way they came', () => {
-    const scene = sceneOf(network().graph());
-    expect(step(scene, 5, 'up', null)).toBe(4);
-    expect(step(scene, 5, 'down', null)).toBe(7);
-    expect(step(scene, 4, 'up', 3)).toBe(3);
-    expect(step(scene, 7, 'up', null)).toBe(5);
-    expect(step(scene, 7, 'up', 6)).toBe(6);
-    expect(step(scene, 5, 'right', null)).toBe(6);
-    expect(step(scene, 5, 'left', null)).toBeNull();
-    expect(step(scene, 13, 'down', null)).toBeNull();
   });
 });
 
@@ -428,21 +288,4 @@ test('the note on a node is plain text, markup and all', () => {
     'gradient ‖·‖ 0.31',
     expect.stringMatching(/^changed by 12\s%$/)
   ]);
-});
-
-describe('colours', () => {
-  test('as a canvas writes them', () => {
-    expect(parseColour('#1976d2')).toEqual({ colour: [25, 118, 210], alpha: 1 });
-    expect(parseColour('rgba(0, 0, 0, 0.87)')).toEqual({
-      colour: [0, 0, 0],
-      alpha: 0.87
-    });
-    expect(parseColour('tomato')).toBeNull();
-  });
-
-  test('contrast is that of the standard', () => {
-    expect(contrast([0, 0, 0], [255, 255, 255])).toBeCloseTo(21, 6);
-    // #777 on white, a known case: 4.48.
-    expect(contrast([119, 119, 119], [255, 255, 255])).toBeCloseTo(4.48, 2);
-  });
 });

@@ -174,7 +174,9 @@ describe('saved pictures', () => {
   test('a buffer far longer than its column is refused before it is decoded', () => {
     const saved = savedNetwork();
     (saved['buffers'] as string[])[0] = 'A'.repeat(100_000);
-    expect(() => checkSaved(saved)).toThrow('the buffer of column kind is not its base64');
+    expect(() => checkSaved(saved)).toThrow(
+      'the buffer of column kind is not its base64'
+    );
   });
 
   test('what is not base64', () => {

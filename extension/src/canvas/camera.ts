@@ -173,7 +173,11 @@ export class Camera {
   follow(dx: number, dy: number, bounds: IBounds): { dx: number; dy: number } {
     const { scale, x, y } = this._view;
     this._bounds = bounds;
-    this._view = kept({ scale, x: x + dx * scale, y: y + dy * scale }, bounds, this._size);
+    this._view = kept(
+      { scale, x: x + dx * scale, y: y + dy * scale },
+      bounds,
+      this._size
+    );
     return { dx: (this._view.x - x) / scale, dy: (this._view.y - y) / scale };
   }
 

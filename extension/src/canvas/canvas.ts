@@ -15,22 +15,14 @@ import type { Change, GraphState } from '../model';
 import { Gestures } from './gestures';
 import { actionOf } from './keys';
 import { Picture } from './picture';
+import { attachProbe } from './probe';
 import { Scene } from './scene';
 import { Tooltip } from './tooltip';
 import { type IRect, toPage } from './viewport';
 import { step } from './walk';
 
-/** What a test in a browser may ask of the picture; it hangs on the DOM node. */
-export interface ICanvasProbe {
-  /** The card of a node, and its gradient tile, in pixels from the upper left. */
-  boxOf(node: number): IRect | null;
-  tileOf(node: number): IRect | null;
-  nodeAt(x: number, y: number): number | null;
-  /** How many times the picture was drawn. */
-  readonly frames: number;
-  /** Where the last layout ran. */
-  readonly layoutRan: 'worker' | 'page' | null;
-}
+/** Like the wheel, a finger moves the page until the picture has the focus. */
+const UNFOCUSED = 'pan-y';
 
 export class GraphCanvas extends Widget {
   constructor(options: { state: GraphState }) {
@@ -132,9 +124,11 @@ export class GraphCanvas extends Widget {
         break;
       case 'focus':
         this._picture.focusRing(this.node.matches(':focus-visible'));
+        this.node.style.touchAction = 'none';
         break;
       case 'blur':
         this._picture.focusRing(false);
+        this.node.style.touchAction = UNFOCUSED;
         break;
     }
   }
@@ -160,24 +154,10 @@ export class GraphCanvas extends Widget {
 
   private _prepareNode(): void {
     this.node.tabIndex = 0;
+    this.node.style.touchAction = UNFOCUSED;
     this.node.setAttribute('role', 'application');
     this.node.append(this._tooltip.node);
-    const rectOf = (node: number): IRect | null => this.boxOf(node);
-    const tileOf = (node: number): IRect | null => this.tileOf(node);
-    const nodeAt = (x: number, y: number): number | null => this.nodeAt(x, y);
-    const picture = this._picture;
-    const probe: ICanvasProbe = {
-      boxOf: rectOf,
-      tileOf,
-      nodeAt,
-      get frames() {
-        return picture.frames;
-      },
-      get layoutRan() {
-        return LayoutHost.shared.where;
-      }
-    };
-    Object.assign(this.node, { workbenchCanvas: probe });
+    attachProbe(this.node, this, () => this._picture.frames);
   }
 
   private _onChange(_: GraphState, change: Change): void {
@@ -267,7 +247,8 @@ export class GraphCanvas extends Widget {
         ? 'No graph yet'
         : `Graph of ${graph.header.output_name || graph.header.session}, ` +
           `${graph.count} nodes`;
-    const where = graph === null || selected === null ? '' : `, at ${graph.label(selected)}`;
+    const where =
+      graph === null || selected === null ? '' : `, at ${graph.label(selected)}`;
     this.node.setAttribute('aria-label', what + where);
   }
 
@@ -284,7 +265,8 @@ export class GraphCanvas extends Widget {
   private _point(x: number, y: number): void {
     const hit = this._picture.hit(x, y);
     this._picture.surface.style.cursor = hit === null ? '' : 'pointer';
-    this._state.hover(this.nodeAt(x, y));
+    this._pointed = this.nodeAt(x, y);
+    this._state.hover(this._pointed);
   }
 
   private _click(x: number, y: number): void {
@@ -326,7 +308,8 @@ export class GraphCanvas extends Widget {
   private _showTooltip(): void {
     const { scene, size } = this._picture;
     const { hovered } = this._state;
-    if (scene === null || hovered === null) {
+    // A node that is hovered elsewhere, in a list, is only marked.
+    if (scene === null || hovered === null || hovered !== this._pointed) {
       this._tooltip.hide();
       return;
     }
@@ -349,7 +332,8 @@ export class GraphCanvas extends Widget {
   private _act(action: NonNullable<ReturnType<typeof actionOf>>): boolean {
     const { scene } = this._picture;
     const { selected } = this._state;
-    const item = scene === null || selected === null ? null : scene.items.itemOf[selected];
+    const item =
+      scene === null || selected === null ? null : scene.items.itemOf[selected];
     switch (action.do) {
       case 'walk':
         return scene !== null && this._walk(scene, item, action.direction);
@@ -406,6 +390,7 @@ export class GraphCanvas extends Widget {
   private _folded: ReadonlySet<string> = new Set();
   private _shownFolds: ReadonlySet<string> = new Set();
   private _before: number | null = null;
+  private _pointed: number | null = null;
 }
 
 function sameSet(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {

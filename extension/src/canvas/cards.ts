@@ -21,7 +21,12 @@ export function drawCards(frame: IFrame): void {
 }
 
 class CardDrawer {
-  constructor(private readonly _frame: IFrame) {}
+  constructor(private readonly _frame: IFrame) {
+    // Text shrinks less than what it stands on, as far as there is room for it.
+    const { theme, view } = _frame;
+    const grown = Math.min(1.2, Math.max(1, 0.92 / view.scale));
+    this._size = Math.round(2 * theme.size * grown) / 2;
+  }
 
   item(item: number): void {
     const { context, marks, scene, stage, looks, detail } = this._frame;
@@ -62,8 +67,7 @@ class CardDrawer {
       context.fillRect(card.x, card.y, card.width, card.height);
       return;
     }
-    const round =
-      folded || graph.kind(node) === 'op' ? theme.radius : card.height / 2;
+    const round = folded || graph.kind(node) === 'op' ? theme.radius : card.height / 2;
     context.lineWidth = Math.max(1, 0.7 / view.scale);
     context.strokeStyle = theme.border;
     if (folded) {
@@ -71,7 +75,12 @@ class CardDrawer {
       for (const step of [2, 1]) {
         const inset = 5 * step;
         this._shape(
-          { ...card, x: card.x + inset, width: card.width - 2 * inset, y: card.y + 3.5 * step },
+          {
+            ...card,
+            x: card.x + inset,
+            width: card.width - 2 * inset,
+            y: card.y + 3.5 * step
+          },
           round
         );
         context.fillStyle = theme.card;
@@ -101,14 +110,14 @@ class CardDrawer {
     const { graph, items } = scene;
     const node = items.node[item];
     const scope = items.scope[item];
-    const size = theme.size;
+    const size = this._size;
     const left = card.x + 12;
     const room = card.width - 24;
     if (scope === null && graph.kind(node) === 'constant') {
       pen.write(graph.label(node), card.x + card.width / 2, card.y + 26, {
         font: pen.mono(size - 1),
         fill: theme.quiet,
-        room: card.width - 20,
+        room: card.width - 16,
         align: 'center'
       });
       return;
@@ -118,7 +127,7 @@ class CardDrawer {
     const asideFont = pen.ui(size - 2);
     const used =
       aside === '' ? 0 : Math.min(pen.width(aside, asideFont), room * 0.55) + 8;
-    pen.write(label, left, card.y + 18, {
+    pen.write(label, left, card.y + 18 + (size - theme.size) / 4, {
       font: pen.ui(size, 'bold'),
       fill: theme.text,
       room: room - used
@@ -134,7 +143,7 @@ class CardDrawer {
     }
     const shape = graph.shape(node);
     const second = scope === null ? shape : `${items.size[item]} nodes · ${shape}`;
-    pen.write(second, left, card.y + (detail.numbers ? 30 : 34), {
+    pen.write(second, left, card.y + (detail.numbers ? 30 : 35), {
       font: pen.mono(detail.numbers ? size - 4 : size - 2),
       fill: theme.quiet,
       room
@@ -215,7 +224,7 @@ class CardDrawer {
             ? theme.quiet
             : scale.text[level];
       // Seen from further away a number takes all the room that its tile has.
-      const size = detail.text ? theme.size - 2 : theme.size + 2;
+      const size = detail.text ? this._size - 2 : theme.size + 2;
       pen.write(looks.text[item], tile.x + tile.width / 2, tile.y + 15 + size * 0.42, {
         font: pen.mono(size),
         fill: ink,
@@ -261,7 +270,7 @@ class CardDrawer {
       context.restore();
     }
     if (detail.text || detail.label) {
-      const size = detail.text ? theme.size - 2 : theme.size + 1;
+      const size = detail.text ? this._size - 2 : theme.size + 1;
       pen.write(pill.label, rect.x + rect.width / 2, rect.y + 10 + size * 0.38, {
         font: pen.ui(size),
         fill: pill.on ? theme.override : theme.quiet,
@@ -321,6 +330,9 @@ class CardDrawer {
     context.beginPath();
     context.roundRect(rect.x, rect.y, rect.width, rect.height, radius);
   }
+
+  /** The size of a card's heading. */
+  private readonly _size: number;
 }
 
 function grown(rect: IRect, by: number): IRect {

@@ -26,8 +26,7 @@ export function drawEdges(frame: IFrame): void {
   stroke(context, strokes.forward, 1);
   stroke(context, strokes.forwardFaded, FADED);
   if (stage === 'derivative') {
-    const { fill } =
-      frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
+    const { fill } = frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
     strokes.gradient.forEach((path, level) => {
       if (path !== null) {
         context.strokeStyle = fill[level];
@@ -110,8 +109,10 @@ class Strokes {
     const { targets } = scene.items.input;
     const from = Math.max(0, first - 1);
     const pieces =
-      edgesFrom.start[end] - edgesFrom.start[from] +
-      bendsFrom.start[end] - bendsFrom.start[from];
+      edgesFrom.start[end] -
+      edgesFrom.start[from] +
+      bendsFrom.start[end] -
+      bendsFrom.start[from];
     // From far away a part of the edges looks like all of them.
     this._every = detail.curves ? 1 : Math.max(1, Math.floor(pieces / CROWD));
     // A piece hangs between its row and the next: the row above may be unseen.

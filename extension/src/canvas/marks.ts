@@ -32,7 +32,8 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
     selected: itemOf(state.selected),
     hovered: itemOf(state.hovered),
     ...pathOf(state.selected, scene),
-    matches: state.matches.size === 0 ? null : flags(items.count, state.matches, itemOf),
+    matches:
+      state.matches.size === 0 ? null : flags(items.count, state.matches, itemOf),
     ...sweepsOf(state, scene),
     current:
       current === null

@@ -84,7 +84,11 @@ function rounded(context: CanvasRenderingContext2D, points: [number, number][]):
     const next = corners[(i + 1) % corners.length];
     const [x, y] = middle(corner, next);
     const before = corners[(i + corners.length - 1) % corners.length];
-    const radius = Math.min(8, distance(before, corner) / 2, distance(corner, next) / 2);
+    const radius = Math.min(
+      8,
+      distance(before, corner) / 2,
+      distance(corner, next) / 2
+    );
     context.arcTo(corner[0], corner[1], x, y, radius);
   });
   context.closePath();

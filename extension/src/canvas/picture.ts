@@ -53,7 +53,6 @@ export class Picture {
       outline: 'none',
       userSelect: 'none',
       fontSize: 'var(--jp-ui-font-size1)',
-      touchAction: 'none',
       background: 'var(--jp-layout-color0)'
     });
     this.camera = new Camera(

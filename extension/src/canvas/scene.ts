@@ -14,9 +14,7 @@ import { IBounds, IRect } from './viewport';
 
 /** What lies at a point of the picture. */
 export type Hit =
-  | { kind: 'item'; item: number }
-  | { kind: 'group'; group: number }
-  | null;
+  { kind: 'item'; item: number } | { kind: 'group'; group: number } | null;
 
 /** The height of a pill. */
 const PILL = 21;

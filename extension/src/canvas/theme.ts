@@ -102,11 +102,7 @@ export function readTheme(element: Element): ITheme {
     match: css(colour('--jp-success-color1', [56, 142, 60])),
     warm: scale(
       dark
-        ? [
-            mix(ground, orange.mid, 0.38),
-            mix(ground, orange.mid, 0.78),
-            orange.bright
-          ]
+        ? [mix(ground, orange.mid, 0.38), mix(ground, orange.mid, 0.78), orange.bright]
         : [orange.pale, orange.mid, orange.deep]
     ),
     purple: scale([mix(ground, purple, 0.16), purple]),

@@ -72,11 +72,7 @@ export function fitted(bounds: IBounds, size: ISize): IView {
   const height = Math.max(1, bounds.bottom - bounds.top);
   const scale = Math.max(
     SMALLEST,
-    Math.min(
-      1,
-      (size.width - 2 * MARGIN) / width,
-      (size.height - 2 * MARGIN) / height
-    )
+    Math.min(1, (size.width - 2 * MARGIN) / width, (size.height - 2 * MARGIN) / height)
   );
   return {
     scale,

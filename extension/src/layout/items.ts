@@ -213,8 +213,7 @@ function groupItems(
   node: Int32Array,
   scope: (string | null)[],
   merged: IMergedEdges
-): Pick<IItems, 'groups' | 'member'> &
-  Pick<ILayoutInput, 'group' | 'groupParent'> {
+): Pick<IItems, 'groups' | 'member'> & Pick<ILayoutInput, 'group' | 'groupParent'> {
   const groups: string[] = [];
   const parents: number[] = [];
   const known = new Map<string, number>([['', -1]]);

@@ -59,10 +59,7 @@ function boundsOf(
   for (let vertex = 0; vertex < trunks.vertices; vertex++) {
     const box = vertex < input.count;
     left = Math.min(left, x[vertex] - (box ? input.left[vertex] : 0));
-    right = Math.max(
-      right,
-      x[vertex] + (box ? input.right[vertex] : MEASURES.passing)
-    );
+    right = Math.max(right, x[vertex] + (box ? input.right[vertex] : MEASURES.passing));
   }
   if (input.count === 0) {
     return { left: 0, top: 0, right: 0, bottom: 0 };

@@ -104,7 +104,12 @@ function walk(input: ILayoutInput, trunks: ITrunks): Float64Array {
 }
 
 /** Set the keys of one row from the places of the row above or below it. */
-function barycentres(rows: IRows, downward: boolean, row: number, key: Float64Array): void {
+function barycentres(
+  rows: IRows,
+  downward: boolean,
+  row: number,
+  key: Float64Array
+): void {
   const { start, vertices, place } = rows;
   const neighbours = downward ? rows.up : rows.down;
   let loose = false;
@@ -131,7 +136,8 @@ function barycentres(rows: IRows, downward: boolean, row: number, key: Float64Ar
  */
 function keepBeside(rows: IRows, row: number, key: Float64Array): void {
   const { start, vertices, up, down } = rows;
-  const isLoose = (vertex: number): boolean => up.start[vertex] === up.start[vertex + 1];
+  const isLoose = (vertex: number): boolean =>
+    up.start[vertex] === up.start[vertex + 1];
   for (let i = start[row]; i < start[row + 1]; i++) {
     const vertex = vertices[i];
     if (!isLoose(vertex) || down.start[vertex] === down.start[vertex + 1]) {

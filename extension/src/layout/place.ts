@@ -103,8 +103,7 @@ class Placer {
     for (let i = 0; i < members.length; i++) {
       const vertex = members[i];
       const above = this._spine.up[vertex];
-      const near =
-        above >= 0 && Math.abs(this.x[above] - this.x[vertex]) < UPRIGHT;
+      const near = above >= 0 && Math.abs(this.x[above] - this.x[vertex]) < UPRIGHT;
       this._wanted[i] = near ? this.x[above] : this.x[vertex];
       this._weight[i] = near ? this._spine.weight[vertex] : 1;
     }
@@ -174,7 +173,8 @@ class Placer {
         this._leafPulls++;
         continue;
       }
-      const spine = this._spine.up[vertex] === other || this._spine.down[vertex] === other;
+      const spine =
+        this._spine.up[vertex] === other || this._spine.down[vertex] === other;
       const weight = spine ? this._spine.weight[vertex] : 1;
       this._sum += weight * this.x[other];
       this._pulls += weight;
