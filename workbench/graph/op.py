@@ -38,6 +38,9 @@ class Op:
         examples that take no memory.
     rule
         The gradient in plain mathematics, for the picture.
+    masked
+        The op in its place when an operand is a masked cotangent: the same, but a
+        factor that is 0 wins over infinity and NaN.
     cure
         What to write instead when shapes do not fit.
     reads
@@ -62,6 +65,7 @@ class Op:
         "infer",
         "keeps",
         "late",
+        "masked",
         "name",
         "pull",
         "push",
@@ -75,6 +79,7 @@ class Op:
         self.late: Callable[[], None] = self._plain
         self.batch: Callable[..., Any] | None = None
         self.infer: Callable[..., Any] | None = None
+        self.masked: Op | None = None
         self.cure = ""
         self.elementwise = False
         self.keeps = False

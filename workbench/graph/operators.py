@@ -17,8 +17,6 @@ import numpy as np
 from workbench.graph import source
 from workbench.graph.op import FUNCTIONS, Op, declare
 from workbench.graph.tensor import (
-    DIV0,
-    MUL0,
     NO_PARAMS,
     MaskedTensor,
     Tensor,
@@ -108,7 +106,10 @@ def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     return apply(op, operands)
 
 
-def _masked_operator(op: Op) -> tuple[Any, Any]:
+def _masked_operator(name: str) -> tuple[Any, Any]:
+    """The methods for a masked operand: what they make is masked too."""
+    op = declare(name)
+
     def method(self: Tensor, other: Any) -> Any:
         return apply(op, (self, other))
 
@@ -153,7 +154,7 @@ for _name, _op, _apply in (
     ("abs", "absolute", abs),
 ):
     setattr(Tensor, f"__{_name}__", _unary(_op, _apply))
-for _name, _masked in (("mul", MUL0), ("truediv", DIV0)):
-    _method, _reflected = _masked_operator(_masked)
+for _name, (_op, _) in OPERATORS.items():
+    _method, _reflected = _masked_operator(_op)
     setattr(MaskedTensor, f"__{_name}__", _method)
     setattr(MaskedTensor, f"__r{_name}__", _reflected)

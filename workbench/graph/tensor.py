@@ -271,20 +271,11 @@ class MaskedTensor(Tensor):
 
     The branch not taken sends back zeros; ``0 * inf`` on its way must not become
     NaN. All that is computed from a masked Tensor is masked, and its products
-    and quotients are `mul0` and `div0`. Code without `where` never meets one.
+    and quotients are `mul0`, `div0` and their like (`Op.masked`). Code without
+    `where` never meets one.
     """
 
     __slots__ = ()
-
-    def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
-    ) -> Any:
-        if method == "__call__" and not kwargs:
-            if ufunc is np.multiply:
-                return apply(MUL0, inputs)
-            if ufunc is np.divide:
-                return apply(DIV0, inputs)
-        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
 
 def leaf(value: Any, name: str | None = None, inputs: tuple[Any, ...] = ()) -> Tensor:
@@ -323,7 +314,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         code, lasti = context.code, context.lasti
     else:
         code, lasti = source.caller(2)
-    kind = MaskedTensor if MaskedTensor in kinds else Tensor
+    kind = Tensor
+    if MaskedTensor in kinds:
+        kind, op = MaskedTensor, op.masked or op
     if any(isinstance(x, Tensor) and x._value is None for x in inputs):
         spec = infer(op, inputs, params)
         made = kind(op, inputs, args, params, None, code, lasti, context)
@@ -384,6 +377,3 @@ def _gather(array: np.ndarray[Any, Any]) -> Any:
     return FUNCTIONS[np.stack](flat).reshape(
         array.shape + next(np.shape(value_of(x)) for x in flat if isinstance(x, Tensor))
     )
-
-
-MUL0, DIV0 = declare("mul0"), declare("div0")

@@ -194,6 +194,8 @@ elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
     "masked(mul0(g, x1))", "masked(mul0(g, x0))")  # fmt: skip
 elementwise("div0", lambda a, b: _zero_wins(a, b, operator.truediv),
     "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))")  # fmt: skip
+declare("multiply").masked = declare("mul0")
+declare("divide").masked = declare("div0")
 
 
 def _zero_wins(a: Any, b: Any, compute: Any) -> Any:
