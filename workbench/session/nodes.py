@@ -94,6 +94,12 @@ class Arrays(Mapping[str, Any]):
     def __getitem__(self, node: Node) -> Any:
         return handed(self._get(self._nodes.find(node)))
 
+    def __contains__(self, node: object) -> bool:
+        try:
+            return self[node] is not None  # type: ignore[index]
+        except KeyError:
+            return False
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

@@ -535,7 +535,7 @@ class Session:
     def overrides(self) -> list[Attached]:
         """All overrides in order: what each matched and what it changes."""
         state = self._state
-        if state.resolution is None or state.backward is None:
+        if state.resolution is None:
             return []
         return [
             Attached(
@@ -552,10 +552,12 @@ class Session:
         ]
 
     def _effects(self, state: State, override: Override) -> list[attached.Effect]:
+        if state.backward is None:
+            return []
         on = [e.override for e in state.entries if e.override.enabled]
         forward = state.forward
-        alone = None
-        if on == [override] and state.backward is not None:
+        alone: Mapping[int, Any] | None
+        if on == [override]:
             alone = state.backward.cotangents
         elif (alone := forward.alone.get(override)) is None:
             resolution = resolve([override], forward.graph.nodes)
