@@ -274,7 +274,7 @@ class CardDrawer {
       pen.write(pill.label, rect.x + rect.width / 2, rect.y + 10 + size * 0.38, {
         font: pen.ui(size),
         fill: pill.on ? theme.override : theme.quiet,
-        room: rect.width - (detail.text ? 12 : 4),
+        room: rect.width - 6,
         align: 'center'
       });
     }

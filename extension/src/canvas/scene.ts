@@ -281,7 +281,7 @@ export class Scene {
 }
 
 /** No card with its tile and pill reaches further from its middle. */
-const WIDEST = 260;
+const WIDEST = 300;
 
 function lowerBound(values: Float64Array, count: number, wanted: number): number {
   let low = 0;

@@ -31,5 +31,5 @@ export function pillsOf(graph: Graph): Map<number, IPill> {
 
 /** How wide a pill is drawn, and so how much room it gets. */
 export function pillWidth(label: string): number {
-  return Math.min(120, 18 + 6.4 * label.length);
+  return Math.min(140, 20 + 6.8 * label.length);
 }

@@ -207,7 +207,7 @@ export function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
     return list;
   };
   for (let node = 0; node < graph.count; node++) {
-    const scope = graph.scope(node);
+    const scope = graph.fold(node);
     const level = scope === '' ? 1 : scope.split('/').length + 1;
     listOf(scope).push({ node, scope: null, level });
   }
