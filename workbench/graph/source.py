@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 __all__ = [
     "Context",
@@ -46,8 +47,7 @@ class Site:
         return f"{self.place}  {self.text}" if self.text else self.place
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What a new Tensor notes of its surroundings besides its own frame.
 
     ``scope`` is a path such as ``"encoder/layer1"``. ``code`` and ``lasti``,

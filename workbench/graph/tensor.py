@@ -300,6 +300,20 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     ShapeError, DtypeError
         Where NumPy refuses the operands; with the op, shapes and user's line.
     """
+    if len(inputs) == 1:
+        # One operand with a value: nearly all of reductions, shapes and slices.
+        x = inputs[0]
+        if type(x) is Tensor and (a := x._value) is not None:
+            context = _context()
+            if context is not None and context.code is not None:
+                code, lasti = context.code, context.lasti
+            else:
+                code, lasti = source.caller(2)
+            try:
+                value = op.compute(a, **params)
+            except Exception as error:
+                raise blame.refusal(op, (a,), error, code, lasti) from error
+            return Tensor(op, inputs, (a,), params, value, code, lasti, context)
     kinds = {type(x) for x in inputs}
     if Tensor not in kinds and MaskedTensor not in kinds:
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
