@@ -1,0 +1,158 @@
+"""A fresh process: import, the first tiny gradient, the first long one.
+
+Not interleaved in one process but process by process: each round starts one
+process per peer, in random order.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+from tests.benchmarks import harness
+
+NAME = "startup"
+ROUNDS = 9
+LENGTHS = (1_000, 10_000, 100_000)
+
+PROBE = """
+import json, sys, time
+start = time.perf_counter()
+{imports}
+imported = time.perf_counter()
+first = later = None
+chains = []
+f = {gradient}
+if f is not None:
+    x = {x}
+    f(lambda x: x * x + x, x)
+    first = time.perf_counter() - imported
+    def chain(length):
+        def g(x):
+            for _ in range(length // 2):
+                x = {tanh}(x * 1.01)
+            return x
+        return g
+    for length in {lengths}:
+        begin = time.perf_counter()
+        f(chain(length), x)
+        chains.append(time.perf_counter() - begin)
+print(json.dumps([imported - start, first, chains]))
+"""
+
+PEERS: dict[str, dict[str, Any]] = {
+    "numpy": {
+        "imports": "import numpy as np",
+        "x": "0",
+        "gradient": "None",
+        "tanh": "np.tanh",
+    },
+    "workbench": {
+        "imports": "import numpy as np, workbench as wb",
+        "x": "0.3",
+        "gradient": "(lambda f, x: wb.grad(f)(x))",
+        "tanh": "np.tanh",
+    },
+    "autograd": {
+        "imports": "import autograd.numpy as np\nfrom autograd import grad",
+        "x": "0.3",
+        "gradient": "(lambda f, x: grad(f)(x))",
+        "tanh": "np.tanh",
+    },
+    "torch": {
+        "imports": "import torch",
+        "x": "torch.tensor(0.3, requires_grad=True)",
+        "gradient": "(lambda f, x: torch.autograd.grad(f(x), x))",
+        "tanh": "torch.tanh",
+    },
+    "jax": {
+        "imports": "import jax, jax.numpy as np",
+        "x": "0.3",
+        "gradient": "(lambda f, x: jax.grad(f)(x).block_until_ready())",
+        "tanh": "np.tanh",
+        # Without jit 220 µs an op: the long ones would take minutes.
+        "lengths": LENGTHS[:1],
+    },
+}
+
+
+def once(peer: str) -> list[Any] | None:
+    """One fresh process; None if the peer is not installed."""
+    settings = {"lengths": LENGTHS, **PEERS[peer]}
+    code = PROBE.format(**settings)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=600
+    )
+    if done.returncode:
+        if "ModuleNotFoundError" in done.stderr:
+            return None
+        if "RecursionError" not in done.stderr:
+            raise RuntimeError(done.stderr)
+        # It cannot do the long ones: ask for the first alone.
+        code = PROBE.format(**{**settings, "lengths": LENGTHS[:1]})
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=600
+        )
+    answer: list[Any] = json.loads(done.stdout)
+    return answer
+
+
+def run(keep: bool) -> None:
+    """Measure, print and keep."""
+    found: dict[str, list[list[Any]]] = {}
+    order = list(PEERS)
+    for _ in range(ROUNDS):
+        random.shuffle(order)
+        for peer in order:
+            answer = once(peer)
+            if answer is not None:
+                found.setdefault(peer, []).append(answer)
+    print("A fresh process: import, first tiny gradient, first gradient of a chain")
+    print("  goal: import ≤ NumPy + 40 ms; first ≤ 1 ms; 1000 ops ≤ 20 ms, linear")
+    head = "".join(f"{f'{n:,} ops':>15}" for n in LENGTHS)
+    print(f"  {'peer':<12}{'import':>11}{'over NumPy':>13}{'first':>11}{head}")
+    rows = []
+    for peer in PEERS:
+        if peer not in found:
+            print(f"  {peer:<12}not installed")
+            continue
+        answers = found[peer]
+        loaded = statistics.median(a[0] for a in answers)
+        base = statistics.median(
+            a[0] - b[0] for a, b in zip(answers, found["numpy"], strict=True)
+        )
+        first = None if answers[0][1] is None else median(answers, lambda a: a[1])
+        chains = [
+            median(answers, lambda a, i=i: a[2][i])  # type: ignore[misc]
+            if i < len(answers[0][2])
+            else None
+            for i in range(len(LENGTHS))
+        ]
+        cells = "".join(
+            f"{'-' if c is None else f'{c * 1e3:.1f} ms':>15}" for c in chains
+        )
+        shown = "-" if first is None else f"{first * 1e3:.2f} ms"
+        times = f"{loaded * 1e3:>8.0f} ms{base * 1e3:>10.0f} ms"
+        print(f"  {peer:<12}{times}{shown:>11}{cells}")
+        rows.append(
+            {
+                "peer": peer,
+                "import_s": round(loaded, 4),
+                "import_over_numpy_s": round(base, 4),
+                "first_gradient_s": first,
+                "first_chain_s": dict(zip(map(str, LENGTHS), chains, strict=True)),
+                "rounds": len(answers),
+            }
+        )
+    if keep:
+        entry = {"case": __doc__.splitlines()[0], **harness.machine(), "rows": rows}
+        harness.save(NAME, entry, "")
+
+
+def median(answers: list[list[Any]], of: Any) -> float:
+    """The median over the processes, to four digits."""
+    return float(f"{statistics.median(of(a) for a in answers):.4g}")
