@@ -9,8 +9,7 @@ import { Widget } from '@lumino/widgets';
 
 import { type Graph } from '../graph';
 import { LayoutHost } from '../layout/host';
-import { type IItems, itemsOf, sameExtents } from '../layout/items';
-import type { ILayout } from '../layout/types';
+import { itemsOf, sameExtents } from '../layout/items';
 import type { Change, GraphState } from '../model';
 import { Gestures } from './gestures';
 import { actionOf } from './keys';
@@ -55,7 +54,7 @@ export class GraphCanvas extends Widget {
       focused: () => this.node.contains(document.activeElement)
     });
     this._state.changed.connect(this._onChange, this);
-    this._rebuild(false);
+    this._update();
   }
 
   /** A node was opened, by double click or Enter. */
@@ -111,7 +110,7 @@ export class GraphCanvas extends Widget {
     if (this.isDisposed) {
       return;
     }
-    this._cancel();
+    this._callOff();
     Signal.disconnectReceiver(this);
     this._picture.dispose();
     super.dispose();
@@ -163,16 +162,14 @@ export class GraphCanvas extends Widget {
   private _onChange(_: GraphState, change: Change): void {
     switch (change) {
       case 'graph':
-        this._rebuild(true);
-        break;
       case 'values':
-        this._newValues();
+        this._update();
         break;
       case 'view':
-        if (sameSet(this._folded, this._state.folded)) {
+        if (sameSet(this._folds, this._state.folded)) {
           this._picture.refresh('view');
         } else {
-          this._rebuild(true);
+          this._update();
         }
         break;
       case 'selection':
@@ -186,58 +183,57 @@ export class GraphCanvas extends Widget {
     }
   }
 
-  /** Lay the graph out again; `keep` what is seen in place if it is still there. */
-  private _rebuild(keep: boolean): void {
-    this._cancel();
+  /** Show the graph of the state, laid out anew only if it must be. */
+  private _update(): void {
     const { graph, folded } = this._state;
-    this._folded = new Set(folded);
     this._describe();
     if (graph === null) {
+      this._callOff();
       this._picture.show(null, false);
       return;
     }
-    const before = this._picture.scene;
-    if (keep && before?.graph.sameStructure(graph) === true && this._unfolded(before)) {
-      this._newValues();
+    // A layout on its way takes the newest values when it is there: were it begun
+    // again with each patch of a training loop, it would never be.
+    const sameFolds = sameSet(this._folds, folded);
+    if (sameFolds && this._pending?.sameStructure(graph) === true) {
       return;
     }
-    this._layOut(graph, itemsOf(graph, folded));
-  }
-
-  private _layOut(graph: Graph, items: IItems): void {
-    this._picture.pending();
-    this._cancel = LayoutHost.shared.request(items.input, (layout: ILayout) => {
-      this._cancel = () => undefined;
-      const before = this._picture.scene;
-      const scene = new Scene(this._state.graph ?? graph, items, layout);
-      const related = before?.graph.sameStructure(scene.graph) === true;
-      if (related) {
-        scene.moveFrom(before);
-      }
-      this._shownFolds = this._folded;
-      this._picture.show(scene, related);
-    });
-  }
-
-  /** Whether the picture that is shown has the folds that are asked for. */
-  private _unfolded(scene: Scene): boolean {
-    return scene === this._picture.scene && sameSet(this._shownFolds, this._folded);
-  }
-
-  /** The same nodes with other numbers: laid out again only if boxes change size. */
-  private _newValues(): void {
-    const { graph } = this._state;
-    const scene = this._picture.scene;
-    if (graph === null || scene === null || !scene.graph.sameStructure(graph)) {
-      this._rebuild(false);
-    } else if (sameExtents(graph, scene.items)) {
+    const { scene } = this._picture;
+    const same = sameFolds && scene?.graph.sameStructure(graph) === true;
+    this._callOff();
+    this._folds = new Set(folded);
+    if (same && sameExtents(graph, scene.items)) {
       scene.graph = graph;
       this._picture.refresh('values');
     } else {
-      scene.graph = graph;
-      this._layOut(graph, itemsOf(graph, this._folded));
+      this._layOut(graph);
     }
-    this._describe();
+  }
+
+  private _layOut(graph: Graph): void {
+    const items = itemsOf(graph, this._folds);
+    this._pending = graph;
+    this._picture.pending();
+    this._cancel = LayoutHost.shared.request(items.input, layout => {
+      this._pending = null;
+      const newest = this._state.graph ?? graph;
+      const before = this._picture.scene;
+      const scene = new Scene(newest, items, layout);
+      const related = before?.graph.sameStructure(newest) === true;
+      if (related) {
+        scene.moveFrom(before);
+      }
+      this._picture.show(scene, related);
+      if (!sameExtents(newest, items)) {
+        this._layOut(newest);
+      }
+    });
+  }
+
+  private _callOff(): void {
+    this._cancel();
+    this._cancel = () => undefined;
+    this._pending = null;
   }
 
   private _describe(): void {
@@ -387,8 +383,10 @@ export class GraphCanvas extends Widget {
   private readonly _activated = new Signal<this, number>(this);
   private readonly _overrideRequested = new Signal<this, number>(this);
   private _cancel: () => void = () => undefined;
-  private _folded: ReadonlySet<string> = new Set();
-  private _shownFolds: ReadonlySet<string> = new Set();
+  /** The graph that is being laid out. */
+  private _pending: Graph | null = null;
+  /** The folds of the picture that is shown or on its way. */
+  private _folds: ReadonlySet<string> = new Set();
   private _before: number | null = null;
   private _pointed: number | null = null;
 }

@@ -22,10 +22,14 @@ export interface IMarks {
   saved: { from: number; to: number }[];
 }
 
+/**
+ * The marks of a state on a scene. While another graph is being laid out the state
+ * may already speak of nodes that the scene does not have: they get no marks.
+ */
 export function marksOf(state: GraphState, scene: Scene): IMarks {
   const { graph, items } = scene;
   const itemOf = (node: number | null): number | null =>
-    node === null ? null : items.itemOf[node];
+    node === null || node >= graph.count ? null : items.itemOf[node];
   const failed = graph.header.error?.node ?? null;
   const { current } = state;
   return {
@@ -36,7 +40,7 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
       state.matches.size === 0 ? null : flags(items.count, state.matches, itemOf),
     ...sweepsOf(state, scene),
     current:
-      current === null
+      current === null || current.node >= graph.count
         ? null
         : { item: items.itemOf[current.node], sweep: current.sweep },
     failed: itemOf(failed),
@@ -82,7 +86,7 @@ function pathOf(
 ): Pick<IMarks, 'pathEdges' | 'pathBends'> {
   const { graph, items, layout } = scene;
   const { output } = graph.header;
-  if (selected === null || output < 0) {
+  if (selected === null || selected > output) {
     return { pathEdges: null, pathBends: null };
   }
   const on = nodesBetween(graph, selected, output);
@@ -132,7 +136,7 @@ function sweepsOf(
 /** The values that the gradient rule of the node pointed at reads. */
 export function savedOf(state: GraphState, scene: Scene): IMarks['saved'] {
   const node = state.hovered ?? state.selected;
-  if (node === null || state.stage === 'traced') {
+  if (node === null || node >= scene.graph.count || state.stage === 'traced') {
     return [];
   }
   const { itemOf } = scene.items;
@@ -150,7 +154,10 @@ function flags(
 ): Uint8Array {
   const found = new Uint8Array(count);
   for (const node of nodes) {
-    found[itemOf(node) ?? 0] = 1;
+    const item = itemOf(node);
+    if (item !== null) {
+      found[item] = 1;
+    }
   }
   return found;
 }
