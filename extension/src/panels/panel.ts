@@ -419,7 +419,8 @@ export class GraphPanel extends Widget implements IHost {
     const error = graph?.header.error ?? null;
     const problem = this._connection?.problem ?? this._savedProblem;
     this._empty.hidden = graph !== null && graph.count > 0;
-    this._empty.textContent = problem === null ? EMPTY : '';
+    const coming = this._connection !== null && graph === null;
+    this._empty.textContent = problem === null && !coming ? EMPTY : '';
     const bad = this._said?.tone === 'error' || problem !== null || error !== null;
     const text =
       this._said?.message ??

@@ -1,0 +1,159 @@
+import { expect, test } from '@jupyterlab/galata';
+
+import { GraphOnPage, kernelReady, open, print, runAll } from './graph';
+
+const NOTEBOOK = '01-first-gradient.ipynb';
+
+/** Small enough to cut most of the gradient of the hidden layer. */
+const BOUND = 0.0001;
+
+/**
+ * The gradient by W1 with the derivative of tanh clipped, written by hand in NumPy:
+ * how far the session's gradient is from it, and from the true one.
+ */
+const BY_HAND = `
+import numpy as _np
+_X, _W1, _b1, _W2, _b2, _t = (model[n].value for n in ("X", "W1", "b1", "W2", "b2", "t"))
+_h = _np.tanh(_X @ _W1 + _b1)
+_p = 1 / (1 + _np.exp(-(_h @ _W2 + _b2)))
+_d = _np.outer((_p - _t) / len(_t), _W2) * (1 - _h**2)
+_far = lambda d: _np.abs(model.grads["W1"] - _X.T @ d).max() / _np.abs(_X.T @ _d).max()
+print(_far(_d) < 1e-9, _far(_np.clip(_d, -${BOUND}, ${BOUND})) < 1e-9)
+`;
+
+test.describe('the first tutorial', () => {
+  test('an override by mouse is the gradient that the kernel holds', async ({
+    page,
+    tmpPath
+  }) => {
+    await open(page, tmpPath, NOTEBOOK);
+    await runAll(page);
+    const graph = new GraphOnPage(page);
+    await graph.ready();
+    await graph.live();
+    expect(await print(page, BY_HAND)).toBe('True False');
+
+    const h = await graph.node('h, tanh');
+    await graph.click(h);
+    await expect(graph.panel.locator('.workbench-NodeName')).toHaveText('htanh');
+    await expect(graph.panel.locator('.workbench-Source')).toContainText('np.tanh(');
+    await expect(graph.panel.locator('.workbench-Bars')).toHaveCount(2);
+    await graph.screenshot('light-node');
+
+    await graph.chip('clip').click();
+    await expect(graph.field).toHaveValue('clip(d, -0.1, 0.1)');
+    await graph.panel.getByLabel('from').fill(String(-BOUND));
+    await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
+    await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
+    await graph.button('Apply').click();
+    await expect(graph.effect).toContainText('∂loss/∂W1');
+    expect(await print(page, BY_HAND)).toBe('False True');
+    await graph.screenshot('light-override');
+
+    await graph.tab(/Overrides 1/).click();
+    await expect(graph.panel.locator('.workbench-Override')).toContainText('clip');
+    await graph.screenshot('light-overrides');
+
+    await graph.button(/^Undo/).click();
+    await expect(graph.tab('Overrides')).toHaveText('Overrides');
+    expect(await print(page, BY_HAND)).toBe('True False');
+    await graph.button(/^Redo/).click();
+    await expect(graph.tab('Overrides')).toHaveText('Overrides 1');
+    expect(await print(page, BY_HAND)).toBe('False True');
+  });
+
+  test('a rule that is no rule is refused with the reason', async ({ page, tmpPath }) => {
+    await open(page, tmpPath, NOTEBOOK);
+    await runAll(page);
+    const graph = new GraphOnPage(page);
+    await graph.ready();
+    await graph.live();
+    await graph.click(await graph.node('h, tanh'));
+    await graph.chip('expression').click();
+    await graph.field.fill('clip(gradient, -1, 1)');
+    await expect(graph.panel.locator('.workbench-Message')).toContainText('gradient');
+    await expect(graph.button('Apply')).toBeDisabled();
+    await graph.screenshot('light-refused');
+  });
+
+  test('plots derivatives and checks them', async ({ page, tmpPath }) => {
+    await open(page, tmpPath, NOTEBOOK);
+    await runAll(page);
+    const graph = new GraphOnPage(page);
+    await graph.ready();
+    await graph.live();
+    await graph.click(await graph.node('loss'));
+    await graph.tab('Checks').click();
+    await graph.button('Check gradients').click();
+    const drawer = graph.panel.locator('.workbench-Drawer');
+    await expect(drawer.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
+    await graph.screenshot('light-check');
+    await drawer.getByLabel('Plot', { exact: true }).selectOption('hessian');
+    await drawer.getByLabel('by').selectOption({ label: 'b1 · 16' });
+    await drawer.getByRole('button', { name: 'Draw', exact: true }).click();
+    await expect(drawer.getByRole('tab')).toHaveCount(2);
+    await expect(drawer.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
+    await page.theme.setDarkTheme();
+    await graph.screenshot('dark-hessian');
+  });
+
+  test('a saved notebook shows its graph, and runs nothing', async ({ page, tmpPath }) => {
+    await open(page, tmpPath, NOTEBOOK);
+    await runAll(page);
+    const graph = new GraphOnPage(page);
+    await graph.ready();
+    await graph.live();
+    await page.notebook.save();
+    await page.evaluate(() =>
+      window.jupyterapp.commands.execute('notebook:shutdown-kernel')
+    );
+    await expect(graph.banner).toHaveText('saved picture · run the cell to make it live');
+    await page.notebook.close(false);
+
+    await page.notebook.openByPath(`${tmpPath}/${NOTEBOOK}`);
+    await kernelReady(page);
+    await graph.ready();
+    await expect(graph.banner).toHaveText('saved picture · run the cell to make it live');
+    await graph.click(await graph.node('h, tanh'));
+    await expect(graph.panel.locator('.workbench-Table')).toContainText('‖·‖');
+    await expect(graph.button('Apply')).toBeHidden();
+    await page.theme.setDarkTheme();
+    await graph.screenshot('dark-saved');
+    expect(await print(page, 'print("model" in globals(), "workbench" in dir())')).toBe(
+      'False False'
+    );
+  });
+
+  test('is live again after the page is loaded again', async ({ page, tmpPath }) => {
+    await open(page, tmpPath, NOTEBOOK);
+    await runAll(page);
+    const graph = new GraphOnPage(page);
+    await graph.live();
+    await page.notebook.save();
+    await page.reload({ waitForIsReady: true });
+    await page.notebook.openByPath(`${tmpPath}/${NOTEBOOK}`);
+    await graph.ready();
+    await graph.live();
+    await graph.click(await graph.node('h, tanh'));
+    await graph.chip('reverse').click();
+    await graph.field.press('Enter');
+    await expect(graph.effect).toContainText('∂loss/∂');
+  });
+
+  test('stays in order on a narrow page and in the dark', async ({ page, tmpPath }) => {
+    await page.setViewportSize({ width: 640, height: 1000 });
+    await page.theme.setDarkTheme();
+    await open(page, tmpPath, NOTEBOOK);
+    await runAll(page);
+    const graph = new GraphOnPage(page);
+    await graph.ready();
+    await graph.live();
+    await graph.click(await graph.node('loss'));
+    const [panel, inside] = await graph.panel.evaluate(node => [
+      node.clientWidth,
+      node.scrollWidth
+    ]);
+    expect(inside).toBeLessThanOrEqual(panel);
+    await graph.screenshot('dark-narrow');
+  });
+});

@@ -1,0 +1,130 @@
+/** A graph on the page, as a test sees and touches it. */
+
+import { fileURLToPath } from 'node:url';
+
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import { expect, type Locator } from '@playwright/test';
+
+import type { NotebookPanel } from '@jupyterlab/notebook';
+
+interface IRect {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** What the picture offers to tests; see `ICanvasProbe` of the extension. */
+type Probed = HTMLElement & {
+  workbenchCanvas: { boxOf(node: number): IRect | null };
+};
+
+const file = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+
+export class GraphOnPage {
+  /** The panel, the first of the page; and parts of it. */
+  readonly panel: Locator;
+  readonly canvas: Locator;
+  readonly field: Locator;
+  readonly effect: Locator;
+  readonly banner: Locator;
+
+  constructor(readonly page: IJupyterLabPageFixture) {
+    this.panel = page.locator('.workbench-Panel').first();
+    this.canvas = this.panel.locator('.workbench-Canvas');
+    this.field = this.panel.locator('.workbench-Expression');
+    this.effect = this.panel.locator('.workbench-Effect');
+    this.banner = this.panel.locator('.workbench-Banner');
+  }
+
+  /** Wait until it is drawn. */
+  async ready(): Promise<void> {
+    await this.panel.waitFor();
+    await expect(this.canvas).toHaveAttribute('data-ready', /.*/);
+  }
+
+  /** Wait until the kernel answers it. */
+  async live(): Promise<void> {
+    await expect(this.panel.locator('.workbench-Backend')).toHaveClass(/mod-live/);
+  }
+
+  /** The id of the node that begins with this name and op, "h, tanh". */
+  async node(sentence: string): Promise<number> {
+    const line = this.panel
+      .locator('.workbench-Tree [data-node]')
+      .filter({ hasText: new RegExp(`^${sentence}\\b`) });
+    return Number(await line.first().getAttribute('data-node'));
+  }
+
+  /** Click the card of a node where it is drawn. */
+  async click(node: number): Promise<void> {
+    await this.canvas.scrollIntoViewIfNeeded();
+    const box = await this.canvas.evaluate(
+      (canvas, id) => (canvas as Probed).workbenchCanvas.boxOf(id),
+      node
+    );
+    if (box === null) {
+      throw new Error(`node ${node} is not in the picture`);
+    }
+    await this.canvas.click({
+      position: { x: box.x + box.width / 2, y: box.y + box.height / 2 }
+    });
+    // The tooltip of what lies under the pointer would be in the screenshots.
+    await this.page.mouse.move(0, 0);
+  }
+
+  chip(name: string): Locator {
+    return this.panel.getByRole('radio', { name, exact: true });
+  }
+
+  button(name: string | RegExp): Locator {
+    return this.panel.getByRole('button', { name, exact: true });
+  }
+
+  tab(name: string | RegExp): Locator {
+    return this.panel.getByRole('tab', { name });
+  }
+
+  /** Keep a picture of it, in a folder that git does not. */
+  async screenshot(name: string): Promise<void> {
+    await this.panel.scrollIntoViewIfNeeded();
+    await this.page.mouse.move(0, 0);
+    await this.panel.screenshot({ path: file(`../screenshots/${name}.png`) });
+  }
+}
+
+/** Open a notebook of the repository in a folder of its own, with its kernel ready. */
+export async function open(
+  page: IJupyterLabPageFixture,
+  folder: string,
+  name: string
+): Promise<void> {
+  const target = `${folder}/${name}`;
+  await page.contents.uploadFile(file(`../../../notebooks/${name}`), target);
+  await page.notebook.openByPath(target);
+  await kernelReady(page);
+}
+
+export async function kernelReady(page: IJupyterLabPageFixture): Promise<void> {
+  await page.evaluate(async () => {
+    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    await panel.sessionContext.ready;
+  });
+}
+
+/** Run all cells and wait until the last one is done. */
+export async function runAll(page: IJupyterLabPageFixture): Promise<void> {
+  const good = await page.evaluate(() =>
+    window.jupyterapp.commands.execute('notebook:run-all-cells')
+  );
+  expect(good, 'a cell of the notebook failed').not.toBe(false);
+}
+
+/** Run a line in a new cell at the end; what it prints. */
+export async function print(page: IJupyterLabPageFixture, code: string): Promise<string> {
+  await page.notebook.addCell('code', code);
+  const last = (await page.notebook.getCellCount()) - 1;
+  await page.notebook.runCell(last, true);
+  const output = await page.notebook.getCellTextOutput(last);
+  return (output ?? []).join('').trim();
+}
