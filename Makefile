@@ -3,11 +3,11 @@
 # `make lab LAB_ARGS=--no-browser` hands JupyterLab options of your own.
 
 PYTHON ?= python3
-BIN := $(CURDIR)/.venv/bin
+BIN := .venv/bin
 TUTORIAL := notebooks/01-first-gradient.ipynb
 PAGE := .venv/share/jupyter/labextensions/autodiff-workbench
 # What the installed package is made of: the page's sources, not what they become.
-SOURCES := pyproject.toml $(wildcard extension/*.*) \
+SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) \
 	$(shell find $(wildcard extension/src extension/style extension/schema) -type f)
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
@@ -27,7 +27,7 @@ test: .venv/test.stamp
 	@rm -rf $(PAGE)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@rm -rf $(PAGE)
-	@ln -s $(CURDIR)/workbench/labextension $(PAGE)
+	@ln -s "$(CURDIR)/workbench/labextension" $(PAGE)
 	@touch $@ $(if $(filter test,$*),.venv/lab.stamp)
 
 .venv/bin/pip:

@@ -163,6 +163,7 @@ def browser(reports: Path) -> Count:
         "test",
         cwd=UI_TESTS,
         limit=600,
+        TMPDIR=str(reports),  # Galata and Chromium leave folders behind
         WORKBENCH_CHROMIUM=chromium,
         WORKBENCH_TEST_PORT=str(free_port()),
         WORKBENCH_TEST_REPORT=str(report),
@@ -217,7 +218,9 @@ def main(chosen: list[str]) -> int:
     lines, total = [], Count()
     for name in chosen or PARTS:
         start = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="workbench-reports-") as reports:
+        with tempfile.TemporaryDirectory(
+            prefix="workbench-", ignore_cleanup_errors=True
+        ) as reports:
             count = PARTS[name](Path(reports))
         total += count
         seconds = time.perf_counter() - start
