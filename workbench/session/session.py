@@ -10,10 +10,11 @@ leaves the last good state. What the page shows of a session is written by
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -44,6 +45,22 @@ if TYPE_CHECKING:
     from workbench.checks.report import Report
 
 __all__ = ["Session"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def changing(
+    method: Callable[Concatenate[Session, P], R],
+) -> Callable[Concatenate[Session, P], R]:
+    """A method that one thread at a time may run: the page has one of its own."""
+
+    @wraps(method)
+    def alone(self: Session, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 @dataclass(frozen=True)
@@ -113,6 +130,8 @@ class Session:
         seed: Any = None,
         copy: bool = True,
     ) -> None:
+        #: Held while the session changes, and by who reads several of its stages.
+        self.lock = threading.RLock()
         #: What its own code calls it.
         self.name = name
         #: Its nodes by name and id.
@@ -406,6 +425,7 @@ class Session:
 
     # Changes
 
+    @changing
     def run(self, values: Mapping[str, Any] | None = None, **named: Any) -> Any:
         """Run the program with other inputs, and its gradients with it.
 
@@ -443,6 +463,7 @@ class Session:
         self._change(self._made(state.forward.run(leaves), state.entries), "values")
         return self.value
 
+    @changing
     def override(
         self,
         target: Any,
@@ -492,6 +513,7 @@ class Session:
             )
         return next(one for one in self.overrides if one.id == entry.id)
 
+    @changing
     def switch(self, which: int | Attached, enabled: bool) -> None:
         """Switch an override on or off; one that is off stays listed."""
         entries = self._state.entries
@@ -502,6 +524,7 @@ class Session:
             tuple(new if e.id == old.id else e for e in entries),
         )
 
+    @changing
     def remove(self, which: int | Attached) -> None:
         """Remove an override."""
         entries = self._state.entries
@@ -511,10 +534,12 @@ class Session:
             tuple(e for e in entries if e.id != old.id),
         )
 
+    @changing
     def undo(self) -> None:
         """Take the last change of the overrides back."""
         self._step(back=True)
 
+    @changing
     def redo(self) -> None:
         """Do again what was taken back."""
         self._step(back=False)

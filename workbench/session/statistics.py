@@ -26,6 +26,9 @@ NOTHING = (math.nan,) * 6
 
 BINS = 40
 
+#: Between these, sums of squares neither overflow nor vanish.
+SMALLEST, LARGEST = 1e-140, 1e140
+
 
 class Distribution(TypedDict):
     """A histogram: ``counts`` of equal bins from ``low`` to ``high``.
@@ -63,16 +66,19 @@ def summary(x: Any) -> tuple[float, float, float, float, float, float]:
         return (math.nan, math.nan, math.nan, math.nan, 0.0, 0.0)
     low, high = float(flat.min()), float(flat.max())
     largest = max(abs(low), abs(high))
-    if 1e-140 < largest < 1e140:
-        mean = float(flat.sum()) / size
-        centred = flat - mean
-        deviation = math.sqrt(float(centred.dot(centred)) / size)
-        return (low, high, mean, deviation, math.sqrt(float(flat.dot(flat))), 0.0)
-    # An overflow or a NaN here is a fact about the data, not a mistake.
+    if SMALLEST < largest < LARGEST:
+        mean, deviation, length = _moments(flat, size)
+        return (low, high, mean, deviation, length, 0.0)
+    if 0 < largest < math.inf:
+        # Scaled first, since squares would overflow or vanish.
+        moments = _moments(flat / largest, size)
+        mean, deviation, length = (largest * x for x in moments)
+        return (low, high, mean, deviation, length, 0.0)
+    # A NaN or an infinity here is a fact about the data, not a mistake.
     with np.errstate(all="ignore"):
         mean, deviation = float(flat.mean()), float(flat.std())
-        length = _length(flat, low, high)
         bad = float(size - int(np.isfinite(flat).sum()))
+    length = math.nan if math.isnan(largest) else largest
     return (low, high, mean, deviation, length, bad)
 
 
@@ -87,11 +93,15 @@ def norm(x: Any) -> float:
         return math.nan
     if flat.size == 0:
         return 0.0
-    found = float(flat.dot(flat))
-    if 1e-280 < found < math.inf:
-        return math.sqrt(found)
     with np.errstate(all="ignore"):
-        return _length(flat, float(flat.min()), float(flat.max()))
+        found = float(flat.dot(flat))
+        if 1e-280 < found < math.inf:
+            return math.sqrt(found)
+        largest = float(abs(flat).max())
+        if largest == 0 or not math.isfinite(largest):
+            return largest
+        scaled = flat / largest
+        return largest * math.sqrt(float(scaled.dot(scaled)))
 
 
 def relative_change(g: Any, true: Any) -> float:
@@ -182,13 +192,9 @@ def _flat(x: Any) -> Any:
     return flat if flat.dtype == np.float64 else flat.astype(np.float64)
 
 
-def _length(flat: Any, low: float, high: float) -> float:
-    """The L2 norm without overflow or underflow."""
-    found = float(flat.dot(flat))
-    if 1e-280 < found < math.inf:
-        return math.sqrt(found)
-    largest = max(abs(low), abs(high))
-    if largest == 0 or not math.isfinite(largest):
-        return largest
-    scaled = flat / largest
-    return largest * math.sqrt(float(scaled.dot(scaled)))
+def _moments(flat: Any, size: int) -> tuple[float, float, float]:
+    """Mean, standard deviation and L2 norm of finite numbers of moderate size."""
+    mean = float(flat.sum()) / size
+    centred = flat - mean
+    spread = math.sqrt(float(centred.dot(centred)) / size)
+    return mean, spread, math.sqrt(float(flat.dot(flat)))

@@ -103,11 +103,23 @@ def read_saved(data: object) -> Snapshot:
     for name in ("wrt", "overrides", "columns"):
         if not isinstance(inner.get(name), list):
             damaged(f"{name} is not a list")
+    for i, item in enumerate(inner["overrides"]):
+        check_override(record(item, f"overrides[{i}]"), f"overrides[{i}]", nodes)
     within(inner["wrt"], 0, nodes, "wrt")
     within([inner.get("output")], -1, nodes, "output")
     columns = read_columns(inner["columns"], whole.get("buffers"))
     check_columns(columns, nodes, edges, len(strings), len(inner["overrides"]))
     return Snapshot(cast(Header, inner), columns)
+
+
+def check_override(data: dict[str, Any], where: str, nodes: int) -> None:
+    """An override as the header lists it: the fields that are looked up by it."""
+    for name, kind in (("id", int), ("label", str), ("rule", str), ("enabled", bool)):
+        if type(data.get(name)) is not kind:
+            damaged(f"{where}.{name} is {cut(repr(data.get(name)))}")
+    if not isinstance(data.get("matched"), list):
+        damaged(f"{where}.matched is not a list")
+    within(data["matched"], 0, nodes, f"{where}.matched")
 
 
 def check_schema(schema: object, version: object) -> None:

@@ -1,0 +1,693 @@
+"""What a session looks like as data: columns, patches, saved pictures, details."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import copy
+import json
+import math
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.golden.write import FILE, INPUTS, picture, session
+from workbench.errors import OverrideError, SnapshotError, UnknownNodeError
+from workbench.graph.graph import Graph
+from workbench.session import statistics
+from workbench.snapshot import (
+    SCHEMA,
+    changes,
+    detail,
+    failed,
+    protocol,
+    read_saved,
+    read_target,
+    saved,
+    take,
+)
+from workbench.snapshot.protocol import COLUMNS, KINDS, STATISTICS
+from workbench.snapshot.saved import LARGE, MOST_SAVED
+
+PROTOCOL = Path(__file__).parent.parent / "extension/src/protocol.ts"
+
+
+@pytest.fixture
+def model() -> wb.Session:
+    return session()
+
+
+def text(shown: Any, column: str, node: int) -> str:
+    position = shown.columns[column][node]
+    return "" if position < 0 else str(shown.header["strings"][position])
+
+
+# The golden picture
+
+
+def test_the_golden_picture_is_what_is_written_now() -> None:
+    """`python -m tests.golden.write` writes it anew."""
+    golden, now = json.loads(FILE.read_text()), json.loads(json.dumps(picture()))
+    old, new = read_saved(golden), read_saved(now)
+    assert list(old.columns) == list(new.columns)
+    for name, column in old.columns.items():
+        np.testing.assert_allclose(
+            new.columns[name], column, rtol=1e-9, atol=1e-12, err_msg=name
+        )
+    assert rounded(golden["header"]) == rounded(now["header"])
+    assert (golden["schema"], golden["model_id"]) == (SCHEMA, "golden")
+
+
+def rounded(x: Any) -> Any:
+    """Numbers to nine digits, since libraries differ in the last ones."""
+    if isinstance(x, float):
+        return float(f"{x:.9g}") if abs(x) > 1e-9 else 0.0
+    if isinstance(x, dict):
+        return {key: rounded(value) for key, value in x.items()}
+    return [rounded(value) for value in x] if isinstance(x, list) else x
+
+
+def test_the_types_have_the_fields_of_the_page() -> None:
+    """Each TypedDict has the names that stand in `protocol.ts`."""
+    page = PROTOCOL.read_text()
+    pairs = {
+        "IHeader": protocol.Header,
+        "IOverride": protocol.OverrideData,
+        "IEffect": protocol.EffectData,
+        "ISaved": protocol.Saved,
+        "IColumn": protocol.Column,
+        "IDistribution": statistics.Distribution,
+        "IDetail": protocol.Detail,
+    }
+    for name, here in pairs.items():
+        body = re.search(rf"export interface {name} \{{(.*?)\n\}}", page, re.DOTALL)
+        assert body is not None, name
+        fields = set(re.findall(r"^  (\w+)\??:", body[1], re.MULTILINE))
+        assert fields == set(get_type_hints(here)), name
+    assert f"SCHEMA = {SCHEMA};" in page
+    assert protocol.MIME_TYPE in page
+    for names in (STATISTICS, KINDS):
+        assert str(list(names)).replace('"', "'") in page
+    listed = re.search(r"export type ColumnName =(.*?);", page, re.DOTALL)
+    assert listed is not None
+    assert re.findall(r"'(\w+)'", listed[1]) == list(COLUMNS)
+
+
+# Columns
+
+
+def test_what_each_node_is(model: wb.Session) -> None:
+    shown = take(model)
+    h = model.nodes.find("h")
+    assert text(shown, "op", h) == "tanh"
+    assert text(shown, "name", h) == "h"
+    assert text(shown, "dtype", h) == "float64"
+    assert text(shown, "shape", h) == "8×2"
+    assert text(shown, "scope", h) == "encoder"
+    assert text(shown, "place", h) == "[3]:2"
+    assert text(shown, "source", h) == "h = np.tanh(X @ W1 + b1)"
+    assert shown.columns["line"][h] == 2
+    assert shown.columns["kind"][h] == KINDS.index("op")
+    w = model.nodes.find("W1")
+    assert shown.columns["kind"][w] == KINDS.index("input")
+    assert text(shown, "op", w) == text(shown, "place", w) == ""
+    assert shown.columns["line"][w] == -1
+    assert text(shown, "shape", model.nodes.find("b2")) == "()"
+    assert shown.header["output"] == model.nodes.find("loss")
+    assert shown.header["output_name"] == "loss"
+    assert shown.header["output_value"] == float(model.value)
+    assert shown.header["wrt"] == [model.nodes.find(n) for n in model.grads]
+    assert len(set(shown.header["strings"])) == len(shown.header["strings"])
+    assert shown.header["seconds"] > 0
+
+
+def test_edges_and_saved_values(model: wb.Session) -> None:
+    shown = take(model)
+    start, inputs = shown.columns["input_start"], shown.columns["inputs"]
+    labels = model.nodes.labels
+    for i, node in enumerate(model.graph.nodes):
+        read = [labels[j] for j in inputs[start[i] : start[i + 1]]]
+        wanted = [labels[model.nodes.find(x)] for x in node.inputs
+                  if isinstance(x, wb.Tensor)]  # fmt: skip
+        assert read == wanted
+    assert shown.header["edges"] == len(inputs) == start[-1]
+    first = shown.columns["saved_start"]
+
+    def reads(i: int) -> list[str]:
+        return [labels[j] for j in shown.columns["saved"][first[i] : first[i + 1]]]
+
+    assert reads(model.nodes.find("h")) == ["h"]
+    product = next(i for i, n in enumerate(model.graph.nodes) if n.op.name == "matmul")
+    assert reads(product) == ["X", "W1"]
+    assert reads(product + 1) == []
+
+
+def test_statistics_of_values_and_gradients(model: wb.Session) -> None:
+    shown = take(model)
+    rows = shown.columns["value_stats"].reshape(-1, len(STATISTICS))
+    grads = shown.columns["grad_stats"].reshape(-1, len(STATISTICS))
+    true = shown.columns["true_stats"].reshape(-1, len(STATISTICS))
+    assert model.truth is not None
+    for i in range(len(model.graph)):
+        np.testing.assert_allclose(rows[i], plainly(model.values[i]), rtol=1e-12)
+        np.testing.assert_allclose(
+            grads[i], plainly(model.cotangents[i]), rtol=1e-12, atol=1e-17
+        )
+        np.testing.assert_allclose(
+            true[i], plainly(model.truth.cotangents.get(i)), rtol=1e-12, atol=1e-17
+        )
+    assert np.isnan(grads[model.nodes.find("X")]).all()
+    h = model.nodes.find("h")
+    change = shown.columns["change"]
+    assert change[h] == pytest.approx(
+        np.linalg.norm(model.cotangents["h"] - model.truth.cotangents[h])
+        / np.linalg.norm(model.truth.cotangents[h])
+    )
+    assert np.isnan(change[model.nodes.find("X")])
+    assert change[model.nodes.find("loss")] == 0
+    assert np.array_equal(np.isnan(change), np.isnan(grads[:, -1]))
+
+
+def plainly(x: Any) -> list[float]:
+    """The statistics as NumPy says them."""
+    if x is None:
+        return [math.nan] * 6
+    return [
+        np.min(x), np.max(x), np.mean(x), np.std(x),
+        np.linalg.norm(x), np.sum(~np.isfinite(x)),
+    ]  # fmt: skip
+
+
+def test_norms_along_edges_are_what_the_rules_pass_on() -> None:
+    """Both factors of a product receive the other's part."""
+    a, b = np.array([3.0, 4.0]), np.array([1.0, 2.0])
+    made = wb.Session(wb.trace(lambda a, b: np.sum(a * b + a))(a, b), wrt=["a"])
+    shown = take(made)
+    start, norms = shown.columns["input_start"], shown.columns["edge_norm"]
+    product = next(i for i, n in enumerate(made.graph.nodes) if n.op.name == "multiply")
+    to_a, to_b = norms[start[product] : start[product + 1]]
+    assert to_a == pytest.approx(np.linalg.norm(b))
+    assert np.isnan(to_b)
+    total = next(i for i, n in enumerate(made.graph.nodes) if n.op.name == "add")
+    assert norms[start[total] : start[total + 1]] == pytest.approx([np.sqrt(2)] * 2)
+
+
+def test_overrides_in_the_header(model: wb.Session) -> None:
+    shown = take(model)
+    first, second, third = shown.header["overrides"]
+    h = model.nodes.find("h")
+    assert first["target"] == {"kind": "node", "node": h}
+    assert first["matched"] == [h]
+    assert (first["label"], first["rule"]) == ("clip ±0.05", "clip(d, -0.05, 0.05)")
+    assert first["data"] is True
+    assert first["code"] == "model.override('h', vjp='clip(d, -0.05, 0.05)')"
+    assert [e["name"] for e in first["effects"]] == ["W1", "b1", "W2", "b2"]
+    assert second["target"] == {"kind": "scope", "scope": "decoder"}
+    assert third["target"] == {"kind": "op", "op": "log"}
+    assert third["enabled"] is False
+    assert third["effects"] == []
+    column = shown.columns["override"]
+    assert column[h] == 0
+    assert set(np.flatnonzero(column == 1)) == set(second["matched"])
+    assert not (column == 2).any()
+    assert shown.header["undo"] == "switch off straight-through"
+    assert shown.header["redo"] is None
+    model.override(lambda n: n.op.name == "exp", lambda node, g: None, name="none")
+    other = take(model).header["overrides"][-1]
+    assert other["target"] == {"kind": "other", "text": "nodes where <lambda>"}
+    assert other["data"] is False
+    json.dumps(take(model).header, allow_nan=False)
+
+
+def test_numbers_that_json_cannot_say() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.log(x)) * 0.0
+
+    with np.errstate(all="ignore"):
+        made = wb.Session(wb.trace(f)(np.zeros(2)))
+        made.override("log", "g + 1")
+        shown = take(made)
+    assert shown.header["output_value"] is None
+    assert made.overrides[0].effects[0].relative != 0
+    json.dumps(shown.header, allow_nan=False)
+    rows = shown.columns["value_stats"].reshape(-1, 6)
+    log = next(i for i, n in enumerate(made.graph.nodes) if n.op.name == "log")
+    assert rows[log, -1] == 2
+    assert rows[log, 0] == -math.inf
+    read_saved(json.loads(json.dumps(saved(shown), allow_nan=False)))
+
+
+def test_a_cell_that_failed_half_way() -> None:
+    graph = wb.trace(lambda x: np.tanh(x * 2))(np.ones(2))
+    last = graph.outputs[0]
+    shown = failed(graph, "model", "matmul(...): shapes do not match", last)
+    assert shown.header["error"] == {
+        "node": len(graph) - 1,
+        "message": "matmul(...): shapes do not match",
+    }
+    assert shown.header["output"] == -1
+    assert shown.header["wrt"] == []
+    assert np.isnan(shown.columns["grad_stats"]).all()
+    assert not np.isnan(shown.columns["value_stats"]).any()
+    assert failed(Graph([], []), "m", "empty").header["nodes"] == 0
+    assert failed(graph, "m", "somewhere").header["error"]["node"] is None  # type: ignore[index]
+    read_saved(json.loads(json.dumps(saved(shown))))
+
+
+def test_a_program_without_values() -> None:
+    spec = wb.Spec((2, 3), np.dtype("float32"))
+    made = wb.Session(wb.trace(lambda x: np.sum(np.sin(x)))(spec))
+    shown = take(made)
+    assert text(shown, "shape", 0) == "2×3"
+    assert text(shown, "dtype", 1) == "float32"
+    assert np.isnan(shown.columns["value_stats"]).all()
+    assert shown.header["output_value"] is None
+
+
+def test_a_line_outside_a_cell_has_no_number() -> None:
+    made = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
+    shown = take(made)
+    assert text(shown, "place", 1).startswith("test_snapshot.py:")
+    assert shown.columns["line"][1] == -1
+
+
+# Patches
+
+
+def applied(old: Any, patch: Any) -> dict[str, Any]:
+    """What the page makes of a patch."""
+    header = {**old.header, **patch.header}
+    columns = dict(zip([c["name"] for c in old.header["columns"]], old.buffers,
+                       strict=True))  # fmt: skip
+    for column, buffer in zip(patch.columns, patch.buffers, strict=True):
+        assert column["length"] == buffer.size
+        assert column["dtype"] == str(buffer.dtype)
+        columns[column["name"]] = buffer
+    if not header["overrides"]:
+        columns.pop("true_stats", None)
+    return {"header": header, "columns": columns}
+
+
+CHANGES: dict[str, Callable[[wb.Session], object]] = {
+    "override": lambda s: s.override("exp", "0.5 * d"),
+    "remove all": lambda s: [s.remove(one) for one in s.overrides],
+    "run": lambda s: s.run(b2=0.5),
+    "undo": lambda s: s.undo(),
+    "switch": lambda s: s.switch(1, False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_patch_leads_to_the_next_snapshot(
+    model: wb.Session, change: Callable[[wb.Session], object]
+) -> None:
+    old = take(model)
+    change(model)
+    new = take(model)
+    patch = changes(old, new)
+    assert patch is not None
+    after = applied(old, patch)
+    assert set(after["columns"]) == set(new.columns)
+    for name, column in new.columns.items():
+        np.testing.assert_array_equal(after["columns"][name], column)
+    for key, value in new.header.items():
+        if key != "columns":
+            assert after["header"][key] == value
+    assert changes(new, take(model)) is None
+
+
+def test_a_patch_of_an_override_holds_only_what_changed(model: wb.Session) -> None:
+    old = take(model)
+    model.override("mean", "0.5 * d")
+    patch = changes(old, take(model))
+    assert patch is not None
+    assert {c["name"] for c in patch.columns} == {
+        "grad_stats",
+        "edge_norm",
+        "change",
+        "override",
+    }
+    assert set(patch.header) <= {"overrides", "undo", "redo", "seconds"}
+    back = take(model)
+    model.undo()
+    undone = changes(back, take(model))
+    assert undone is not None
+    assert undone.header["redo"] == "scale ×0.5 on every mean"
+
+
+# Saved pictures
+
+
+def test_a_saved_picture_comes_back(model: wb.Session) -> None:
+    shown = take(model)
+    kept = json.loads(json.dumps(saved(shown, "model 1"), allow_nan=False))
+    assert kept["model_id"] == "model 1"
+    back = read_saved(kept)
+    assert back.header == shown.header
+    for name, column in shown.columns.items():
+        np.testing.assert_array_equal(back.columns[name], column)
+        assert back.columns[name].dtype == COLUMNS[name]
+
+
+def test_buffers_are_little_endian(model: wb.Session) -> None:
+    shown = take(model)
+    kept = saved(shown)
+    assert kept is not None
+    names = [c["name"] for c in kept["header"]["columns"]]
+    raw = base64.b64decode(kept["buffers"][names.index("input_start")])
+    assert raw[:12] == b"".join(
+        int(n).to_bytes(4, "little") for n in shown.columns["input_start"][:3]
+    )
+
+
+def test_large_pictures_are_saved_smaller_and_the_largest_not_at_all() -> None:
+    def chain(n: int) -> wb.Session:
+        def f(x: Any) -> Any:
+            for _ in range(n):
+                x = np.sin(x)
+            return x
+
+        return wb.Session(wb.trace(f)(0.5), copy=False)
+
+    small, large = (saved(take(chain(n))) for n in (LARGE - 100, LARGE + 100))
+    assert small is not None
+    assert large is not None
+    lengths = [{c["name"]: c["length"] for c in s["header"]["columns"]}["saved"]
+               for s in (small, large)]  # fmt: skip
+    assert lengths[0] > 0
+    assert lengths[1] == 0
+    back = read_saved(json.loads(json.dumps(large)))
+    stats = back.columns["value_stats"]
+    np.testing.assert_array_equal(stats, stats.astype(np.float32).astype(float))
+    shown = take(chain(5))
+    shown.header["nodes"] = MOST_SAVED + 1
+    assert saved(shown) is None
+
+
+def test_a_newer_schema_is_refused_by_name_and_number() -> None:
+    newer = json.loads(FILE.read_text())
+    newer["schema"] = SCHEMA + 1
+    newer["header"]["version"] = "9.4.2"
+    with pytest.raises(SnapshotError) as caught:
+        read_saved(newer)
+    assert str(caught.value) == (
+        f"this picture was written by workbench 9.4.2 with schema {SCHEMA + 1}; this"
+        f" one reads up to {SCHEMA}: update autodiff-workbench, or run the cell again"
+        " to draw it anew."
+    )
+    newer["schema"] = SCHEMA
+    newer["header"]["schema"] = SCHEMA + 1
+    with pytest.raises(SnapshotError, match="update autodiff-workbench"):
+        read_saved(newer)
+
+
+def damage(path: str, value: Any) -> dict[str, Any]:
+    """The golden picture with one entry changed."""
+    data = json.loads(FILE.read_text())
+    place: Any = data
+    *steps, last = path.split(".")
+    for step in steps:
+        place = place[int(step)] if step.isdigit() else place[step]
+    place[int(last) if last.isdigit() else last] = value
+    return dict(data)
+
+
+def column_at(name: str) -> int:
+    header = json.loads(FILE.read_text())["header"]
+    return [c["name"] for c in header["columns"]].index(name)
+
+
+def encoded(name: str, entry: int, value: float) -> tuple[str, str]:
+    """The golden buffer of a column with one entry changed, and its path."""
+    at = column_at(name)
+    column = np.frombuffer(
+        base64.b64decode(json.loads(FILE.read_text())["buffers"][at]), COLUMNS[name]
+    ).copy()
+    column[entry] = value
+    return f"buffers.{at}", base64.b64encode(column.tobytes()).decode()
+
+
+DAMAGES: list[tuple[str, Any, str]] = [
+    ("schema", "1", "its schema is '1'"),
+    ("schema", 0, "its schema is 0"),
+    ("header", [], "its header is not an object"),
+    ("header.nodes", -1, "nodes is -1"),
+    ("header.nodes", 10**9, "not a number from 0 to"),
+    ("header.nodes", 23, "must be whole numbers from -1 to 22"),
+    ("header.edges", 24, "the column inputs has 25 entries, not 24"),
+    ("header.output", 24, "output must be whole numbers from -1 to 23"),
+    ("header.wrt", [1, 99], "wrt must be whole numbers"),
+    ("header.wrt", "1", "wrt is not a list"),
+    ("header.strings", ["a", 3], "strings holds what is not text"),
+    ("header.strings", ["a"], "op must be whole numbers from -1 to 0"),
+    ("header.session", None, "session is not text"),
+    ("header.overrides", [], "override must be whole numbers from -1 to -1"),
+    ("header.overrides.0", 3, "overrides[0] is not an object"),
+    ("header.overrides.0.matched", [77], "overrides[0].matched must be whole numbers"),
+    ("header.columns.0.name", "color", "unknown, twice or mistyped"),
+    ("header.columns.1.name", "kind", "unknown, twice or mistyped"),
+    ("header.columns.0.dtype", "object", "unknown, twice or mistyped"),
+    ("header.columns.0.length", 25, "the buffer of kind has 24 bytes, not 25"),
+    ("buffers", [], "one buffer for each column"),
+    ("buffers.0", "!" * 32, "the buffer of kind is not base64"),
+    ("buffers.0", "A" * 10_000, "the buffer of kind is not its base64"),
+    ("buffers.0", 5, "the buffer of kind is not its base64"),
+    (*encoded("kind", 0, 3), "kind must be whole numbers from 0 to 2"),
+    (*encoded("inputs", 0, 23), "a node reads one that does not stand before it"),
+    (*encoded("inputs", 0, -1), "a node reads one that does not stand before it"),
+    (*encoded("input_start", 3, 20), "input_start does not rise"),
+    (*encoded("saved", 0, 24), "saved must be whole numbers from 0 to 23"),
+    (*encoded("override", 0, 3), "override must be whole numbers from -1 to 2"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "words"), DAMAGES, ids=lambda x: str(x)[:30])
+def test_damaged_pictures_are_refused_with_the_place(
+    path: str, value: Any, words: str
+) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        read_saved(damage(path, value))
+    assert words in str(caught.value)
+    assert "Run the cell again" in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {}, {"schema": 1}, {"header": {}}])
+def test_what_is_no_picture_is_refused(data: object) -> None:
+    with pytest.raises(SnapshotError):
+        read_saved(data)
+
+
+def test_random_damage_never_gets_through_as_another_error(
+    rng: np.random.Generator,
+) -> None:
+    """Every field replaced by things of every type: a SnapshotError or a picture."""
+    golden = json.loads(FILE.read_text())
+    junk = [None, True, -1, 0, 10**12, 1.5, math.nan, "", "x" * 50, [], [0], {}, [[]]]
+    places = list(walked(golden))
+    for _ in range(1500):
+        data = copy.deepcopy(golden)
+        for k in rng.integers(len(places), size=rng.integers(1, 3)):
+            place: Any = data
+            for step in places[k][:-1]:
+                place = place[step] if is_in(place, step) else {}
+            if is_in(place, places[k][-1]):
+                place[places[k][-1]] = junk[rng.integers(len(junk))]
+        with contextlib.suppress(SnapshotError):
+            read_saved(data)
+
+
+def walked(data: Any, path: tuple[Any, ...] = ()) -> Any:
+    items: Any = ()
+    if isinstance(data, dict):
+        items = data.items()
+    elif isinstance(data, list):
+        items = enumerate(data)
+    for key, value in items:
+        yield (*path, key)
+        yield from walked(value, (*path, key))
+
+
+def is_in(place: Any, step: Any) -> bool:
+    if isinstance(place, dict):
+        return step in place
+    return isinstance(place, list) and isinstance(step, int) and step < len(place)
+
+
+# Details
+
+
+def test_detail_of_a_node(model: wb.Session) -> None:
+    h = model.nodes.find("h")
+    found = detail(model, h)
+    assert found["node"] == h
+    assert found["rule"] == model["h"].op.rule
+    assert found["inputs"] == [f"add {h - 1}"]
+    assert found["value"] == statistics.distribution(model.values["h"])
+    assert found["gradient"] == statistics.distribution(model.cotangents["h"])
+    assert model.truth is not None
+    assert found["true_gradient"] == statistics.distribution(model.truth.cotangents[h])
+    assert found["array"] == str(model.values["h"])
+    assert found["gradient_array"] == str(model.cotangents["h"])
+    data = detail(model, model.nodes.find("X"))
+    assert (data["rule"], data["gradient"], data["gradient_array"]) == (None,) * 3
+    with pytest.raises(UnknownNodeError):
+        detail(model, 99)
+    json.dumps([detail(model, i) for i in range(len(model.graph))], allow_nan=False)
+
+
+def test_detail_of_settings_constants_and_large_arrays() -> None:
+    table = np.arange(300.0)
+
+    def f(x: Any) -> Any:
+        return np.sum(np.sum(x * 2.5 * table, axis=0, keepdims=True))
+
+    made = wb.Session(wb.trace(f)(np.ones(300)))
+    by_op = {n.op.name: i for i, n in enumerate(made.graph.nodes)}
+    total = by_op["sum"] - 1
+    assert ["axis", "0"] in detail(made, total)["params"]
+    assert ["keepdims", "True"] in detail(made, total)["params"]
+    assert detail(made, by_op["multiply"])["inputs"][1] == "float64[300]"
+    assert detail(made, by_op["multiply"] - 1)["inputs"] == ["x", "2.5"]
+    assert detail(made, 0)["array"] is None
+    assert detail(made, 0)["true_gradient"] is None
+
+
+# The page's targets
+
+
+def test_targets_of_the_page_are_those_of_a_session(model: wb.Session) -> None:
+    h = model.nodes.find("h")
+    for wire, matched in [
+        ({"kind": "node", "node": h}, [h]),
+        ({"kind": "op", "op": "tanh"}, [h]),
+        ({"kind": "scope", "scope": "encoder"}, [h - 2, h - 1, h]),
+    ]:
+        assert list(model.override(read_target(wire), "d").matched) == matched
+        shown = take(model).header["overrides"][-1]
+        assert shown["target"] == wire
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {},
+        {"kind": "other", "text": "x"},
+        {"kind": "node", "node": "1"},
+        {"kind": "node", "node": True},
+        {"kind": "op", "op": None},
+        {"kind": ["node"]},
+        {"kind": "kind"},
+    ],
+)
+def test_other_targets_are_refused(wire: dict[str, Any]) -> None:
+    with pytest.raises(OverrideError, match="no target that the page can give"):
+        read_target(wire)
+
+
+# Statistics
+
+
+def test_statistics_of_odd_arrays() -> None:
+    nan, inf = math.nan, math.inf
+    cases: list[tuple[Any, list[float]]] = [
+        (np.array([1e200, -1e200]), [-1e200, 1e200, 0, 1e200, 2**0.5 * 1e200, 0]),
+        (np.array([1e-200, 0]), [0, 1e-200, 5e-201, 5e-201, 1e-200, 0]),
+        (np.array([nan, 1.0]), [nan, nan, nan, nan, nan, 1]),
+        (np.array([inf, 1.0]), [1, inf, inf, nan, inf, 1]),
+        (np.array([3 + 4j, 0]), [0, 5, 2.5, 2.5, 5, 0]),
+        (np.array([True, False]), [0, 1, 0.5, 0.5, 1, 0]),
+        (np.int8([-128, 127]), [-128, 127, -0.5, 127.5, math.hypot(128, 127), 0]),
+        (np.float16([60000, 60000]), [60000, 60000, 60000, 0, 2**0.5 * 60000, 0]),
+        (np.array([]), [nan, nan, nan, nan, 0, 0]),
+        (2.5, [2.5, 2.5, 2.5, 0, 2.5, 0]),
+        (np.float64(inf), [inf, inf, inf, nan, inf, 1]),
+        (np.arange(12.0).reshape(3, 4).T[::2], None),
+        (None, [nan] * 6),
+        ((np.ones(2), np.ones(2)), [nan] * 6),
+        (np.array(["a"]), [nan] * 6),
+    ]  # type: ignore[list-item]
+    for x, expected in cases:
+        wanted = plainly(x) if expected is None else expected
+        found = statistics.summary(x)
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, err_msg=repr(x))
+        assert statistics.norm(x) == pytest.approx(wanted[4], nan_ok=True)
+
+
+def test_histograms_count_every_finite_entry(rng: np.random.Generator) -> None:
+    x = np.concatenate([rng.normal(size=1000), [0, 0, math.nan, math.inf, -math.inf]])
+    found = statistics.distribution(x, bins=20)
+    assert found is not None
+    finite = x[np.isfinite(x)]
+    counts, edges = np.histogram(finite, bins=20)
+    assert sum(found["counts"]) == finite.size
+    assert np.abs(np.array(found["counts"]) - counts).max() <= 1  # at an edge
+    assert (found["low"], found["high"]) == (edges[0], edges[-1])
+    assert (found["zeros"], found["nan"], found["inf"]) == (2, 1, 2)
+    assert found["size"] == x.size
+    constant = statistics.distribution(np.full(5, 2.0))
+    assert constant is not None
+    assert constant["counts"] == [5]
+    empty = statistics.distribution(np.zeros(0))
+    assert empty is not None
+    assert (empty["counts"], empty["size"]) == ([], 0)
+    assert statistics.distribution(None) is None
+
+
+def test_angles_are_exact_when_small() -> None:
+    x, turn = np.array([1.0, 0.0]), 1e-9
+    y = 7 * np.array([math.cos(turn), math.sin(turn)])
+    assert statistics.angle(y, x) == pytest.approx(math.degrees(turn), rel=1e-6)
+    assert statistics.angle(-x, x) == 180
+    assert math.isnan(statistics.angle(0 * x, x))
+    assert statistics.relative_change(y, 0 * x) == math.inf
+    assert statistics.relative_change(0 * x, 0 * x) == 0
+
+
+# Size
+
+
+def test_a_large_program_is_a_picture_in_seconds() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(33_000):
+            x = np.sin(x) * 1.01 + 0.1
+        return np.sum(x)
+
+    made = wb.Session(wb.trace(chain)(np.ones(3)), copy=False)
+    start = time.perf_counter()
+    shown = take(made)
+    seconds = time.perf_counter() - start
+    print(f"snapshot of {shown.header['nodes']:,} nodes: {seconds:.2f} s")
+    assert shown.header["nodes"] > 99_000
+    assert len(shown.header["strings"]) < 20
+    assert seconds < 20
+
+
+def test_a_snapshot_of_a_hundred_ops_takes_milliseconds() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(50):
+            x = np.tanh(x) * 1.01
+        return np.sum(x)
+
+    made = wb.Session(wb.trace(chain)(np.linspace(-1, 1, 9104).reshape(569, 16)))
+    made.override("tanh", "clip(d, -1, 1)")
+    take(made)
+    best = math.inf
+    for k in range(5):
+        made.override("tanh", f"clip(d, -1, {k + 1})", replacing=1)
+        start = time.perf_counter()
+        take(made)
+        best = min(best, time.perf_counter() - start)
+    print(f"snapshot after an override, 101 nodes of 569×16: {best * 1e3:.2f} ms")
+    assert best < 0.1
+
+
+def test_inputs_of_the_golden_program_are_those_written() -> None:
+    made = session()
+    for name, value in INPUTS.items():
+        np.testing.assert_array_equal(made.values[name], value)
