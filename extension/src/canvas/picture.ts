@@ -113,7 +113,7 @@ export class Picture {
     this._ring.style.display = shown ? 'block' : 'none';
   }
 
-  /** Another layout is on its way. */
+  /** Another layout is on its way: not ready until it is drawn and at rest. */
   pending(): void {
     delete this._node.dataset['ready'];
   }
@@ -276,19 +276,13 @@ export class Picture {
       this._minimap.hide();
     }
     this._frames++;
-    this._node.dataset['ready'] = 'true';
-    if (this._underWay(now)) {
+    const gliding = this.camera.moving(now) || this._moving.running(now);
+    if (!gliding) {
+      this._node.dataset['ready'] = 'true';
+    }
+    if (gliding || (this._looksFrom !== null && this._looksMotion.running(now))) {
       this._schedule();
     }
-  }
-
-  /** Whether something still moves. */
-  private _underWay(now: number): boolean {
-    return (
-      this.camera.moving(now) ||
-      this._moving.running(now) ||
-      (this._looksFrom !== null && this._looksMotion.running(now))
-    );
   }
 
   private _frameOf(
