@@ -352,6 +352,8 @@ def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
     try:
         if op.infer is not None:
             return op.infer(*specs, **params)
+        if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
+            return found
         examples = [x.example() if isinstance(x, Spec) else x for x in specs]
         with np.errstate(all="ignore"):
             made = op.compute(*examples, **params)
@@ -360,6 +362,32 @@ def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if isinstance(made, tuple):
         return tuple(map(types.spec_of, made))
     return types.spec_of(made)
+
+
+def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
+    """The spec of an elementwise op's result, from one entry of each operand.
+
+    None where that does not tell, or fails: then the whole example says why.
+    """
+    entries, shapes = [], []
+    for x in specs:
+        if types.weak(x) or (isinstance(x, Spec) and x.weak):
+            entries.append(x.example() if isinstance(x, Spec) else x)
+        elif hasattr(x, "dtype") and hasattr(x, "shape"):
+            entries.append(np.ones((), x.dtype))
+            shapes.append(x.shape)
+        else:
+            return None
+    try:
+        shape = np.broadcast_shapes(*shapes)
+        with np.errstate(all="ignore"):
+            made = op.compute(*entries, **params)
+    except (ValueError, TypeError):
+        return None
+    if isinstance(made, tuple):
+        return None
+    found = types.spec_of(made)
+    return found if not shape else Spec(shape, found.dtype)
 
 
 def admit(x: Any) -> Any:
