@@ -1,7 +1,7 @@
 /**
  * What travels between the kernel and the page, and what a saved notebook holds.
  *
- * The same shapes are written by `workbench/snapshot.py` and
+ * The same shapes are written by `workbench/snapshot/` and
  * `workbench/jupyter/widget.py`; `tests/golden/snapshot.json` is read by the
  * tests of both sides. Nothing here knows the DOM.
  */
