@@ -1,0 +1,378 @@
+"""Running a ``%%autodiff`` cell: its variables become inputs, its program a graph.
+
+While the cell runs, the notebook's names hold Tensors, in the notebook's real
+namespace, so functions that the user has defined in other cells see them too.
+Afterwards the notebook is as the same cell without the magic would have left it.
+
+Line numbers are those that the notebook's editor shows: the magic's own line is
+line 1. So are those of tracebacks, of ``place`` (``[3]:2``) and on the wire.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import (
+    DisconnectedInputError,
+    DtypeError,
+    TraceError,
+    UsageError,
+    WorkbenchError,
+)
+from workbench.graph import blame, source, trace, traces, types, walk
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import Tensor, value_of
+from workbench.jupyter import rewrite
+from workbench.jupyter.failure import shown
+from workbench.jupyter.items import Memory, Runtime, is_array, root
+from workbench.jupyter.options import Options, close, is_input
+from workbench.jupyter.plain import Plain
+from workbench.session import Session
+
+__all__ = ["Cell"]
+
+Names = dict[str, Any]
+
+#: What all rewritten code calls; functions of a cell may outlive it.
+RUNTIME = Runtime()
+
+_NUMBER = re.compile(r"\d+")
+
+
+class Cell:
+    """One run of one cell.
+
+    Parameters
+    ----------
+    shell
+        The IPython shell whose namespace the cell runs in.
+    options
+        What the magic's line says.
+    line, body
+        The text of that line after ``%%autodiff``, and of the lines after it.
+    raw
+        The whole cell as the user wrote it, if it is known.
+    """
+
+    def __init__(
+        self, shell: Any, options: Options, line: str, body: str, raw: str | None = None
+    ) -> None:
+        self.shell = shell
+        self.options = options
+        self.names: Names = shell.user_ns
+        head = f"%%autodiff {line}\n"
+        if raw is not None and raw.rstrip("\n").endswith(body.rstrip("\n")):
+            head = raw[: raw.rstrip("\n").rindex(body.rstrip("\n"))]
+        # IPython takes blank lines at the start away; the editor counts them.
+        blank = len(body) - len(body.lstrip("\n"))
+        offset = head.count("\n") + body[:blank].count("\n")
+        text = shell.transform_cell(body)
+        self.source = "\n" * offset + text
+        self.filename: str = shell.compile.cache(
+            head + "\n" * (offset - head.count("\n")) + text,
+            cell_number(shell),
+            raw_code=head + body if raw is None else raw,
+        )
+        self.leaves: dict[str, Tensor] = {}
+
+    def run(self) -> tuple[Session, Any]:
+        """Run the cell; its session, and the value of its last expression.
+
+        Raises
+        ------
+        UsageError
+            In one line, if the options do not fit the cell; nothing has run.
+        BaseException
+            What the cell raises, shown with the user's lines alone. The notebook
+            then holds what the cell has done so far, and the session it held.
+        """
+        try:
+            tree = self.shell.compile.ast_parse(self.source, self.filename)
+            tree = self.shell.transform_ast(tree)
+        except SyntaxError as error:
+            raise shown(error, self.shell, self.filename) from None
+        if not tree.body:
+            raise UsageError("%%autodiff: the cell is empty")
+        inputs = self._inputs(tree)
+        try:
+            output, value, memory = self._traced(tree, inputs)
+        except BaseException as error:
+            raise shown(error, self.shell, self.filename) from None
+        try:
+            # Run as the magic's own line, so that an error shows that line.
+            code = compile("_made = make()", self.filename, "exec")
+            frame: Names = {"make": lambda: self._session(output, memory)}
+            exec(code, frame)
+            session: Session = frame["_made"]
+        except WorkbenchError as error:
+            raise shown(error, self.shell, self.filename) from None
+        self.names[self.options.name] = session
+        return session, value
+
+    # Before
+
+    def _inputs(self, tree: ast.Module) -> Names:
+        """The variables that become inputs, in the order of their reading."""
+        options, names = self.options, self.names
+        made = rewrite.assigned(tree)
+        read = rewrite.names_read(self.source, tree)
+        if options.output is None and not isinstance(tree.body[-1], ast.Expr):
+            last = f", as in %%autodiff {made[-1]}" if made else ""
+            raise UsageError(
+                "%%autodiff: what is to be differentiated? Name it after"
+                f" %%autodiff{last}, or end the cell with an expression"
+            )
+        if options.output is not None and options.output not in made:
+            raise UsageError(
+                f"%%autodiff {options.output}: the cell does not assign"
+                f" {options.output}{close(options.output, made)}"
+            )
+        taken = names.get(options.name)
+        if options.name in made or not (taken is None or isinstance(taken, Session)):
+            raise UsageError(
+                f"%%autodiff: {options.name} is a variable of the notebook; give the"
+                " session another name with --name"
+            )
+        for name in options.wrt:
+            if name in made:
+                continue
+            if name not in names:
+                known = {*made, *(n for n, v in names.items() if is_input(v))}
+                raise UsageError(
+                    f"%%autodiff: --wrt {name} is no variable of the notebook"
+                    f"{close(name, known)}"
+                )
+            check_wrt(names[name], name)
+        wanted = dict.fromkeys([*read, *options.wrt])
+        return {
+            name: names[name]
+            for name in wanted
+            if name in names and is_input(names[name])
+        }
+
+    # While it runs
+
+    def _traced(self, tree: ast.Module, inputs: Names) -> tuple[Any, Any, Memory]:
+        """Run the cell; the output, the last expression's value, what was replaced."""
+        last = tree.body[-1]
+        stores = any(
+            isinstance(x, ast.AugAssign)
+            or (isinstance(x, ast.Subscript) and isinstance(x.ctx, ast.Store))
+            for x in ast.walk(tree)
+        )
+        older = [*inputs.values(), *self._arrays(inside=stores)]
+        tree = rewrite.rewrite(tree)
+        shows = isinstance(last, ast.Expr)
+        body = tree.body[:-1] if shows else tree.body
+        compiler = self.shell.compile
+        code = compiler(ast.Module(body, []), self.filename, "exec")
+        end: CodeType | None = None
+        if isinstance(last, ast.Expr):
+            end = compiler(ast.Expression(last.value), self.filename, "eval")
+        wrt = [name for name in inputs if name in self.options.wrt]
+        known = len(wrt) == len(self.options.wrt) and wrt
+        memory = Memory(self.names, older)
+        value: Any = None
+        setattr(builtins, rewrite.RUNTIME, RUNTIME)
+        outer, RUNTIME.memory = RUNTIME.memory, memory
+        try:
+            with trace.opened(list(inputs.values()), list(inputs)) as leaves:
+                self.leaves = dict(zip(inputs, leaves, strict=True))
+                for leaf in leaves:
+                    leaf.code = None  # an input comes from no line of this cell
+                if known:
+                    # What depends on the others alone converts freely.
+                    open_now = traces.LOCAL.stack[-1]
+                    open_now.leaves = {self.leaves[n].serial for n in wrt}
+                self.names.update(self.leaves)
+                exec(code, self.names)
+                if end is not None:
+                    value = eval(end, self.names)
+                output = self._output(value)
+                memory.check_reads(self._nodes(output))
+        finally:
+            with uninterrupted():
+                RUNTIME.memory = outer
+                value = self._restored(memory, value, tree)
+        return output, value, memory
+
+    def _arrays(self, inside: bool) -> list[Any]:
+        """The arrays that are there before the cell."""
+        if not inside:
+            return [x for x in self.names.values() if is_array(x)]
+        found: list[Any] = []
+
+        def note(x: Any) -> Any:
+            if is_array(x):
+                found.append(x)
+            return x
+
+        Plain(note).names(self.names, self.shell.user_ns_hidden)
+        return found
+
+    def _output(self, value: Any) -> Any:
+        name = self.options.output
+        if name is None:
+            return value
+        if name not in self.names:
+            raise UsageError(f"%%autodiff {name}: the cell has not assigned {name}")
+        output = self.names[name]
+        if isinstance(output, Tensor) and output.name is None:
+            output.name = name
+        return output
+
+    def _nodes(self, output: Any) -> list[Tensor]:
+        if not isinstance(output, Tensor) or not self.leaves:
+            return []
+        first = min(x.serial for x in self.leaves.values())
+        return walk.order([output], first)
+
+    # After
+
+    def _restored(self, memory: Memory, value: Any, tree: ast.Module) -> Any:
+        """Make the notebook plain again, and the last expression's value too."""
+        for name in rewrite.assigned(tree):
+            RUNTIME.named(self.names.get(name), name)
+        made = Plain(lambda x: plain(x, memory))
+        made.names(self.names, self.shell.user_ns_hidden)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                base = node.value
+                while isinstance(base, (ast.Attribute, ast.Subscript)):
+                    base = base.value
+                if isinstance(base, ast.Name) and base.id in self.names:
+                    made.inside(self.names[base.id])
+        return made.one(value)
+
+    def _session(self, output: Any, memory: Memory) -> Session:
+        options = self.options
+        what = options.output or "the last expression"
+        if not isinstance(output, Tensor):
+            text = repr(output) if np.ndim(output) == 0 else types.spec_of(output)
+            reads = ", ".join(self.leaves)
+            raise DisconnectedInputError(
+                f"{what} is {text}, which depends on no float variable of the notebook"
+                f" (the cell reads {reads or 'none'}). Compute it from one with NumPy;"
+                " a variable that only a function reads is named with --wrt."
+            )
+        nodes = {x.serial for x in self._nodes(output)}
+        inputs = [x for x in self.leaves.values() if x.serial in nodes]
+        wrt: list[Any] = []
+        for name in options.wrt:
+            leaf = self.leaves.get(name)
+            wrt.append(name if leaf is None else leaf)
+            if leaf is not None and leaf not in set(inputs):
+                inputs.append(leaf)
+        seed = None
+        if options.seed is not None:
+            if options.seed not in self.names:
+                raise UsageError(
+                    f"--seed {options.seed} is no variable of the notebook"
+                    f"{close(options.seed, self.names)}"
+                )
+            seed = self.names[options.seed]
+        return Session(
+            Graph(inputs, [output]),
+            output,
+            wrt or None,
+            name=options.name,
+            seed=seed,
+        )
+
+
+def check_wrt(value: Any, name: str) -> None:
+    """Refuse a variable that has no derivative, in one line."""
+    if is_input(value):
+        return
+    if isinstance(value, (bool, int)) or hasattr(value, "dtype"):
+        dtype = getattr(value, "dtype", type(value).__name__)
+        cast = (
+            f"{name}.astype(float)"
+            if hasattr(value, "astype")
+            else repr(float(value))
+            if isinstance(value, (bool, int))
+            else f"np.asarray({name}, float)"
+        )
+        raise DtypeError(
+            f"--wrt {name}: it is of dtype {dtype}, and only floats and complex numbers"
+            f" have derivatives. Write {name} = {cast} before the cell."
+        )
+    raise DtypeError(
+        f"--wrt {name}: it is a {type(value).__name__}, not an array or a number. Give"
+        " each array a name of its own."
+    )
+
+
+def plain(x: Any, memory: Memory) -> Any:
+    """What a Tensor or array of the cell is without the magic."""
+    x = memory.latest(x)
+    value = value_of(x)
+    if not isinstance(value, np.ndarray) or not memory.replaced:
+        return value
+    for entry in memory.replaced.get(id(root(value)), ()):
+        old = value_of(entry.old)
+        latest = value_of(memory.latest(entry.old))
+        if old.base is None and old.strides == latest.strides:
+            # A view of what has been replaced is a view of its latest value.
+            start = value.__array_interface__["data"][0]
+            offset = start - old.__array_interface__["data"][0]
+            return np.ndarray(
+                value.shape, value.dtype, latest.data, offset, value.strides
+            )
+        if np.may_share_memory(value, entry.region):
+            raise TraceError(
+                f"{entry.place} was changed{blame.here()} while a view of it was kept."
+                " Keep a .copy() instead."
+            )
+    return value
+
+
+def cell_number(shell: Any) -> int:
+    """The number that the notebook shows at the cell that runs now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        label = shell.compile.format_code_name(frame.f_code.co_filename)
+        found = _NUMBER.search(label[1]) if label else None
+        if found is not None:
+            return int(found.group())
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return int(shell.execution_count)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold an interrupt back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[Any] = []
+    old = signal.signal(signal.SIGINT, lambda *args: held.append(args))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, old)
+    if held and callable(old):
+        old(*held[0])
+
+
+def name_cells(shell: Any) -> None:
+    """Let every place in a cell of this notebook read ``[3]:1``."""
+
+    def namer(filename: str) -> str | None:
+        label = shell.compile.format_code_name(filename)
+        return None if label is None else label[1].removeprefix("In")
+
+    source.name_files(namer)

@@ -1,0 +1,186 @@
+"""How a session appears in a notebook: one output, live where a kernel runs.
+
+The output holds three forms of the same picture: our own data, which the page
+draws and joins to the live session; an SVG for pages without the extension; text
+for those without pictures. After a change of the session the saved output is
+brought up to date, so that the notebook keeps what was last seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UsageError
+from workbench.graph import walk
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import Tensor
+from workbench.jupyter import plots
+from workbench.jupyter.link import after
+from workbench.jupyter.picture import picture
+from workbench.session import Session
+from workbench.session.stages import is_leaf
+from workbench.snapshot import MIME_TYPE, failed, saved, take
+
+__all__ = ["bundle", "close", "show", "show_parts"]
+
+#: Seconds without a change after which the saved output is brought up to date.
+CALM = 1.0
+
+
+def bundle(session: Session, model_id: str = "") -> dict[str, Any]:
+    """A session as the output of a cell: our data, SVG and text."""
+    with session.lock:
+        snapshot = take(session)
+        text = in_words(session)
+    kept = saved(snapshot, model_id)
+    if kept is None:
+        nodes = snapshot.header["nodes"]
+        message = (
+            f"{nodes:,} nodes are too many to be saved in a notebook. Run the cell"
+            " again to see them."
+        )
+        kept = saved(failed(Graph([], []), session.name, message), model_id)
+    return {MIME_TYPE: kept, "image/svg+xml": picture(snapshot), "text/plain": text}
+
+
+def in_words(session: Session) -> str:
+    """A session as text: what it is, and how large each gradient is."""
+    lines = [repr(session)]
+    if session.backward is not None:
+        for name, g in session.grads.items():
+            size = float(np.linalg.norm(plots.host(g).ravel()))
+            lines.append(f"  ‖∂/∂{name}‖ = {size:.4g}")
+    lines += [f"  {one!r}" for one in session.overrides]
+    return "\n".join(lines)
+
+
+class Shown:
+    """One output of one session: refreshed a moment after each change."""
+
+    def __init__(self, session: Session) -> None:
+        from IPython.display import display
+
+        from workbench.jupyter.widget import widget_for
+
+        self._session = weakref.ref(session)
+        self._widget = widget_for(session)
+        self._due = 0
+        self._handle = display(
+            bundle(session, self._widget.model_id), raw=True, display_id=True
+        )
+        self._end = session.subscribe(_notifier(weakref.ref(self)))
+
+    def changed(self) -> None:
+        """Refresh once nothing has changed for a moment."""
+        self._due += 1
+        due = self._due
+        after(CALM, lambda: self._refresh(due))
+
+    def _refresh(self, due: int) -> None:
+        session = self._session()
+        if due == self._due and session is not None and self._widget.comm is not None:
+            self._handle.update(bundle(session, self._widget.model_id), raw=True)
+
+    def close(self) -> None:
+        """Leave the output as it is."""
+        self._due = -1
+        self._end()
+
+
+def _notifier(shown: weakref.ref[Shown]) -> Any:
+    def notify(_: str) -> None:
+        found = shown()
+        if found is not None:
+            found.changed()
+
+    return notify
+
+
+_outputs: weakref.WeakKeyDictionary[Session, list[Shown]] = weakref.WeakKeyDictionary()
+#: Sessions that nothing but their picture refers to.
+_kept: list[Session] = []
+
+
+def show(x: Any) -> None:
+    """Show a session, a graph or a traced value as a live picture.
+
+    Parameters
+    ----------
+    x
+        A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor. An
+        output of many numbers is shown with the gradient of their sum.
+
+    Raises
+    ------
+    UsageError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.jupyter import show
+    >>> show(wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))))
+    <Session 'ad': sum = 3 by x; 3 nodes>
+      ‖∂/∂x‖ = 3.464
+    """
+    session = x if isinstance(x, Session) else session_of(x)
+    if not in_notebook():
+        print(in_words(session))
+        return
+    _kept.append(session)
+    _outputs.setdefault(session, []).append(Shown(session))
+
+
+def show_parts(session: Session, parts: Iterable[str]) -> None:
+    """Show what ``--show`` names, in its order."""
+    for part in parts:
+        if part == "graph":
+            if in_notebook():
+                _outputs.setdefault(session, []).append(Shown(session))
+            else:
+                print(in_words(session))
+            continue
+        make = {
+            "jacobian": plots.jacobian,
+            "hessian": plots.hessian,
+            "check": plots.check,
+        }[part]
+        figure = make(session)
+        figure._ipython_display_()
+
+
+def close(session: Session) -> None:
+    """Close the live picture of a session; what is saved of it stays."""
+    from workbench.jupyter import widget
+
+    for shown in _outputs.pop(session, []):
+        shown.close()
+    widget.close(session)
+
+
+def session_of(x: Any) -> Session:
+    """A session of a graph, or of the program behind a Tensor."""
+    if isinstance(x, Tensor):
+        x = Graph([node for node in walk.order([x]) if is_leaf(node)], [x])
+    if not isinstance(x, Graph):
+        raise UsageError(
+            f"wb.show takes a Session or a Graph, not {type(x).__name__}. Write"
+            " wb.show(wb.trace(f)(*args)) for a function."
+        )
+    output = x.outputs[-1] if x.outputs else None
+    seed = None
+    if isinstance(output, Tensor) and output.shape != ():
+        seed = np.ones(output.shape)
+    return Session(x, seed=seed)
+
+
+def in_notebook() -> bool:
+    """Whether there is an IPython to display in."""
+    import sys
+
+    shell = sys.modules.get("IPython.core.getipython")
+    return shell is not None and shell.get_ipython() is not None

@@ -1,0 +1,84 @@
+"""``%%autodiff``: the magic itself, its options under Tab, its display."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core import error, magic
+
+from workbench.errors import DtypeError, UsageError
+from workbench.jupyter import options
+from workbench.jupyter.cell import Cell, name_cells
+
+__all__ = ["AutodiffMagics", "load"]
+
+
+@magic.magics_class
+class AutodiffMagics(magic.Magics):  # type: ignore[misc]
+    """The magics of Workbench."""
+
+    raw: str | None = None
+
+    @magic.no_var_expand
+    @magic.output_can_be_silenced
+    @magic.cell_magic
+    def autodiff(self, line: str, cell: str) -> Any:
+        """Run the cell, and keep its program with its gradient.
+
+        Usage::
+
+            %%autodiff [OUTPUT] [--wrt NAME ...] [--name NAME]
+                       [--show PART ...] [--seed NAME]
+
+        OUTPUT
+            The variable to differentiate; left out: the cell's last expression.
+        --wrt NAME ...
+            What to differentiate by: variables of the notebook, or values that the
+            cell computes. Left out: all float variables that reach the output.
+        --name NAME
+            The session's name in the notebook, by default ad.
+        --show PART ...
+            graph (by default), jacobian, hessian, check; or none.
+        --seed NAME
+            For an output of many numbers: the variable with its cotangent.
+
+        Float arrays and numbers that the cell reads become the inputs of a graph;
+        afterwards the notebook holds what the cell would have left without the
+        magic, and the session: ad.grads["W"], ad.value, ad["h"],
+        ad.override("h", "clip(d, -1, 1)"), ad.undo(), ad.run(W=...),
+        ad.jacobian(of, wrt), ad.hessian(wrt), ad.check(), ad.show().
+
+        Example::
+
+            %%autodiff loss --wrt W b --name model --show graph check
+            h = np.tanh(X @ W + b)
+            loss = np.mean((h - t) ** 2)
+        """
+        try:
+            chosen = options.parse(line)
+            cell_run = Cell(self.shell, chosen, line, cell, self.raw)
+            session, value = cell_run.run()
+        except (UsageError, DtypeError) as problem:
+            if hasattr(problem, "_render_traceback_"):
+                raise
+            raise error.UsageError(str(problem)) from None
+        from workbench.jupyter import display
+
+        display.show_parts(session, chosen.show)
+        return value
+
+
+def load(shell: Any) -> None:
+    """Register the magic, its completions and the names of cells."""
+    magics = AutodiffMagics(shell)
+    shell.register_magics(magics)
+
+    def completer(_: Any, event: Any) -> list[str]:
+        return options.complete(event.text_until_cursor, shell.user_ns)
+
+    def remember(info: Any) -> None:
+        magics.raw = info.raw_cell
+
+    shell.set_hook("complete_command", completer, str_key="%%autodiff")
+    shell.events.register("pre_run_cell", remember)
+    name_cells(shell)

@@ -1,0 +1,284 @@
+"""A still picture of a session, for pages that have neither kernel nor extension.
+
+Forward values are cards, data flows down; the gradient of each is a tile at its
+right side, and flows up along its own edges, wider and warmer where it is larger.
+The picture has a light background of its own, so it can be read on a dark page.
+Names are text wherever they stand, never markup.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+from workbench.jupyter.rows import lay_out
+from workbench.snapshot import Snapshot
+from workbench.snapshot.protocol import STATISTICS
+
+__all__ = ["picture"]
+
+#: A larger graph is told in words.
+MOST_NODES = 300
+CARD, TILE, HIGH = 104.0, 36.0, 34.0
+ROW = 58.0
+GAP = 18.0
+EDGE = 16.0
+HEAD = 40.0
+TEXT, SOFT, LINE = "#1f2937", "#6b7280", "#b6c0d0"
+PAPER, CARD_FILL = "#f7f9fc", "#ffffff"
+OVERRIDE, OVERRIDE_FILL = "#5b32a3", "#ece5f8"
+NOTHING, BAD = "#e3e7ed", "#b3261e"
+WARM = ((255, 224, 178), (255, 152, 0), (230, 81, 0))
+_NORM = STATISTICS.index("norm")
+_BAD = STATISTICS.index("bad")
+#: What XML cannot hold, even escaped.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def picture(snapshot: Snapshot) -> str:
+    """A snapshot as SVG."""
+    if snapshot.header["nodes"] > MOST_NODES:
+        return _in_words(snapshot)
+    return _drawn(snapshot)
+
+
+class _Shown:
+    """What the picture says of each node."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.header = snapshot.header
+        columns, self.count = snapshot.columns, snapshot.header["nodes"]
+        self.columns = columns
+        starts, inputs = columns["input_start"].tolist(), columns["inputs"].tolist()
+        self.inputs = [inputs[a:b] for a, b in pairwise(starts)]
+        width = len(STATISTICS)
+        grads = columns["grad_stats"].reshape(-1, width)
+        self.norm = grads[:, _NORM].tolist()
+        self.bad = grads[:, _BAD].tolist()
+        self.edge_norm = columns["edge_norm"].tolist()
+        sizes = [
+            math.log10(n)
+            for n in [*self.norm, *self.edge_norm]
+            if n > 0 and math.isfinite(n)
+        ]
+        self.low, self.high = min(sizes, default=0.0), max(sizes, default=0.0)
+
+    def string(self, column: str, node: int) -> str:
+        index = int(self.columns[column][node])
+        return self.header["strings"][index] if index >= 0 else ""
+
+    def label(self, node: int) -> str:
+        return self.string("name", node) or self.string("op", node) or "input"
+
+    def pill(self, node: int) -> str:
+        k = int(self.columns["override"][node])
+        return "" if k < 0 else self.header["overrides"][k]["label"]
+
+    def warmth(self, norm: float) -> float:
+        """From 0, the smallest gradient of the picture, to 1, the largest."""
+        if not (norm > 0 and math.isfinite(norm)) or self.high - self.low < 1e-9:
+            return 0.5
+        return (math.log10(norm) - self.low) / (self.high - self.low)
+
+    def colour(self, norm: float) -> str:
+        if not math.isfinite(norm):
+            return BAD
+        if norm == 0:
+            return NOTHING
+        t = 2 * self.warmth(norm)
+        a, b = (WARM[0], WARM[1]) if t <= 1 else (WARM[1], WARM[2])
+        mixed = (
+            round(u + (v - u) * (t if t <= 1 else t - 1))
+            for u, v in zip(a, b, strict=True)
+        )
+        return "#" + "".join(f"{c:02x}" for c in mixed)
+
+
+def _drawn(snapshot: Snapshot) -> str:
+    shown = _Shown(snapshot)
+    pills = [_short(shown.pill(i), 22) for i in range(shown.count)]
+    tiles = [TILE if n == n else 0.0 for n in shown.norm]
+    widths = [
+        CARD + t + (7.0 * len(p) + 14 if p else 0.0)
+        for t, p in zip(tiles, pills, strict=True)
+    ]
+    rows = lay_out(shown.inputs, widths, GAP)
+    left = [x - w / 2 + EDGE for x, w in zip(rows.x, widths, strict=True)]
+    top = [HEAD + r * ROW for r in rows.row]
+    parts = [*_edges(shown, rows.passages, left, top)]
+    for i in range(shown.count):
+        parts += _card(shown, i, left[i], top[i], pills[i])
+    width = max(rows.width + 2 * EDGE, 320.0)
+    height = HEAD + ROW * (max(rows.row, default=0) + 1)
+    return _framed(shown, parts, width, height)
+
+
+def _edges(
+    shown: _Shown, passages: list[list[float]], left: list[float], top: list[float]
+) -> Iterator[str]:
+    """Forward edges, then the gradient's edges over them, the widest last."""
+    back: list[tuple[float, str]] = []
+    edge = 0
+    for i, read in enumerate(shown.inputs):
+        for source in read:
+            between = [x + EDGE for x in passages[edge]]
+            ys = [top[source] + (k + 1) * ROW for k in range(len(between))]
+            start = left[source] + CARD / 2, top[source] + HIGH
+            end = left[i] + CARD / 2, top[i]
+            path = _path(start, end, between, ys)
+            yield f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.2"/>'
+            norm = shown.edge_norm[edge]
+            if norm == norm and shown.norm[source] == shown.norm[source]:
+                start = left[source] + CARD + TILE / 2, top[source] + HIGH
+                end = left[i] + CARD + TILE / 2, top[i]
+                path = _path(start, end, [x + 6 for x in between], ys)
+                wide = 1.2 + 2.8 * shown.warmth(norm) if norm else 1.0
+                back.append(
+                    (
+                        wide,
+                        f'<path d="{path}" fill="none" stroke="{shown.colour(norm)}"'
+                        f' stroke-width="{wide:.1f}"/>',
+                    )
+                )
+            edge += 1
+    for _, text in sorted(back, key=lambda pair: pair[0]):
+        yield text
+
+
+def _path(
+    start: tuple[float, float],
+    end: tuple[float, float],
+    between: list[float],
+    ys: list[float],
+) -> str:
+    """A curve from one card down to another, through the rows between."""
+    x, y = start
+    parts = [f"M{x:.1f} {y:.1f}"]
+    for px, py in zip(between, ys, strict=True):
+        mid = (y + py) / 2
+        parts.append(f"C{x:.1f} {mid:.1f} {px:.1f} {mid:.1f} {px:.1f} {py:.1f}")
+        parts.append(f"L{px:.1f} {py + HIGH:.1f}")
+        x, y = px, py + HIGH
+    mid = (y + end[1]) / 2
+    parts.append(f"C{x:.1f} {mid:.1f} {end[0]:.1f} {mid:.1f} {end[0]:.1f} {end[1]:.1f}")
+    return "".join(parts)
+
+
+def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]:
+    op, name = shown.string("op", i), shown.string("name", i)
+    round_ = HIGH / 2 if not op else 5
+    yield (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{CARD}" height="{HIGH}" rx="{round_}"'
+        f' fill="{CARD_FILL}" stroke="{LINE}"/>'
+    )
+    inset = 12 if not op else 8
+    yield _text(x + inset, y + 15, _short(shown.label(i), 12), size=11, bold=True)
+    yield _text(x + inset, y + 28, _short(shown.string("shape", i), 16), fill=SOFT)
+    if name and op:
+        short = _short(op, max(3, 13 - len(_short(name, 12))))
+        yield _text(x + CARD - 7, y + 15, short, fill=SOFT, anchor="end")
+    norm = shown.norm[i]
+    if norm == norm or shown.bad[i] > 0:
+        tile = x + CARD + 2
+        colour = BAD if shown.bad[i] > 0 else shown.colour(norm)
+        yield (
+            f'<rect x="{tile:.1f}" y="{y + 3:.1f}" width="{TILE - 2}"'
+            f' height="{HIGH - 6}" rx="4" fill="{colour}"/>'
+        )
+        light = colour == BAD or (norm > 0 and shown.warmth(norm) > 0.75)
+        yield _text(
+            tile + TILE / 2 - 1,
+            y + 21,
+            "NaN" if shown.bad[i] > 0 else _number(norm),
+            fill="#ffffff" if light else TEXT,
+            anchor="middle",
+        )
+    if pill:
+        start = x + CARD + TILE + 4
+        yield (
+            f'<rect x="{start:.1f}" y="{y + 8:.1f}" width="{7 * len(pill) + 8}"'
+            f' height="18" rx="9" fill="{OVERRIDE_FILL}"/>'
+        )
+        yield _text(start + 8, y + 21, pill, fill=OVERRIDE)
+
+
+def _in_words(snapshot: Snapshot) -> str:
+    """What there is to say of a graph that is too large to draw."""
+    shown = _Shown(snapshot)
+    ops = Counter(shown.string("op", i) or "input" for i in range(shown.count))
+    common = ", ".join(f"{n} × {op}" for op, n in ops.most_common(8))
+    lines = [
+        f"{shown.count} nodes, {shown.header['edges']} edges: too many to draw here.",
+        common + (", …" if len(ops) > 8 else ""),
+        "Gradients:",
+        *(
+            f"{_short(shown.label(i), 30)} {shown.string('shape', i)}:"
+            f" norm {_number(shown.norm[i])}"
+            for i in shown.header["wrt"][:20]
+        ),
+    ]
+    parts = [
+        _text(EDGE, HEAD + 18 * k + 8, _short(line, 110), fill=TEXT)
+        for k, line in enumerate(lines)
+    ]
+    return _framed(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
+
+
+def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str:
+    header = shown.header
+    title = header["session"]
+    value = header["output_value"]
+    if header["output"] >= 0:
+        title += f" · {header['output_name']}"
+        title += "" if value is None else f" = {value:.6g}"
+    frame = (
+        f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="{PAPER}"'
+        f' stroke="{NOTHING}"/>'
+    )
+    head = _text(EDGE, 24, _short(title, 80), size=13, bold=True)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}"'
+        f' height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
+        " font-family=\"'DejaVu Sans',Helvetica,Arial,sans-serif\">"
+        f"<title>{_safe(title)}</title>{frame}{head}{''.join(parts)}</svg>"
+    )
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    fill: str = TEXT,
+    size: int = 9,
+    bold: bool = False,
+    anchor: str = "",
+) -> str:
+    more = ' font-weight="bold"' if bold else ""
+    more += f' text-anchor="{anchor}"' if anchor else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}"{more}>'
+        f"{_safe(text)}</text>"
+    )
+
+
+def _safe(text: str) -> str:
+    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;"})
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _number(x: float) -> str:
+    """A number as a tile has room for: ``0.31``, ``4e-2``."""
+    if x != x:
+        return "–"
+    if x == 0 or 0.1 <= abs(x) < 1000:
+        return f"{x:.2g}" if abs(x) < 100 else f"{x:.0f}"
+    mantissa, exponent = f"{x:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
