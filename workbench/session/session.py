@@ -14,23 +14,15 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from workbench.errors import (
-    DisconnectedInputError,
-    DtypeError,
-    NonScalarOutputError,
-    ShapeError,
-    UnknownNodeError,
-    UsageError,
-)
-from workbench.graph import blame, types, walk
+from workbench.errors import UnknownNodeError, UsageError
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
-from workbench.session import attached, derivatives, stages
+from workbench.session import attached, derivatives, question, stages
 from workbench.session.attached import Attached
 from workbench.session.history import Entries, Entry, History, entry_of
 from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
@@ -46,21 +38,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def changing(
-    method: Callable[Concatenate[Session, P], R],
-) -> Callable[Concatenate[Session, P], R]:
+def changing(method: F) -> F:
     """A method that one thread at a time may run: the page has one of its own."""
 
     @wraps(method)
-    def alone(self: Session, *args: P.args, **kwargs: P.kwargs) -> R:
+    def alone(self: Session, *args: Any, **kwargs: Any) -> Any:
         with self.lock:
             return method(self, *args, **kwargs)
 
-    return alone
+    return cast(F, alone)
 
 
 @dataclass(frozen=True)
@@ -137,76 +126,17 @@ class Session:
         #: Its nodes by name and id.
         self.nodes = Nodes(graph.nodes, name)
         #: The id of the node that is differentiated.
-        self.output = self._output(graph, output)
+        self.output = question.output_of(self.nodes, graph, output)
         #: The ids of the nodes it is differentiated by.
-        self.wrt = self._wrt(graph, wrt)
+        self.wrt = question.wrt_of(self.nodes, graph, self.output, wrt)
         #: The cotangent of an output that is not one number.
-        self.seed = self._fitting(seed, graph.nodes[self.output])
+        self.seed = question.seed_for(seed, graph.nodes[self.output])
         self.history = History()
         self._next = 1
         self._listeners: list[Callable[[str], object]] = []
         self._gradient_graph: tuple[State, Graph] | None = None
         traced = Forward(graph)
         self._take(self._made(stages.own(traced) if copy else traced, ()))
-
-    # What is differentiated by what
-
-    def _output(self, graph: Graph, output: Node | None) -> int:
-        if output is None:
-            if not graph.outputs:
-                raise UsageError("the program has no output. Name what to look at.")
-            output = graph.outputs[-1]
-        if not isinstance(output, (Tensor, str)):
-            raise DisconnectedInputError(
-                f"the output is the constant {output!r}: it depends on no input. Return"
-                " something that is computed from the inputs with NumPy."
-            )
-        return self.nodes.find(output)
-
-    def _wrt(self, graph: Graph, wrt: Iterable[Node] | None) -> list[int]:
-        nodes, labels = graph.nodes, self.nodes.labels
-        reached = {x.serial for x in walk.order([nodes[self.output]])}
-        if wrt is None:
-            return [
-                self.nodes.find(x)
-                for x in graph.inputs
-                if x.serial in reached and types.differentiable(x.dtype)
-            ]
-        ids = [self.nodes.find(x) for x in ([wrt] if isinstance(wrt, str) else wrt)]
-        for i in ids:
-            if not types.differentiable(nodes[i].dtype):
-                raise DtypeError(
-                    f"{labels[i]} is of dtype {nodes[i].dtype}, and an integer has no"
-                    f" derivative. Write {labels[i]} = {labels[i]}.astype(float)"
-                    " before, or leave it out of wrt."
-                )
-        lost = [labels[i] for i in ids if nodes[i].serial not in reached]
-        if lost:
-            others = [x.name for x in graph.inputs if x.serial in reached and x.name]
-            raise DisconnectedInputError(
-                f"{labels[self.output]} does not depend on {', '.join(lost)}. Leave"
-                f" {'it' if len(lost) == 1 else 'them'} out of wrt; it depends on"
-                f" {', '.join(others) or 'no input'}."
-            )
-        return ids
-
-    def _fitting(self, seed: Any, node: Tensor) -> Any:
-        """The seed, in the output's shape and dtype; None where it is not needed."""
-        if seed is None:
-            if shape_of(node) != ():
-                raise NonScalarOutputError(
-                    f"a session needs one number; the output is {blame.describe(node)}"
-                    f"{blame.at(node.site)}. Reduce it (np.sum, np.mean), or give a"
-                    f" seed: a cotangent of shape {node.shape}."
-                )
-            return None
-        if np.shape(seed) != node.shape:
-            raise ShapeError(
-                f"the seed has shape {np.shape(seed)}; the output is"
-                f" {blame.describe(node)}{blame.at(node.site)}. Give a cotangent of"
-                f" shape {node.shape}."
-            )
-        return np.array(seed, node.dtype)
 
     # Stages
 
@@ -349,8 +279,11 @@ class Session:
         state, labels = self._state, self.nodes.labels
         node = state.forward.graph.nodes[self.output]
         text = node.name or node.op.name
-        if node._value is not None:
-            text += f" = {node._value:g}" if shape_of(node) == () else f" {node.shape}"
+        if shape_of(node) != ():
+            text += f" {node.shape}"
+        elif node._value is not None:
+            number = node._value.item() if hasattr(node._value, "item") else node._value
+            text += f" = {number:g}"
         by = ", ".join(labels[i] for i in self.wrt) or "nothing"
         more = len(state.entries)
         tail = f", {more} override{'s' * (more != 1)}" if more else ""
