@@ -131,7 +131,9 @@ def fitted(value: Any, node: Tensor, label: str) -> Any:
     """
     value = value_of(value)
     if not hasattr(value, "dtype"):
-        value = np.asarray(value)
+        known = node._value
+        like = known if hasattr(known, "__array_function__") else None
+        value = np.asarray(value, like=like)
     want = node.spec if node._value is None else types.spec_of(node._value)
     if tuple(value.shape) != want.shape:
         raise ShapeError(

@@ -1,0 +1,111 @@
+"""What a session differentiates by what: looked at before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import (
+    DisconnectedInputError,
+    DtypeError,
+    NonScalarOutputError,
+    ShapeError,
+    UsageError,
+)
+from workbench.graph import blame, types, walk
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import Tensor
+from workbench.ops.define import shape_of
+from workbench.session.nodes import Node, Nodes
+
+__all__ = ["output_of", "seed_for", "wrt_of"]
+
+
+def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
+    """The id of what is differentiated, by default the last output.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If it is a constant.
+    """
+    if output is None:
+        if not graph.outputs:
+            raise UsageError("the program has no output. Name what to look at.")
+        output = graph.outputs[-1]
+        if not isinstance(output, Tensor):
+            raise DisconnectedInputError(
+                f"the output is the constant {output!r}: it depends on no input. Return"
+                " something that is computed from the inputs with NumPy."
+            )
+    return nodes.find(output)
+
+
+def wrt_of(
+    nodes: Nodes, graph: Graph, output: int, wrt: Iterable[Node] | None
+) -> list[int]:
+    """The ids of what it is differentiated by.
+
+    Raises
+    ------
+    DtypeError
+        If one of them is of integer dtype.
+    DisconnectedInputError
+        If the output does not depend on one of them.
+    """
+    tensors, labels = graph.nodes, nodes.labels
+    reached = {x.serial for x in walk.order([tensors[output]])}
+    if wrt is None:
+        return [
+            nodes.find(x)
+            for x in graph.inputs
+            if x.serial in reached and types.differentiable(x.dtype)
+        ]
+    ids = [nodes.find(x) for x in ([wrt] if isinstance(wrt, str) else wrt)]
+    for i in ids:
+        if not types.differentiable(tensors[i].dtype):
+            raise DtypeError(
+                f"{labels[i]} is of dtype {tensors[i].dtype}, and an integer has no"
+                f" derivative. Write {labels[i]} = {labels[i]}.astype(float) before,"
+                " or leave it out of wrt."
+            )
+    lost = [labels[i] for i in ids if tensors[i].serial not in reached]
+    if lost:
+        others = [x.name for x in graph.inputs if x.serial in reached and x.name]
+        raise DisconnectedInputError(
+            f"{labels[output]} does not depend on {', '.join(lost)}. Leave"
+            f" {'it' if len(lost) == 1 else 'them'} out of wrt; it depends on"
+            f" {', '.join(others) or 'no input'}."
+        )
+    return ids
+
+
+def seed_for(seed: Any, node: Tensor) -> Any:
+    """The seed in the output's shape and dtype; None where none is needed.
+
+    Raises
+    ------
+    NonScalarOutputError
+        If the output is many numbers and there is no seed.
+    ShapeError
+        If the seed has another shape.
+    """
+    if seed is None:
+        if shape_of(node) != ():
+            raise NonScalarOutputError(
+                f"a session needs one number; the output is {blame.describe(node)}"
+                f"{blame.at(node.site)}. Reduce it (np.sum, np.mean), or give a seed:"
+                f" a cotangent of shape {node.shape}."
+            )
+        return None
+    if np.shape(seed) != node.shape:
+        raise ShapeError(
+            f"the seed has shape {np.shape(seed)}; the output is"
+            f" {blame.describe(node)}{blame.at(node.site)}. Give a cotangent of shape"
+            f" {node.shape}."
+        )
+    if hasattr(seed, "astype"):
+        return seed.astype(node.dtype)
+    return np.array(seed, node.dtype)
