@@ -24,8 +24,7 @@ from workbench.transforms.overrides import override, overrides
 
 if TYPE_CHECKING:
     from workbench.checks.verify import check_grads
-    from workbench.jupyter import plots
-    from workbench.jupyter.widget import show
+    from workbench.jupyter import plots, show
     from workbench.session import Session
 
 __version__ = "0.1.0"
@@ -59,7 +58,7 @@ __all__ = [
 _LATER = {
     "Session": "workbench.session",
     "check_grads": "workbench.checks.verify",
-    "show": "workbench.jupyter.widget",
+    "show": "workbench.jupyter",
 }
 
 del _operators, _ops

@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["load", "show"]
-
-
-def load(shell: Any) -> None:
-    """What ``%load_ext workbench`` does: ``%%autodiff`` and its completions."""
-    from workbench.jupyter.magic import load
-
-    load(shell)
+__all__ = ["show"]
 
 
 def show(x: Any) -> None:
     """Show a session, a graph or a traced value as a live picture.
 
-    See `workbench.jupyter.display.show`.
+    Parameters
+    ----------
+    x
+        A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor. An
+        output of many numbers is shown with the gradient of their sum.
+
+    Raises
+    ------
+    UsageError
+        If it is none of these.
+
+    Examples
+    --------
+    Outside a notebook, in words:
+
+    >>> import numpy as np, workbench as wb
+    >>> wb.show(wb.trace(lambda x: np.sum(x**2))(np.ones(3)))
+    <Session 'ad': sum = 3 by x; 3 nodes>
+      ‖∂/∂x‖ = 3.464
     """
     from workbench.jupyter.display import show
 

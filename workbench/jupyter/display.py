@@ -106,27 +106,7 @@ _kept: list[Session] = []
 
 
 def show(x: Any) -> None:
-    """Show a session, a graph or a traced value as a live picture.
-
-    Parameters
-    ----------
-    x
-        A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor. An
-        output of many numbers is shown with the gradient of their sum.
-
-    Raises
-    ------
-    UsageError
-        If it is none of these.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> from workbench.jupyter import show
-    >>> show(wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))))
-    <Session 'ad': sum = 3 by x; 3 nodes>
-      ‖∂/∂x‖ = 3.464
-    """
+    """See `workbench.show`."""
     session = x if isinstance(x, Session) else session_of(x)
     if not in_notebook():
         print(in_words(session))
