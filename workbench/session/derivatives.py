@@ -45,14 +45,15 @@ class Part:
     def __init__(
         self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
-        find, nodes = session.nodes.find, session.graph.nodes
+        find = session.nodes.find
+        with session.lock:  # a run in another thread changes both at once
+            nodes, resolution = session.graph.nodes, session.resolution
         self.single = isinstance(wrt, (str, int, Tensor))
         self.wrt = session.wrt if wrt is None else [find(x) for x in listed(wrt)]
         self.labels = [session.nodes.labels[i] for i in self.wrt]
         self.output = nodes[session.output if of is None else find(of)]
         self.sources = [nodes[i] for i in self.wrt]
         self.values = [handed(x._value) for x in self.sources]
-        resolution = session.resolution
         self.winners = {} if resolution is None else resolution.winners
         self.owners: dict[int, int] = {}
         inside = self._inside()
@@ -120,8 +121,9 @@ def check(
     """See `Session.check`."""
     from workbench.checks.verify import check_graph
 
-    part = Part(session, None, wrt)
-    known, seed = session.needed().cotangents, session.seed
+    with session.lock:
+        part, known = Part(session, None, wrt), session.needed().cotangents
+    seed = session.seed
     function: Callable[..., Any] = part.function
     if seed is not None:
 

@@ -91,30 +91,31 @@ def take(session: Session) -> Snapshot:
     >>> shown.header["output_value"], shown.columns["kind"]
     (2.0, array([0, 2, 2], dtype=uint8))
     """
-    forward, backward, truth = session.forward, session.backward, session.truth
-    structure = structure_of(session.nodes, session.graph)
-    shown = blank(forward, structure, session.name)
-    header, columns = shown.header, shown.columns
-    count, overrides = header["nodes"], session.overrides
-    if backward is not None and truth is not None:
-        columns["grad_stats"] = gradient_statistics(backward, count)
-        columns["edge_norm"] = backward.edge_norms
-        columns["change"] = change(session, backward, truth, count)
-        if overrides:
-            columns["true_stats"] = gradient_statistics(truth, count)
-        header["seconds"] += backward.seconds
-    if session.resolution is not None:
-        for k, node in session.resolution.winners.values():
-            columns["override"][forward.ids[node.serial]] = k
-    output = session.graph.nodes[session.output]
-    header["output"] = session.output
-    header["output_name"] = output.name or output.op.name
-    header["output_value"] = finite_number(output._value)
-    header["wrt"] = list(session.wrt)
-    header["columns"] = announced(columns)
-    header["overrides"] = [override_data(one) for one in overrides]
-    header["undo"], header["redo"] = session.history.undo, session.history.redo
-    return shown
+    with session.lock:  # a run in another thread changes all stages at once
+        forward, backward, truth = session.forward, session.backward, session.truth
+        structure = structure_of(session.nodes, session.graph)
+        shown = blank(forward, structure, session.name)
+        header, columns = shown.header, shown.columns
+        count, overrides = header["nodes"], session.overrides
+        if backward is not None and truth is not None:
+            columns["grad_stats"] = gradient_statistics(backward, count)
+            columns["edge_norm"] = backward.edge_norms
+            columns["change"] = change(session, backward, truth, count)
+            if overrides:
+                columns["true_stats"] = gradient_statistics(truth, count)
+            header["seconds"] += backward.seconds
+        if session.resolution is not None:
+            for k, node in session.resolution.winners.values():
+                columns["override"][forward.ids[node.serial]] = k
+        output = session.graph.nodes[session.output]
+        header["output"] = session.output
+        header["output_name"] = output.name or output.op.name
+        header["output_value"] = finite_number(output._value)
+        header["wrt"] = list(session.wrt)
+        header["columns"] = announced(columns)
+        header["overrides"] = [override_data(one) for one in overrides]
+        header["undo"], header["redo"] = session.history.undo, session.history.redo
+        return shown
 
 
 def failed(

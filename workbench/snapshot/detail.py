@@ -40,11 +40,13 @@ def detail(session: Session, node: int) -> DetailBody:
     ('g · (1 − y · y)', ['x'], '[1. 1.]')
     """
     i = session.nodes.find(node)
-    found = session.graph.nodes[i]
-    g = session.backward and session.backward.cotangents.get(i)
-    true = None
-    if session.resolution is not None and session.truth is not None:
-        true = session.truth.cotangents.get(i)
+    g = true = None
+    with session.lock:  # a run in another thread changes all stages at once
+        found = session.graph.nodes[i]
+        if session.backward is not None:
+            g = session.backward.cotangents.get(i)
+        if session.resolution is not None and session.truth is not None:
+            true = session.truth.cotangents.get(i)
     return DetailBody(
         node=i,
         rule=None if is_leaf(found) else found.op.rule or None,

@@ -115,13 +115,17 @@ class Pull:
             made = self.evaluate(self.rule, view, mask, g)
         else:
             cotangents = g if isinstance(g, tuple) else (g,)
-            check_signature(self.rule, len(cotangents), self.node, self.label)
             # The arrays of the sweep are lent: a rule that changes one in place
             # would change what flows elsewhere.
             lent = [read_only(c) for c in cotangents]
             view.inputs = tuple(map(read_only, inputs))
             view.outputs = tuple(map(read_only, view.outputs))
-            made = self.sequence(self.rule(view, *lent))
+            try:
+                made = self.rule(view, *lent)
+            except TypeError:
+                check_signature(self.rule, len(lent), self.node, self.label)
+                raise
+            made = self.sequence(made)
             returned = dict(zip(map(id, lent), cotangents, strict=True))
             made = [returned.get(id(c), c) for c in made]
         return [
@@ -329,7 +333,7 @@ def abstract(spec: Spec) -> Tensor:
 
 
 def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:
-    """Whether a function takes the node and one gradient per output."""
+    """Raise an error if a function does not take a node and so many gradients."""
     try:
         signature = inspect.signature(rule)
     except (TypeError, ValueError):
