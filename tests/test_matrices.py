@@ -364,6 +364,21 @@ def test_jacobians_of_jacobians_with_matrices(outer: Any, inner: Any) -> None:
     np.testing.assert_allclose(made, complex_step(by_hand, x), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_where_after_a_matrix_that_is_not_finite(mode: Any) -> None:
+    """A masked cotangent of 0 meets an infinite weight in a product, and wins."""
+    V = np.array([[1.0, 2.0], [np.inf, 3.0]])
+
+    def f(x: Any) -> Any:
+        return np.where(np.array([True, False]), V @ x, 0.0)
+
+    with np.errstate(invalid="ignore"):
+        J = jacobian(f, mode=mode)(np.array([1.0, 2.0]))
+        g = wb.grad(lambda x: np.sum(f(x)))(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(J, [[1.0, 2.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(g, [1.0, 2.0])
+
+
 def test_where_in_matrices_at_orders_one_to_three() -> None:
     """The branch not taken is infinite, and poisons nothing."""
 

@@ -71,8 +71,8 @@ class Diagonal(Structured):
     def advance(self, node: Tensor, inputs: tuple[Any, ...], mask: int) -> Any | None:
         """See `Structured.advance`."""
         name = node.op.name
-        if name == "matmul":
-            return _scaled_rows(inputs)
+        if name in ("matmul", "matmul0"):
+            return _scaled_rows(inputs, "mul0" if name == "matmul0" else "multiply")
         shape = node.spec.shape
         if name == "reshape" and node.params.get("order", "C") == "C":
             return Diagonal(self.entries, shape, self.start, self.like)
@@ -104,7 +104,7 @@ class Diagonal(Structured):
         return x if count == shape_of(x)[0] else x[self.start : self.start + count]
 
 
-def _scaled_rows(inputs: tuple[Any, ...]) -> Any | None:
+def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
     """``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
     left, right = inputs
     if isinstance(left, Diagonal) and isinstance(right, Diagonal):
@@ -116,7 +116,8 @@ def _scaled_rows(inputs: tuple[Any, ...]) -> Any | None:
     if units is right:
         matrix = np.swapaxes(matrix, 0, 1)
     count = shape_of(units.entries)[0]
-    return matrix[units.start : units.start + count] * units.entries[:, None]
+    rows = matrix[units.start : units.start + count]
+    return apply(declare(multiply), (rows, units.entries[:, None]))
 
 
 def _zero(x: Any) -> bool:
