@@ -501,6 +501,9 @@ def test_an_override_is_a_value_that_says_what_it_is() -> None:
     with pytest.raises(AttributeError):
         one.enabled = False  # type: ignore[misc]
     assert repr(one) == "<override 'clip ±0.1' on every tanh>"
+    named = wb.override("tanh", "clip(d, -0.1, 0.1)", name="clip ±0.1")
+    assert named.name is None  # which is what it is called anyhow
+    assert wb.override("tanh", "true").rule == "d"
     off = wb.override("encoder/*", lambda node, g: g, name="mine", enabled=False)
     assert repr(off) == "<override 'mine' on scope encoder/*, off>"
 

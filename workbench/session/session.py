@@ -522,6 +522,8 @@ class Session:
             alone = self._swept(forward, resolution).cotangents
             # Kept without what flows elsewhere, which is large.
             alone = {i: g for i, g in alone.items() if i in self.wrt}
+            for gone in set(forward.alone).difference(on):
+                del forward.alone[gone]
             forward.alone[override] = alone
         true = self._true(forward).cotangents
         return attached.effects(alone, true, self.wrt, self.nodes.labels)

@@ -75,6 +75,8 @@ class Override:
     @property
     def rule(self) -> str:
         """The expression, or the name of the function."""
+        if self.vjp == "true":
+            return "d"
         return self.vjp if isinstance(self.vjp, str) else name_of(self.vjp)
 
     @property
@@ -160,6 +162,8 @@ def override(
                 f"{which}={rule!r} is not a rule: give an expression in a string, or a"
                 " function rule(node, g)."
             )
+    if name == label_of(vjp):
+        name = None  # it says that by itself, and its code stays short
     return Override(target_of(target), vjp, jvp, name, enabled)
 
 
