@@ -35,7 +35,8 @@ from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, value_of
 from workbench.jupyter import rewrite
 from workbench.jupyter.failure import shown
-from workbench.jupyter.items import Memory, Runtime, is_array, root
+from workbench.jupyter.items import Runtime
+from workbench.jupyter.memory import Memory, is_array, root
 from workbench.jupyter.options import Options, close, is_input
 from workbench.jupyter.plain import Plain
 from workbench.session import Session

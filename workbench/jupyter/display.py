@@ -9,7 +9,7 @@ brought up to date, so that the notebook keeps what was last seen.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.jupyter import plots
 from workbench.jupyter.link import after
+from workbench.jupyter.output import in_notebook, publish
 from workbench.jupyter.picture import picture
 from workbench.session import Session
 from workbench.session.stages import is_leaf
@@ -62,16 +63,12 @@ class Shown:
     """One output of one session: refreshed a moment after each change."""
 
     def __init__(self, session: Session) -> None:
-        from IPython.display import display
-
         from workbench.jupyter.widget import widget_for
 
         self._session = weakref.ref(session)
         self._widget = widget_for(session)
         self._due = 0
-        self._handle = display(
-            bundle(session, self._widget.model_id), raw=True, display_id=True
-        )
+        self._handle = publish(bundle(session, self._widget.model_id), keep=True)
         self._end = session.subscribe(_notifier(weakref.ref(self)))
 
     def changed(self) -> None:
@@ -100,6 +97,11 @@ def _notifier(shown: weakref.ref[Shown]) -> Any:
     return notify
 
 
+_FIGURES: dict[str, Callable[[Session], Any]] = {
+    "check": plots.check,
+    "hessian": plots.hessian,
+    "jacobian": plots.jacobian,
+}
 _outputs: weakref.WeakKeyDictionary[Session, list[Shown]] = weakref.WeakKeyDictionary()
 #: Sessions that nothing but their picture refers to.
 _kept: list[Session] = []
@@ -124,13 +126,7 @@ def show_parts(session: Session, parts: Iterable[str]) -> None:
             else:
                 print(in_words(session))
             continue
-        make = {
-            "jacobian": plots.jacobian,
-            "hessian": plots.hessian,
-            "check": plots.check,
-        }[part]
-        figure = make(session)
-        figure._ipython_display_()
+        _FIGURES[part](session)._ipython_display_()
 
 
 def close(session: Session) -> None:
@@ -156,11 +152,3 @@ def session_of(x: Any) -> Session:
     if isinstance(output, Tensor) and output.shape != ():
         seed = np.ones(output.shape)
     return Session(x, seed=seed)
-
-
-def in_notebook() -> bool:
-    """Whether there is an IPython to display in."""
-    import sys
-
-    shell = sys.modules.get("IPython.core.getipython")
-    return shell is not None and shell.get_ipython() is not None

@@ -1,16 +1,22 @@
-"""A Plotly figure that puts itself into a notebook, and nothing else with it."""
+"""A Plotly figure that puts itself into a notebook, and looks well there."""
 
 from __future__ import annotations
 
 import json
+import textwrap
+from dataclasses import dataclass
 from typing import Any
 
 from plotly import graph_objects as go
 
-__all__ = ["PLOTLY", "Figure"]
+from workbench.jupyter.output import publish
+
+__all__ = ["BAD", "GRID", "INK", "Figure", "Plot", "layout", "plain_text"]
 
 #: JupyterLab draws this by itself.
 PLOTLY = "application/vnd.plotly.v1+json"
+#: Read on white and on black alike.
+INK, GRID, BAD = "#7d8794", "rgba(128, 128, 128, 0.25)", "#c2185b"
 
 
 class Figure(go.Figure):  # type: ignore[misc]
@@ -24,6 +30,46 @@ class Figure(go.Figure):  # type: ignore[misc]
         return {PLOTLY: json.loads(self.to_json()), "text/plain": f"<{title}>"}
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
+        publish(self._repr_mimebundle_())
 
-        display(self._repr_mimebundle_(), raw=True)
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with what the page writes above it."""
+
+    title: str
+    note: str
+    figure: Figure
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The figure as JSON, for a page that writes title and note itself."""
+        made: dict[str, Any] = json.loads(self.figure.to_json())
+        del made["layout"]["title"]
+        made["layout"]["margin"]["t"] = 16
+        return made
+
+
+def layout(title: str, note: str) -> dict[str, Any]:
+    """The layout of a figure: title, note, and nothing behind it."""
+    lines = [plain_text(line) for line in textwrap.wrap(note, 100)]
+    return {
+        "template": go.layout.Template(),
+        "title": {
+            "text": plain_text(title),
+            "subtitle": {"text": "<br>".join(lines), "font": {"size": 11}},
+            "font": {"size": 14},
+            "x": 0.01,
+            "xanchor": "left",
+        },
+        "font": {"color": INK, "size": 12},
+        "paper_bgcolor": "rgba(0, 0, 0, 0)",
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
+        "margin": {"l": 80, "r": 20, "t": 50 + 14 * len(lines), "b": 48},
+        "height": 420,
+    }
+
+
+def plain_text(text: str) -> str:
+    """A text that Plotly does not read as markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

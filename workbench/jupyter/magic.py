@@ -14,7 +14,7 @@ __all__ = ["AutodiffMagics", "load"]
 
 
 @magic.magics_class
-class AutodiffMagics(magic.Magics):  # type: ignore[misc]
+class AutodiffMagics(magic.Magics):
     """The magics of Workbench."""
 
     raw: str | None = None

@@ -19,7 +19,7 @@ from types import (
     ModuleType,
     SimpleNamespace,
 )
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -156,7 +156,7 @@ class Plain:
         elif isinstance(x, functools.partial):
             settings = self.value(dict(x.keywords))
             self._finish_dict(settings)
-            x.__setstate__((x.func, self.value(x.args), settings, vars(x)))
+            cast(Any, x).__setstate__((x.func, self.value(x.args), settings, vars(x)))
         elif isinstance(x, GeneratorType):
             if x.gi_frame is not None:
                 for old in frames.locals_of(x.gi_frame).values():

@@ -53,7 +53,8 @@ _METHODS: dict[type[ast.operator], str] = {
 
 def rewrite(tree: ast.Module) -> ast.Module:
     """The same cell with its stores, makers and assignments as calls."""
-    return ast.fix_missing_locations(_Rewriter().visit(tree))
+    made: ast.Module = _Rewriter().visit(tree)
+    return ast.fix_missing_locations(made)
 
 
 class _Rewriter(ast.NodeTransformer):

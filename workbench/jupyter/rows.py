@@ -90,17 +90,18 @@ def lay_out(
 
 
 def _rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """Each node below all that it reads; leaves right above their first reader."""
+    """Each node below all that it reads, and right above its first reader."""
     row = [0] * len(inputs)
-    first: dict[int, int] = {}
     for i, read in enumerate(inputs):
         row[i] = max((row[s] + 1 for s in read), default=0)
-        for s in read:
-            first[s] = min(first.get(s, row[i]), row[i])
-    for i, read in enumerate(inputs):
-        if not read and i in first:
+    first: dict[int, int] = {}
+    for i in range(len(inputs) - 1, -1, -1):
+        if i in first:
             row[i] = first[i] - 1
-    return row
+        for s in inputs[i]:
+            first[s] = min(first.get(s, row[i]), row[i])
+    top = min(row, default=0)
+    return [r - top for r in row]
 
 
 def _spread(

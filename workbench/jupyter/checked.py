@@ -1,0 +1,129 @@
+"""The errors of a gradient check, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from plotly import graph_objects as go
+
+from workbench.checks.report import Entry, Report
+from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout, plain_text
+
+__all__ = ["report_plot"]
+
+VERDICTS = {
+    "right": ("agrees", "#6f8fa8", "circle"),
+    "wrong": ("wrong", "#d32f2f", "x"),
+    "kink": ("kink", "#ef8f00", "diamond"),
+    "unsure": ("differences cannot tell", "#9aa3ad", "circle-open"),
+}
+
+
+def report_plot(report: Report, label: str) -> Plot:
+    """A check's report as a figure: one point per entry, grouped by variable."""
+    groups = [c for c in report.comparisons if c.entries]
+    entries = [e for c in groups for e in c.entries]
+    positive = [x for e in entries for x in (e.error, e.tolerance) if 0 < x < np.inf]
+    floor = min(positive, default=1e-16) / 10
+    shown = [
+        min(max(e.error, floor), 1e300) if e.error == e.error else floor
+        for e in entries
+    ]
+    tolerances = [e.tolerance for e in entries]
+    traces = []
+    for verdict, (text, colour, symbol) in VERDICTS.items():
+        chosen = [k for k, e in enumerate(entries) if e.verdict == verdict]
+        if chosen:
+            traces.append(
+                go.Scatter(
+                    x=chosen,
+                    y=[shown[k] for k in chosen],
+                    mode="markers",
+                    name=text,
+                    marker={"color": colour, "symbol": symbol, "size": 7},
+                    text=[_hover(entries[k]) for k in chosen],
+                    hovertemplate="%{text}<extra></extra>",
+                )
+            )
+    traces.append(
+        go.Scatter(
+            x=list(range(len(entries))),
+            y=tolerances,
+            mode="lines",
+            name="tolerance",
+            line={"color": "#388e3c", "dash": "dot", "width": 1.5, "shape": "hvh"},
+            hovertemplate="tolerance %{y:.2g}<extra></extra>",
+        )
+    )
+    title = f"Gradient check of {label}"
+    note = report.summary()
+    looks = layout(title, note)
+    middles, texts, lines, start = [], [], [], 0
+    for c in groups:
+        middles.append(start + (len(c.entries) - 1) / 2)
+        texts.append(plain_text(c.argument))
+        start += len(c.entries)
+        lines.append(start - 0.5)
+    looks["xaxis"] = {
+        "tickvals": middles,
+        "ticktext": texts,
+        "showgrid": False,
+        "zeroline": False,
+    }
+    looks["yaxis"] = {
+        "type": "log",
+        "title": {"text": "error"},
+        "exponentformat": "power",
+        "tickfont": {"size": 11},
+        "gridcolor": GRID,
+        "dtick": 2,
+        "range": [np.log10(min(shown)) - 0.7, np.log10(max(shown + tolerances)) + 1.3],
+    }
+    looks["shapes"] = [
+        {
+            "type": "line",
+            "x0": x,
+            "x1": x,
+            "y0": 0,
+            "y1": 1,
+            "yref": "paper",
+            "line": {"color": GRID, "width": 1},
+        }
+        for x in lines[:-1]
+    ]
+    looks["annotations"] = _marks(entries, shown)
+    looks["legend"] = {"orientation": "h", "y": -0.12, "x": 0}
+    return Plot(title, note, Figure(data=traces, layout=looks))
+
+
+def _hover(e: Entry) -> str:
+    words = VERDICTS[e.verdict][0]
+    return plain_text(
+        f"{e.place}: {words}, error {e.error:.2g} (tolerance {e.tolerance:.2g})"
+    )
+
+
+def _marks(entries: Sequence[Entry], shown: Sequence[float]) -> list[dict[str, Any]]:
+    """The worst entry and the kinks in words, a few of them."""
+    worst = max(range(len(entries)), key=lambda k: entries[k].badness, default=None)
+    kinks = [k for k, e in enumerate(entries) if e.verdict == "kink"][:6]
+    made = []
+    for k in dict.fromkeys([*([] if worst is None else [worst]), *kinks]):
+        e = entries[k]
+        word = "kink" if e.verdict == "kink" else "worst"
+        made.append(
+            {
+                "x": k,
+                "y": float(np.log10(shown[k])),
+                "text": plain_text(f"{e.place}: {word}"),
+                "showarrow": True,
+                "arrowhead": 0,
+                "arrowcolor": INK,
+                "ax": 0,
+                "ay": -24,
+                "font": {"size": 11, "color": VERDICTS[e.verdict][1]},
+            }
+        )
+    return made
