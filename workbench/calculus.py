@@ -325,7 +325,7 @@ def jvp(
     rules = None if call.resolution is None else call.resolution.pushes()
     made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
     results = [
-        np.zeros_like(np.asarray(released(y)) if not live(y) else y) if t is None
+        np.zeros_like(released(y)) if t is None
         else reverse.finish(t, False)
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
