@@ -114,6 +114,21 @@ describe('SavedGraph', () => {
     expect(kernel.events('hello')).toHaveLength(1);
   });
 
+  it('leaves a live view alone when what is saved is brought up to date', async () => {
+    const kernel = new TestKernel();
+    live.add('m', kernel.connect());
+    await render(savedNetwork('m'));
+    kernel.snapshot(network([], { output_value: 0.5 }));
+    panels[0].state.select(H);
+    const field = panels[0].node.querySelector<HTMLInputElement>('.workbench-Expression');
+    field!.value = '2 * d + ';
+    field!.dispatchEvent(new Event('input'));
+    await render(savedNetwork('m'));
+    expect(panels).toHaveLength(1);
+    expect(field!.value).toBe('2 * d + ');
+    expect(panels[0].state.graph?.header.output_value).toBe(0.5);
+  });
+
   it('goes back to the saved picture when the kernel dies, and keeps the selection', async () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();

@@ -128,10 +128,11 @@ export class GraphPanel extends Widget implements IHost {
   setSaved(saved: Graph | null, problem: string | null = null): void {
     this._saved = saved;
     this._savedProblem = problem;
+    // A live picture is brought up to date by the kernel, not by what is saved.
     if (!this._connection?.graph) {
-      this.state.setGraph(saved);
+      this._show(saved);
+      this._refresh('connection');
     }
-    this._refresh('connection');
   }
 
   /** Show what a connection shows, and let its kernel be asked. */
@@ -359,7 +360,7 @@ export class GraphPanel extends Widget implements IHost {
       case 'graph':
       case 'values':
         if (sender.graph !== null) {
-          this._show(sender.graph, change);
+          this._show(sender.graph);
         }
         break;
       case 'closed':
@@ -386,9 +387,9 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   /** Keep selection and viewport where only numbers changed. */
-  private _show(graph: Graph, change: 'graph' | 'values' = 'graph'): void {
-    const same = change === 'graph' && this.state.graph?.sameStructure(graph) === true;
-    this.state.setGraph(graph, same ? 'values' : change);
+  private _show(graph: Graph | null): void {
+    const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
+    this.state.setGraph(graph, same ? 'values' : 'graph');
   }
 
   private _release(): void {

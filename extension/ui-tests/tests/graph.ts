@@ -39,7 +39,8 @@ export class GraphOnPage {
 
   /** Wait until it is drawn. */
   async ready(): Promise<void> {
-    await this.panel.waitFor();
+    // Notebooks draw only the cells that are seen.
+    await this.panel.scrollIntoViewIfNeeded();
     await expect(this.canvas).toHaveAttribute('data-ready', /.*/);
   }
 
@@ -56,8 +57,9 @@ export class GraphOnPage {
     return Number(await line.first().getAttribute('data-node'));
   }
 
-  /** Click the card of a node where it is drawn. */
+  /** Click the card of a node where it is drawn, with all of the graph in view. */
   async click(node: number): Promise<void> {
+    await this.button('Fit the graph into view').click();
     await this.canvas.scrollIntoViewIfNeeded();
     const box = await this.canvas.evaluate(
       (canvas, id) => (canvas as Probed).workbenchCanvas.boxOf(id),
@@ -112,6 +114,24 @@ export async function kernelReady(page: IJupyterLabPageFixture): Promise<void> {
   });
 }
 
+/** Load the page again, as a reader would, and open the notebook in it. */
+export async function openAgain(
+  page: IJupyterLabPageFixture,
+  path: string
+): Promise<void> {
+  const loaded = page.waitForEvent('load');
+  await page.evaluate(() => {
+    window.location.reload();
+  });
+  await loaded;
+  await page.waitForFunction(() => 'jupyterapp' in window);
+  await page.evaluate(async name => {
+    await window.jupyterapp.restored;
+    await window.jupyterapp.commands.execute('docmanager:open', { path: name });
+  }, path);
+  await kernelReady(page);
+}
+
 /** Run all cells and wait until the last one is done. */
 export async function runAll(page: IJupyterLabPageFixture): Promise<void> {
   const good = await page.evaluate(() =>
@@ -120,11 +140,20 @@ export async function runAll(page: IJupyterLabPageFixture): Promise<void> {
   expect(good, 'a cell of the notebook failed').not.toBe(false);
 }
 
-/** Run a line in a new cell at the end; what it prints. */
+/** Run code in the kernel of the notebook, as a cell would; what it prints. */
 export async function print(page: IJupyterLabPageFixture, code: string): Promise<string> {
-  await page.notebook.addCell('code', code);
-  const last = (await page.notebook.getCellCount()) - 1;
-  await page.notebook.runCell(last, true);
-  const output = await page.notebook.getCellTextOutput(last);
-  return (output ?? []).join('').trim();
+  return page.evaluate(async source => {
+    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    const future = panel.sessionContext.session?.kernel?.requestExecute({ code: source });
+    if (future === undefined) {
+      throw new Error('the notebook has no kernel');
+    }
+    const printed: string[] = [];
+    future.onIOPub = ({ content }) => {
+      const { text, traceback } = content as { text?: string; traceback?: string[] };
+      printed.push(text ?? traceback?.join('\n') ?? '');
+    };
+    await future.done;
+    return printed.join('').trim();
+  }, code);
 }
