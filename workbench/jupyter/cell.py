@@ -12,10 +12,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
-import signal
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
@@ -28,12 +24,12 @@ from workbench.errors import (
     DtypeError,
     TraceError,
     UsageError,
-    WorkbenchError,
 )
-from workbench.graph import blame, source, trace, traces, types, walk
+from workbench.graph import blame, trace, traces, types, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, value_of
 from workbench.jupyter import rewrite
+from workbench.jupyter.around import cell_number, uninterrupted, warning_at_lines
 from workbench.jupyter.failure import shown
 from workbench.jupyter.items import Runtime
 from workbench.jupyter.memory import Memory, is_array, root
@@ -45,10 +41,11 @@ __all__ = ["Cell"]
 
 Names = dict[str, Any]
 
+#: The output of a cell that did not get to it.
+MISSING = object()
+
 #: What all rewritten code calls; functions of a cell may outlive it.
 RUNTIME = Runtime()
-
-_NUMBER = re.compile(r"\d+")
 
 
 class Cell:
@@ -98,28 +95,32 @@ class Cell:
             What the cell raises, shown with the user's lines alone. The notebook
             then holds what the cell has done so far, and the session it held.
         """
-        try:
+        with self._showing():
             tree = self.shell.compile.ast_parse(self.source, self.filename)
             tree = self.shell.transform_ast(tree)
-        except SyntaxError as error:
-            raise shown(error, self.shell, self.filename) from None
         if not tree.body:
             raise UsageError("%%autodiff: the cell is empty")
         inputs = self._inputs(tree)
-        try:
-            output, value, memory = self._traced(tree, inputs)
-        except BaseException as error:
-            raise shown(error, self.shell, self.filename) from None
-        try:
+        with self._showing():
+            output, value = self._traced(tree, inputs)
             # Run as the magic's own line, so that an error shows that line.
-            code = compile("_made = make()", self.filename, "exec")
-            frame: Names = {"make": lambda: self._session(output, memory)}
+            code = compile("made = make()", self.filename, "exec")
+            frame: Names = {"make": lambda: self._session(output)}
             exec(code, frame)
-            session: Session = frame["_made"]
-        except WorkbenchError as error:
-            raise shown(error, self.shell, self.filename) from None
+        session: Session = frame["made"]
         self.names[self.options.name] = session
         return session, value
+
+    @contextmanager
+    def _showing(self) -> Iterator[None]:
+        """Let what is raised in the block be shown with the user's lines alone."""
+        try:
+            yield
+        except BaseException as error:
+            made = shown(error, self.shell, self.filename)
+            if made is error:
+                raise
+            raise made from None
 
     # Before
 
@@ -156,16 +157,17 @@ class Cell:
                 )
             check_wrt(names[name], name)
         wanted = dict.fromkeys([*read, *options.wrt])
+        hidden = self.shell.user_ns_hidden
         return {
             name: names[name]
             for name in wanted
-            if name in names and is_input(names[name])
+            if name in names and is_input(names[name]) and name not in hidden
         }
 
     # While it runs
 
-    def _traced(self, tree: ast.Module, inputs: Names) -> tuple[Any, Any, Memory]:
-        """Run the cell; the output, the last expression's value, what was replaced."""
+    def _traced(self, tree: ast.Module, inputs: Names) -> tuple[Any, Any]:
+        """Run the cell; the output, and the last expression's value, made plain."""
         last = tree.body[-1]
         stores = any(
             isinstance(x, ast.AugAssign)
@@ -197,16 +199,17 @@ class Cell:
                     open_now = traces.LOCAL.stack[-1]
                     open_now.leaves = {self.leaves[n].serial for n in wrt}
                 self.names.update(self.leaves)
-                exec(code, self.names)
-                if end is not None:
-                    value = eval(end, self.names)
+                with warning_at_lines():
+                    exec(code, self.names)
+                    if end is not None:
+                        value = eval(end, self.names)
                 output = self._output(value)
                 memory.check_reads(self._nodes(output))
         finally:
             with uninterrupted():
                 RUNTIME.memory = outer
                 value = self._restored(memory, value, tree)
-        return output, value, memory
+        return output, value
 
     def _arrays(self, inside: bool) -> list[Any]:
         """The arrays that are there before the cell."""
@@ -226,9 +229,7 @@ class Cell:
         name = self.options.output
         if name is None:
             return value
-        if name not in self.names:
-            raise UsageError(f"%%autodiff {name}: the cell has not assigned {name}")
-        output = self.names[name]
+        output = self.names.get(name, MISSING)
         if isinstance(output, Tensor) and output.name is None:
             output.name = name
         return output
@@ -256,9 +257,13 @@ class Cell:
                     made.inside(self.names[base.id])
         return made.one(value)
 
-    def _session(self, output: Any, memory: Memory) -> Session:
+    def _session(self, output: Any) -> Session:
         options = self.options
         what = options.output or "the last expression"
+        if output is MISSING:
+            raise UsageError(
+                f"the cell has not assigned {what}: the lines that do have not run."
+            )
         if not isinstance(output, Tensor):
             text = repr(output) if np.ndim(output) == 0 else types.spec_of(output)
             reads = ", ".join(self.leaves)
@@ -337,43 +342,3 @@ def plain(x: Any, memory: Memory) -> Any:
                 " Keep a .copy() instead."
             )
     return value
-
-
-def cell_number(shell: Any) -> int:
-    """The number that the notebook shows at the cell that runs now."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        label = shell.compile.format_code_name(frame.f_code.co_filename)
-        found = _NUMBER.search(label[1]) if label else None
-        if found is not None:
-            return int(found.group())
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return int(shell.execution_count)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold an interrupt back until the block is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held: list[Any] = []
-    old = signal.signal(signal.SIGINT, lambda *args: held.append(args))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, old)
-    if held and callable(old):
-        old(*held[0])
-
-
-def name_cells(shell: Any) -> None:
-    """Let every place in a cell of this notebook read ``[3]:1``."""
-
-    def namer(filename: str) -> str | None:
-        label = shell.compile.format_code_name(filename)
-        return None if label is None else label[1].removeprefix("In")
-
-    source.name_files(namer)

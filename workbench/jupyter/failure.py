@@ -31,11 +31,9 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
     if isinstance(error, SyntaxError):
         # IPython would list all frames above a SyntaxError that a magic raises.
         listed = traceback.extract_tb(frames)
-        kind = type(type(error).__name__, (_Shown,), {})
-        made: BaseException = kind(*error.args)
         lines = shell.SyntaxTB.structured_traceback(type(error), error, listed)
+        made: BaseException = type(type(error).__name__, (_Shown,), {})(error)
         _render(made, lambda: lines)
-        made.__cause__ = error
         return made
 
     def render() -> list[str]:
@@ -59,7 +57,7 @@ class _Shown(Exception):
     """Stands in for an error that IPython would show with all its frames."""
 
     def __str__(self) -> str:
-        return str(self.__cause__)
+        return str(self.args[0])
 
 
 def _render(error: BaseException, render: Any) -> None:

@@ -66,16 +66,16 @@ class Runtime:
         memory.replace(place, new, None, held)
         return new
 
-    def maker(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def maker(self, function: Any) -> Any:
         """``np.array`` and its kin as they are, or one that keeps Tensors."""
         known = getattr(function, "__name__", "")
-        ours = known in MAKERS and bool(vars(np)[known] is function)
-        if not ours:
+        if known not in MAKERS or function is not vars(np)[known]:
             return function
+        numpys: Callable[..., Any] = function
 
         def make(*args: Any, **kwargs: Any) -> Any:
             if not _holds_tensor(args) and not _holds_tensor(list(kwargs.values())):
-                return function(*args, **kwargs)
+                return numpys(*args, **kwargs)
             return _MAKERS.get(known, _array)(*args, **kwargs)
 
         return make

@@ -8,7 +8,9 @@ from IPython.core import error, magic
 
 from workbench.errors import DtypeError, UsageError
 from workbench.jupyter import options
-from workbench.jupyter.cell import Cell, name_cells
+from workbench.jupyter.around import name_cells
+from workbench.jupyter.cell import Cell
+from workbench.session import Session
 
 __all__ = ["AutodiffMagics", "load"]
 
@@ -56,14 +58,17 @@ class AutodiffMagics(magic.Magics):
         """
         try:
             chosen = options.parse(line)
-            cell_run = Cell(self.shell, chosen, line, cell, self.raw)
-            session, value = cell_run.run()
+            shell: Any = self.shell
+            old = shell.user_ns.get(chosen.name)
+            session, value = Cell(shell, chosen, line, cell, self.raw).run()
         except (UsageError, DtypeError) as problem:
             if hasattr(problem, "_render_traceback_"):
                 raise
             raise error.UsageError(str(problem)) from None
         from workbench.jupyter import display
 
+        if isinstance(old, Session):
+            display.close(old)
         display.show_parts(session, chosen.show)
         return value
 
