@@ -14,60 +14,21 @@ import numpy as np
 
 from workbench.calculus import Call, jvp, vjp
 from workbench.checks.differences import Slope, curvature, perturbed, slope
-from workbench.checks.report import Comparison, Entry, Identity, Report, Verdict
+from workbench.checks.judging import Tolerance, Truth, verdict
+from workbench.checks.report import Comparison, Entry, Identity, Report
 from workbench.graph import tree, types
 from workbench.graph.tensor import value_of
 from workbench.transforms import forward
 
-__all__ = ["Check", "Progress", "Stopped", "Tolerance"]
+__all__ = ["Check", "Progress", "Stopped"]
 
 Array = np.ndarray[Any, Any]
 #: Called before each entry with (done, all); true stops the check.
 Progress = Callable[[int, int], object]
 
-#: What a derivative may be off by, relatively, in double and in single precision.
-RTOL = {"double": 1e-6, "single": 2e-3}
-ATOL = {"double": 1e-8, "single": 1e-4}
-
 
 class Stopped(Exception):
     """The caller's progress function has said that it is enough."""
-
-
-class Tolerance:
-    """What an entry may be off by."""
-
-    def __init__(self, rtol: float | None, atol: float | None) -> None:
-        self.rtol, self.atol = rtol, atol
-
-    def __call__(self, expected: complex, uncertainty: float, dtype: Any) -> float:
-        """The absolute error that an entry of this size and dtype may have."""
-        kind = "single" if np.finfo(dtype).eps > 1e-10 else "double"
-        rtol = RTOL[kind] if self.rtol is None else self.rtol
-        atol = ATOL[kind] if self.atol is None else self.atol
-        size = abs(expected) if np.isfinite(expected) else 0.0
-        slack = 4 * uncertainty if np.isfinite(uncertainty) else 0.0
-        return atol + rtol * size + slack
-
-
-class _Truth:
-    """What differences say of one entry, weighted by the output's cotangent."""
-
-    __slots__ = ("jump", "kink", "left", "method", "numeric", "right", "uncertainty")
-
-    def __init__(self, found: Slope, weights: Array, real: bool) -> None:
-        moves = weights != 0
-
-        def total(x: Array) -> complex:
-            y = complex(np.sum(np.where(moves, weights * x, 0)))
-            return y.real if real else y
-
-        self.numeric = total(found.value)
-        self.left, self.right = total(found.left), total(found.right)
-        self.uncertainty = float(np.sum(np.abs(weights[moves]) * found.error[moves]))
-        self.kink = bool(np.any(found.kink & moves))
-        self.jump = bool(np.any(found.jump & moves))
-        self.method = found.method
 
 
 class Check:
@@ -234,13 +195,13 @@ class Check:
         found: Slope,
         weights: Array,
         real: bool,
-    ) -> _Truth:
+    ) -> Truth:
         """What reverse mode should give: df/dx - i df/dy for a complex entry."""
         complex_entry = arrays[which].dtype.kind == "c"
-        truth = _Truth(found, weights, not complex_entry or real)
+        truth = Truth(found, weights, not complex_entry or real)
         if complex_entry:
             line, scale = perturbed(flat, arrays, which, k, 1j)
-            turned = _Truth(slope(line, scale, analytic=False), weights, True)
+            turned = Truth(slope(line, scale, analytic=False), weights, True)
             for part in ("numeric", "left", "right"):
                 along, across = getattr(truth, part), getattr(turned, part)
                 setattr(truth, part, complex(along).real - 1j * across)
@@ -269,12 +230,12 @@ class Check:
         for j in _worst_first(moved, found):
             pick = np.zeros(len(moved))
             pick[j] = 1
-            truth = _Truth(found, pick, found.value.dtype.kind != "c")
+            truth = Truth(found, pick, found.value.dtype.kind != "c")
             candidates.append(self.entry(row, k, moved[j], truth))
         order = ("wrong", "kink", "unsure", "right")
         return min(candidates, key=lambda e: (order.index(e.verdict), -e.badness[1]))
 
-    def entry(self, row: Comparison, k: int, got: Any, truth: _Truth) -> Entry:
+    def entry(self, row: Comparison, k: int, got: Any, truth: Truth) -> Entry:
         """One entry and what to think of it."""
         got = np.asarray(got)
         dtype = got.dtype if got.dtype.kind in "fc" else np.dtype(np.float64)
@@ -292,7 +253,7 @@ class Check:
             tolerance,
             truth.left,
             truth.right,
-            _verdict(value, truth, tolerance),
+            verdict(value, truth, tolerance),
             truth.method,
         )
 
@@ -363,24 +324,6 @@ class Check:
                 rtol * size + 10 * uncertainty + 1e-7,
             )
         )
-
-
-def _verdict(got: complex, truth: _Truth, tolerance: float) -> Verdict:
-    """What to think of an entry."""
-    if abs(got - truth.numeric) <= tolerance:
-        return "kink" if truth.kink else "right"
-    if truth.jump:
-        return "kink"
-    if truth.kink:
-        sides = (truth.left, truth.right)
-        if not np.all(np.isfinite(sides)):
-            return "unsure"
-        low, high = sorted(complex(s).real for s in sides)
-        inside = low - tolerance <= complex(got).real <= high + tolerance
-        return "kink" if inside else "wrong"
-    if not np.isfinite(truth.numeric) or not np.isfinite(truth.uncertainty):
-        return "unsure"
-    return "wrong"
 
 
 def _worst_first(moved: Array, found: Slope, count: int = 8) -> Array:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checks.judging import Tolerance
 from workbench.checks.report import Report
-from workbench.checks.running import Check, Progress, Stopped, Tolerance
+from workbench.checks.running import Check, Progress, Stopped
 from workbench.errors import UsageError
 from workbench.graph import tree, types
 from workbench.graph.tensor import value_of
