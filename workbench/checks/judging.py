@@ -43,7 +43,8 @@ class Truth:
         moves = weights != 0
 
         def total(x: Array) -> complex:
-            y = complex(np.sum(np.where(moves, weights * x, 0)))
+            with np.errstate(all="ignore"):
+                y = complex(np.sum(np.where(moves, weights * x, 0)))
             return y.real if real else y
 
         self.numeric = total(found.value)
