@@ -71,6 +71,7 @@ def __getattr__(name: str) -> Any:
         value: Any = import_module("workbench.jupyter.plots")
     elif name in _LATER:
         value = getattr(import_module(_LATER[name]), name)
+        import_module("workbench.jupyter")  # tells Session how it is shown
     else:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     globals()[name] = value

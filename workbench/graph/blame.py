@@ -1,15 +1,15 @@
-"""What errors say of a Tensor: the op, the shapes, the user's line, the cure."""
+"""What errors say of a Tensor: the op, the shapes, the user's line, the cure.
+
+`tensor.py` raises these, so a Tensor is `Any` here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.errors import DtypeError, GradientLostError, ShapeError
 from workbench.graph import source, types
 from workbench.graph.op import Op
-
-if TYPE_CHECKING:
-    from workbench.graph.tensor import Tensor
 
 __all__ = ["at", "describe", "here", "lost", "refusal"]
 
@@ -19,7 +19,7 @@ def here() -> str:
     return at(source.decode(*source.caller()))
 
 
-def describe(x: Tensor) -> str:
+def describe(x: Any) -> str:
     """How an error names a Tensor: ``tanh 'h' float64[569, 16]``."""
     name = f" {x.name!r}" if x.name else ""
     op = "the input" if x.op.name == "identity" else x.op.name
@@ -31,7 +31,7 @@ def at(site: source.Site | None) -> str:
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
-def lost(x: Tensor, what: str) -> GradientLostError:
+def lost(x: Any, what: str) -> GradientLostError:
     """The error for a Tensor that would become a plain number."""
     why = (
         "has no value while tracing without values"

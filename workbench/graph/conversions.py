@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame, traces
-
-if TYPE_CHECKING:
-    from workbench.graph.tensor import Tensor
 
 __all__ = ["Conversions"]
 
@@ -31,12 +28,15 @@ class Conversions:
 
         @property
         def shape(self) -> tuple[int, ...]: ...  # noqa: D102 stands in tensor.py
+        @property
+        def site(self) -> Any: ...  # noqa: D102 stands in tensor.py
+        def __getitem__(self, index: Any) -> Any: ...
 
     def __bool__(self) -> bool:
         if self._value is None:
             raise TraceError(
                 f"the truth of {_name(self)} is not known while tracing without values"
-                f"{blame.at(_tensor(self).site)}. Write np.where(condition, a, b) in"
+                f"{blame.at(self.site)}. Write np.where(condition, a, b) in"
                 " place of `if`, or trace with values (wb.grad, a %%autodiff cell)."
             )
         return bool(self._value)
@@ -59,7 +59,7 @@ class Conversions:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return (_tensor(self)[i] for i in range(len(self)))
+        return (self[i] for i in range(len(self)))
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))
@@ -73,12 +73,8 @@ class Conversions:
         )
 
 
-def _tensor(x: Conversions) -> Tensor:
-    return cast("Tensor", x)
-
-
-def _name(x: Conversions) -> str:
-    return blame.describe(_tensor(x))
+def _name(x: Any) -> str:
+    return blame.describe(x)
 
 
 def _plain(x: Any, what: str) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.session import Session
+
 __all__ = ["show"]
 
 
@@ -37,3 +39,7 @@ def show(x: Any) -> None:
     from workbench.jupyter.display import show
 
     show(x)
+
+
+# A session knows no notebook; this floor tells it how it is shown.
+Session.presenter = staticmethod(show)

@@ -9,12 +9,11 @@ leaves the last good state. What the page shows of a session is written by
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -108,6 +107,9 @@ class Session:
     array([0.1, 0.1])
     >>> session.undo()
     """
+
+    #: What shows a session; set by the floor that knows notebooks.
+    presenter: ClassVar[Callable[[Session], Any] | None] = None
 
     def __init__(
         self,
@@ -564,8 +566,10 @@ class Session:
         return end
 
     def show(self) -> Any:
-        """The session as a picture in the notebook."""
-        return importlib.import_module("workbench.jupyter").show(self)
+        """The session as a picture in the notebook; see `workbench.show`."""
+        if Session.presenter is None:
+            raise UsageError("a session is shown by workbench.show(session).")
+        return Session.presenter(self)
 
 
 def number(which: int | Attached) -> int:
