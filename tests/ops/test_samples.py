@@ -170,7 +170,8 @@ def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
         )
         made = vmap(gradients, axes)(*args)
         truth = [
-            np.stack(column) for column in zip(*(gradients(*r) for r in rows), strict=True)
+            np.stack(column)
+            for column in zip(*(gradients(*r) for r in rows), strict=True)
         ]
         for g, expected in zip(made, truth, strict=True):
             close(g, expected, 1e-11)

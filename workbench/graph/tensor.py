@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, TraceError
+from workbench.errors import TraceError
 from workbench.graph import blame, source, traces, types
 from workbench.graph.conversions import Conversions
 from workbench.graph.methods import ArrayMethods
@@ -160,11 +160,9 @@ class Tensor(ArrayMethods, Conversions):
         if self._value is None or traces.active(self):
             if dtype is not None and np.dtype(dtype) != object:
                 raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
-            # NumPy then builds an object array of whole Tensors, which the first
-            # op that meets it gathers into one Tensor: no gradient is lost.
-            holder = np.empty((), object)
-            holder[()] = self
-            return holder
+            # NumPy then builds an object array of Tensors, which the first op that
+            # meets it gathers into one: no gradient is lost.
+            return FUNCTIONS["entries"](self)
         value = np.asarray(self._value, dtype=dtype)
         return value.copy() if copy or value is self._value else value
 
@@ -394,28 +392,13 @@ def admit(x: Any) -> Any:
     """Make a constant fit to stand beside Tensors: gather, convert, lock."""
     if type(x) is np.ndarray:
         if x.dtype == object:
-            return _gather(x)
+            return FUNCTIONS["gather"](x)
         traces.lock(x)
         return x
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
         return x
     if isinstance(x, (list, tuple)):
-        array = np.array(x)
-        return _gather(array) if array.dtype == object else array
+        return FUNCTIONS["listed"](x)
     if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
         return x
     return np.asarray(x) if hasattr(x, "__array__") else x
-
-
-def _gather(array: np.ndarray[Any, Any]) -> Any:
-    """One Tensor from an object array whose entries are Tensors and numbers."""
-    flat = array.ravel().tolist()
-    if not any(isinstance(x, Tensor) for x in flat):
-        raise DtypeError(
-            f"an object array of shape {array.shape} has no derivative"
-            f"{blame.here()}. Make it a float array with"
-            " .astype(float)."
-        )
-    return FUNCTIONS[np.stack](flat).reshape(
-        array.shape + next(np.shape(value_of(x)) for x in flat if isinstance(x, Tensor))
-    )

@@ -79,6 +79,13 @@ def opened(
                     " (np.array([...]), np.stack, np.concatenate), or write x ="
                     " wb.at(x)[i].set(v)."
                 ) from error
+            if "which has no callable" in text:
+                raise TraceError(
+                    f"an array of Tensors and plain numbers meets a NumPy function"
+                    f"{_where(error)}, which NumPy cannot apply to both: {text}. Make"
+                    " one Tensor of them with np.stack([...]) in place of"
+                    " np.array([...])."
+                ) from error
             if "read-only" in text and opening.locked:
                 raise TraceError(
                     f"an array that the trace has used is changed in place"

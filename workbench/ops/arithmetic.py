@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import FUNCTIONS, UFUNCS, declare, implements
-from workbench.graph.tensor import apply, value_of
-from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, op
+from workbench.graph.tensor import apply
+from workbench.ops.define import (
+    RULE_NAMES,
+    elementwise,
+    linear,
+    masked,
+    no_out,
+    op,
+)
 
 __all__: list[str] = []
 
@@ -127,9 +134,16 @@ elementwise("clip", _clip, _clip_rule("x"), _clip_rule("low"), _clip_rule("high"
 
 @implements(np.clip)
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: None = None,
+    *,
+    min: Any = None,
+    max: Any = None,
 ) -> Any:
     """`numpy.clip`; a bound of None is no bound."""
+    no_out("np.clip", out)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is None and high is None:
         return apply(declare("positive"), (a,))
@@ -173,7 +187,7 @@ _where.reads = (0,)
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """`numpy.where`; with the condition alone, the indices, as plain arrays."""
     if x is None and y is None:
-        return np.nonzero(value_of(condition))
+        return np.nonzero(condition)
     return apply(_where, (condition, x, y))
 
 
@@ -187,7 +201,17 @@ def div0(a: Any, b: Any) -> Any:
     return apply(declare("div0"), (a, b))
 
 
-RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked)
+def _choose(condition: Any, x: Any, y: Any) -> Any:
+    """`numpy.where` in rules; of two numbers one, which stays a number.
+
+    An array would be NumPy's own, and could not meet those of another library.
+    """
+    if isinstance(condition, (bool, np.bool_)):
+        return x if condition else y
+    return np.where(condition, x, y)
+
+
+RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked, where=_choose)
 
 
 elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
@@ -294,6 +318,7 @@ def stop_gradient(x: Any) -> Any:
 @implements(np.round, np.around)
 def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`numpy.round`, whose derivative is zero."""
+    no_out("np.round", out)
     scale = 10.0**decimals
     return np.rint(a * scale) / scale
 

@@ -15,9 +15,8 @@ from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply
-from workbench.ops.define import linear, op, shape_of
+from workbench.ops.define import linear, no_out, op, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
-from workbench.ops.reductions import no_out
 from workbench.ops.shaping import integers, normal_axes, normal_axis
 
 __all__: list[str] = []

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import TraceError
+from workbench.graph import blame
 from workbench.graph.op import UFUNCS, Op, declare
 from workbench.graph.tensor import MaskedTensor, apply, value_of
 from workbench.graph.types import WEAK_TYPES
@@ -25,6 +27,7 @@ __all__ = [
     "linear",
     "masked",
     "multilinear",
+    "no_out",
     "op",
     "pretty",
     "shape_of",
@@ -40,6 +43,16 @@ RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 def shape_of(x: Any) -> tuple[int, ...]:
     """The shape of a Tensor, an array or a Python number."""
     return () if type(x) in WEAK_TYPES else tuple(x.shape)
+
+
+def no_out(name: str, out: Any) -> None:
+    """Refuse ``out=``: a traced value never changes in place."""
+    if out is not None:
+        raise TraceError(
+            f"{name}(..., out=...){blame.here()}: a traced value is never written into"
+            f" an array that exists, its gradient would be lost. Write y = {name}(...)"
+            " without out=."
+        )
 
 
 def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") -> Op:

@@ -15,9 +15,8 @@ from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import LETTERS, product_dtype, spec_or_value
-from workbench.ops.define import shape_of, sum_to
+from workbench.ops.define import no_out, shape_of, sum_to
 from workbench.ops.indexing import ARRAY, SCATTER
-from workbench.ops.reductions import no_out
 
 __all__ = ["EINSUM", "parse"]
 

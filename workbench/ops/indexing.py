@@ -30,6 +30,7 @@ __all__ = [
     "getitem",
     "is_mask",
     "known_masks",
+    "own_ufunc",
     "split_index",
 ]
 
@@ -137,8 +138,14 @@ def _scatter(g: Any, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Any:
     if distinct(arrays):
         out[as_index(key, arrays)] = g
     else:
-        np.add.at(out, as_index(key, arrays), g)
+        own_ufunc("add", out).at(out, as_index(key, arrays), g)
     return out
+
+
+def own_ufunc(name: str, array: Any) -> Any:
+    """The ufunc of the array's own library: NumPy's do not pass on ``ufunc.at``."""
+    library = sys.modules.get(type(array).__module__.partition(".")[0], np)
+    return getattr(library, name)
 
 
 def distinct(arrays: tuple[Any, ...]) -> bool:

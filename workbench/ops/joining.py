@@ -13,8 +13,7 @@ import numpy as np
 
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply
-from workbench.ops.define import shape_of
-from workbench.ops.reductions import no_out
+from workbench.ops.define import no_out, shape_of
 from workbench.ops.shaping import normal_axis
 
 __all__ = ["spread"]

@@ -12,11 +12,10 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import apply
-from workbench.ops.define import shape_of
+from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import (
     conjugate,
     count,
-    no_out,
     reduced_axes,
     reduction,
     settings,

@@ -19,8 +19,8 @@ from workbench.ops.contraction import (
     product_dtype,
     spec_or_value,
 )
-from workbench.ops.define import multilinear, shape_of
-from workbench.ops.reductions import conjugate, no_out
+from workbench.ops.define import multilinear, no_out, shape_of
+from workbench.ops.reductions import conjugate
 from workbench.ops.ufuncs import CALLS
 
 __all__: list[str] = []

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError
-from workbench.graph import blame
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.arithmetic import stop_gradient
-from workbench.ops.define import linear, op, shape_of
+from workbench.ops.define import linear, no_out, op, shape_of
 
 __all__ = [
     "conjugate",
@@ -28,7 +26,6 @@ __all__ = [
     "dtype_of",
     "expand",
     "logsumexp",
-    "no_out",
     "reduced_axes",
     "reduction",
     "settings",
@@ -64,16 +61,6 @@ def settings(axis: Any, keepdims: Any = False, **more: Any) -> Params:
         params["keepdims"] = True
     params.update((k, v) for k, v in more.items() if v not in (None, 0))
     return params
-
-
-def no_out(name: str, out: Any) -> None:
-    """Refuse ``out=``: a traced value never changes in place."""
-    if out is not None:
-        raise TraceError(
-            f"{name}(..., out=...){blame.here()}: a traced value is never written into"
-            f" an array that exists, its gradient would be lost. Write y = {name}(...)"
-            " without out=."
-        )
 
 
 def expand(

@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import apply
-from workbench.ops.define import linear, op, shape_of
-from workbench.ops.reductions import no_out
+from workbench.ops.define import linear, no_out, op, shape_of
+from workbench.ops.reductions import dtype_of
 from workbench.ops.shaping import normal_axis
 
 __all__: list[str] = []
@@ -163,8 +163,9 @@ def diff(
 ) -> Any:
     """`numpy.diff`."""
     axis = normal_axis(axis, len(shape_of(a)))
+    first = a[(slice(None),) * axis + (slice(1),)]
     ends = [
-        x if x is None or shape_of(x) else np.broadcast_to(x, _one(a, axis))
+        x if x is None or shape_of(x) else np.zeros_like(first, dtype=dtype_of(x)) + x
         for x in (prepend, append)
     ]
     parts = [x for x in (ends[0], a, ends[1]) if x is not None]
@@ -173,11 +174,6 @@ def diff(
     for _ in range(n):
         y = y[(*whole, slice(1, None))] - y[(*whole, slice(-1))]
     return y
-
-
-def _one(a: Any, axis: int) -> tuple[int, ...]:
-    shape = shape_of(a)
-    return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 @implements(np.trapezoid)

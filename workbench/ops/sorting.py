@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import apply
-from workbench.ops.define import op, shape_of
-from workbench.ops.reductions import no_out, reduced_axes, settings
+from workbench.ops.define import no_out, op, shape_of
+from workbench.ops.reductions import reduced_axes, settings
 from workbench.ops.shaping import normal_axis
 
 __all__: list[str] = []

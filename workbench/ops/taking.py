@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import GradientLostError, TraceError
-from workbench.graph import blame
+from workbench.graph import blame, traces
+from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
 from workbench.graph.tensor import Tensor, admit, apply
-from workbench.ops.define import shape_of
+from workbench.graph.types import differentiable
+from workbench.ops.define import no_out, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
-from workbench.ops.reductions import no_out
 from workbench.ops.shaping import normal_axis
 
 __all__: list[str] = []
@@ -137,8 +138,8 @@ for _name in ("nonzero", "flatnonzero", "argwhere", "unique"):
 def _refused(name: str, cure: str) -> Any:
     def answer(*args: Any, **settings: Any) -> Any:
         raise GradientLostError(
-            f"{name}{blame.here()} would write a Tensor into a plain array, and its"
-            f" gradient would be lost. Write {cure}."
+            f"{name}{blame.here()} writes in place, where a traced value never"
+            f" changes, and the gradient would be lost. Write {cure}."
         )
 
     return answer
@@ -156,3 +157,37 @@ for _function, _cure in (
     (np.fill_diagonal, "i = np.arange(n); wb.at(x)[i, i].set(v)"),
 ):
     FUNCTIONS[_function] = _refused(f"np.{_function.__name__}", _cure)
+
+
+# Methods of arrays that are no functions of NumPy
+
+
+def _item(x: Tensor, *index: Any) -> Any:
+    """`numpy.ndarray.item`: a plain number, unless a gradient would be lost."""
+    return _plain(x, "x.item()").item(*index)
+
+
+def _tolist(x: Tensor) -> Any:
+    """`numpy.ndarray.tolist`: plain numbers, unless a gradient would be lost."""
+    return _plain(x, "x.tolist()").tolist()
+
+
+def _plain(x: Tensor, what: str) -> Any:
+    value = x._value
+    if value is None or (differentiable(x.dtype) and traces.active(x)):
+        raise blame.lost(x, what)
+    return value if hasattr(value, "dtype") else np.asarray(value)  # host array: number
+
+
+FUNCTION_METHODS.update(item=_item, tolist=_tolist, choose=choose)
+FUNCTION_METHODS["compress"] = lambda a, condition, **more: compress(
+    condition, a, **more
+)
+for _name, _cure in {
+    "fill": "np.full_like(x, v)",
+    "partition": "np.sort(x)",
+    "put": "wb.at(x)[i].set(v)",
+    "resize": "np.reshape(x, shape)",
+    "sort": "x = np.sort(x)",
+}.items():
+    FUNCTION_METHODS[_name] = _refused(f"x.{_name}(...)", _cure)

@@ -16,8 +16,8 @@ from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import FUNCTIONS, UFUNCS
 from workbench.graph.tensor import admit, apply
-from workbench.ops.define import shape_of
-from workbench.ops.reductions import logsumexp, no_out
+from workbench.ops.define import no_out, shape_of
+from workbench.ops.reductions import logsumexp
 from workbench.ops.shaping import normal_axis
 
 __all__ = ["CALLS"]

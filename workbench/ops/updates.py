@@ -25,6 +25,7 @@ from workbench.ops.indexing import (
     distinct,
     getitem,
     known_masks,
+    own_ufunc,
     split_index,
 )
 from workbench.ops.reductions import dtype_of
@@ -113,7 +114,7 @@ def _add_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
     if distinct(arrays):
         out[as_index(key, arrays)] += v
     else:
-        np.add.at(out, as_index(key, arrays), v)
+        own_ufunc("add", out).at(out, as_index(key, arrays), v)
     return out
 
 
@@ -141,10 +142,10 @@ ADD.batch = _batch(ADD)
 # max and min: entries that tie share evenly
 
 
-def _limit(name: str, ufunc: np.ufunc) -> Op:
+def _limit(name: str, ufunc: str) -> Op:
     def compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
         out = np.copy(x)
-        ufunc.at(out, as_index(key, arrays), v)
+        own_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
 
     def shares(y: Any, x: Any, v: Any, arrays: Any, key: Key) -> tuple[Any, ...]:
@@ -182,7 +183,7 @@ def _limit(name: str, ufunc: np.ufunc) -> Op:
     return made
 
 
-MAX, MIN = _limit("index_max", np.maximum), _limit("index_min", np.minimum)
+MAX, MIN = _limit("index_max", "maximum"), _limit("index_min", "minimum")
 
 
 # What users type

@@ -1,0 +1,106 @@
+"""Tensors that NumPy takes apart, and arrays of Tensors put together again.
+
+``np.array([t, u])`` does not ask the protocols. It asks each Tensor for an array,
+and gets one of its entries, as Tensors; so what NumPy builds has the right shape,
+whatever it does next, and the first op that meets it gathers one Tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, TraceError
+from workbench.graph import blame
+from workbench.graph.op import FUNCTIONS
+from workbench.graph.tensor import Tensor, admit, apply
+from workbench.ops.indexing import GETITEM
+
+__all__: list[str] = []
+
+#: An array of more Python objects than this would take seconds and much memory.
+LIMIT = 100_000
+
+
+class _Entry(dict[str, Any]):
+    """The params of an entry that NumPy asked for; no line of the user's has it."""
+
+
+def _entries(x: Tensor) -> np.ndarray[Any, Any]:
+    """An object array of the entries of a Tensor."""
+    shape = x.shape
+    # SciPy's sparse arrays step aside for what is an array of no axis.
+    asking = sys._getframe(2).f_globals.get("__name__", "")
+    apart = shape != () and not asking.startswith("scipy.sparse")
+    if apart and x.size > LIMIT:
+        raise TraceError(
+            f"{blame.describe(x)}{blame.here()} is to become an array of Python"
+            f" objects, and has {x.size} entries. Leave out np.asarray(x), or write"
+            " np.stack in place of np.array."
+        )
+    holder = np.empty(shape if apart else (), object)  # host array: of Python objects
+    if not apart:
+        holder[()] = x
+    else:
+        for index in np.ndindex(*shape):
+            holder[index] = apply(GETITEM, (x,), _Entry(key=index))
+    return holder
+
+
+def _gather(array: np.ndarray[Any, Any]) -> Any:
+    """One Tensor from an object array whose entries are Tensors and numbers."""
+    flat: list[Any] = array.ravel().tolist()
+    example = next((x for x in flat if isinstance(x, Tensor)), None)
+    if example is None:
+        raise DtypeError(
+            f"an object array of shape {array.shape} has no derivative"
+            f"{blame.here()}. Make it a float array with .astype(float)."
+        )
+    wholes = _wholes(flat)
+    if wholes is None:
+        return np.reshape(np.stack(flat), array.shape + example.shape)
+    if len(wholes) == 1 and wholes[0].shape == array.shape:
+        return wholes[0]
+    return np.reshape(np.stack(wholes), array.shape)
+
+
+def _wholes(flat: list[Any]) -> list[Tensor] | None:
+    """The Tensors whose entries, all and in order, these are; None if they are not."""
+    found: list[Tensor] = []
+    at = 0
+    while at < len(flat):
+        first = flat[at]
+        if not isinstance(first, Tensor) or type(first.params) is not _Entry:
+            return None
+        whole = first.inputs[0]
+        if found and whole.shape != found[0].shape:
+            return None
+        for key in np.ndindex(*whole.shape):
+            x = flat[at] if at < len(flat) else None
+            if not isinstance(x, Tensor) or type(x.params) is not _Entry:
+                return None
+            if x.inputs[0] is not whole or x.params["key"] != key:
+                return None
+            at += 1
+        found.append(whole)
+    return found
+
+
+def _listed(items: Any) -> Any:
+    """One array or Tensor from a list of numbers, arrays and Tensors."""
+    if _holds_tensor(items):
+        return np.stack([admit(x) for x in items])
+    array = np.array(items)  # host array: a list of numbers
+    return _gather(array) if array.dtype == object else array
+
+
+def _holds_tensor(items: Any) -> bool:
+    return any(
+        isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensor(x))
+        for x in items
+    )
+
+
+FUNCTIONS.update(entries=_entries, gather=_gather, listed=_listed)
