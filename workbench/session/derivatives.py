@@ -22,7 +22,9 @@ from workbench.transforms.targets import ByPredicate
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
-    from workbench.session.session import Session
+
+#: A `Session`, whose file stands above this one.
+Session = Any
 
 __all__ = ["Part", "check", "hessian", "jacobian"]
 
