@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import DtypeError, ShapeError
+from workbench.errors import ShapeError
 from workbench.graph import blame, traces, types, walk
 from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
@@ -218,7 +218,8 @@ def finish(g: Any, record: bool) -> Any:
 def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     """A cotangent in the shape and dtype of the Tensor (or array) it belongs to.
 
-    What was broadcast is summed back; complex becomes real for a real ``x``.
+    What was broadcast is summed back; complex becomes real for a real ``x``; None
+    for integers, which do not vary.
 
     Raises
     ------
@@ -248,7 +249,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     if c.dtype.kind == "c" and want.kind != "c":
         c = np.real(c)
     if not types.differentiable(want):
-        raise DtypeError(f"a gradient of dtype {want} has been asked for")
+        return None  # what has been rounded to integers does not vary
     return c.astype(want) if c.dtype != want else c
 
 
