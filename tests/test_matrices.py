@@ -412,6 +412,19 @@ def test_batched_hessians(rng: np.random.Generator) -> None:
         assert not J[i, np.arange(4) != i].any()
 
 
+def test_data_that_no_open_trace_reaches_stays_plain() -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append(jacobian(np.sin)(np.ones(2)))
+        seen.append(hessian(rosenbrock)(np.ones(3)))
+        seen.append(vmap(np.exp)(np.ones(2)))
+        return np.sum(x)
+
+    wb.grad(f)(np.ones(2))
+    assert all(type(y) is np.ndarray for y in seen)
+
+
 # Overrides
 
 
@@ -442,6 +455,14 @@ def test_auto_goes_in_reverse_where_a_rule_has_no_forward_mode() -> None:
     np.testing.assert_allclose(J, expected)
     with pytest.raises(OverrideError, match="forward mode"):
         jacobian(tall, mode="fwd", overrides=[clip])(x)
+
+
+def test_a_hessian_goes_reverse_over_reverse_there() -> None:
+    clip = wb.override("exp", "clip(d, -1, 1)")
+    x = np.array([0.5, -2.0])
+    H = hessian(lambda x: np.sum(np.exp(x)), overrides=[clip])(x)
+    # Clipped at 0.5, so constant; untouched at -2.
+    np.testing.assert_allclose(H, np.diag([0.0, np.exp(-2)]))
 
 
 # Bad input

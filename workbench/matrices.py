@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 Mode = Literal["auto", "fwd", "rev"]
 
 #: The most bytes of values that one batch of a Jacobian may hold at a time.
-BUDGET = 2**28
+BUDGET = 2**26
 
 
 # vmap
