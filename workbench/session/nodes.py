@@ -92,7 +92,9 @@ class Arrays(Mapping[str, Any]):
         self._what = what
 
     def __getitem__(self, node: Node) -> Any:
-        return handed(self._get(self._nodes.find(node)))
+        # An input and what the program later calls by its name are two nodes.
+        own = self._names.get(node) if isinstance(node, str) else None
+        return handed(self._get(self._nodes.find(node) if own is None else own))
 
     def __contains__(self, node: object) -> bool:
         try:
