@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
@@ -25,7 +25,7 @@ from workbench.errors import (
     TraceError,
     UsageError,
 )
-from workbench.graph import blame, trace, traces, types, walk
+from workbench.graph import trace, traces, types, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, value_of
 from workbench.jupyter import rewrite
@@ -103,11 +103,7 @@ class Cell:
         inputs = self._inputs(tree)
         with self._showing():
             output, value = self._traced(tree, inputs)
-            # Run as the magic's own line, so that an error shows that line.
-            code = compile("made = make()", self.filename, "exec")
-            frame: Names = {"make": lambda: self._session(output)}
-            exec(code, frame)
-        session: Session = frame["made"]
+            session: Session = self._at_line(1, lambda: self._session(output))
         self.names[self.options.name] = session
         return session, value
 
@@ -121,6 +117,13 @@ class Cell:
             if made is error:
                 raise
             raise made from None
+
+    def _at_line(self, line: int, make: Callable[[], Any]) -> Any:
+        """Run something as if it stood in that line, so that an error shows it."""
+        code = compile("\n" * (line - 1) + "made = make()", self.filename, "exec")
+        frame: Names = {"make": make}
+        exec(code, frame)
+        return frame["made"]
 
     # Before
 
@@ -194,17 +197,20 @@ class Cell:
                 self.leaves = dict(zip(inputs, leaves, strict=True))
                 for leaf in leaves:
                     leaf.code = None  # an input comes from no line of this cell
+                opening = traces.LOCAL.stack[-1]
                 if known:
                     # What depends on the others alone converts freely.
-                    open_now = traces.LOCAL.stack[-1]
-                    open_now.leaves = {self.leaves[n].serial for n in wrt}
+                    opening.leaves = {self.leaves[n].serial for n in wrt}
                 self.names.update(self.leaves)
-                with warning_at_lines():
-                    exec(code, self.names)
-                    if end is not None:
-                        value = eval(end, self.names)
+                try:
+                    with warning_at_lines():
+                        exec(code, self.names)
+                        if end is not None:
+                            value = eval(end, self.names)
+                finally:
+                    memory.locked = {id(root(x)): x for x in opening.locked}
                 output = self._output(value)
-                memory.check_reads(self._nodes(output))
+            self._check_reads(memory, output)
         finally:
             with uninterrupted():
                 RUNTIME.memory = outer
@@ -239,6 +245,20 @@ class Cell:
             return []
         first = min(x.serial for x in self.leaves.values())
         return walk.order([output], first)
+
+    def _check_reads(self, memory: Memory, output: Any) -> None:
+        """Refuse a program that has read what an item assignment had changed."""
+        found = memory.stale_read(self._nodes(output))
+        if found is not None:
+            node, message = found
+            site = node.site
+            own = site is not None and site.filename == self.filename
+            line = site.line if site is not None and own else 1
+
+            def refuse() -> None:
+                raise TraceError(message)
+
+            self._at_line(line, refuse)
 
     # After
 
@@ -324,7 +344,7 @@ def plain(x: Any, memory: Memory) -> Any:
     """What a Tensor or array of the cell is without the magic."""
     x = memory.latest(x)
     value = value_of(x)
-    if not isinstance(value, np.ndarray) or not memory.replaced:
+    if not isinstance(value, np.ndarray):
         return value
     for entry in memory.replaced.get(id(root(value)), ()):
         old = value_of(entry.old)
@@ -333,12 +353,13 @@ def plain(x: Any, memory: Memory) -> Any:
             # A view of what has been replaced is a view of its latest value.
             start = value.__array_interface__["data"][0]
             offset = start - old.__array_interface__["data"][0]
-            return np.ndarray(
-                value.shape, value.dtype, latest.data, offset, value.strides
-            )
+            return np.ndarray(value.shape, value.dtype, latest, offset, value.strides)
         if np.may_share_memory(value, entry.region):
             raise TraceError(
-                f"{entry.place} was changed{blame.here()} while a view of it was kept."
-                " Keep a .copy() instead."
+                f"{entry.text} was changed, and a view of it was kept, which would"
+                " have changed too. Keep a .copy() instead."
             )
+    if not value.flags.writeable and id(root(value)) in memory.locked:
+        # A view taken while the trace held the array; broadcasts stay read-only.
+        value.flags.writeable = 0 not in value.strides
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,14 +69,14 @@ class Runtime:
     def maker(self, function: Any) -> Any:
         """``np.array`` and its kin as they are, or one that keeps Tensors."""
         known = getattr(function, "__name__", "")
+        numpys: Callable[..., Any] = function
         if known not in MAKERS or function is not vars(np)[known]:
             return function
-        numpys: Callable[..., Any] = function
 
         def make(*args: Any, **kwargs: Any) -> Any:
             if not _holds_tensor(args) and not _holds_tensor(list(kwargs.values())):
                 return numpys(*args, **kwargs)
-            return _MAKERS.get(known, _array)(*args, **kwargs)
+            return _MAKERS[known](*args, **kwargs)
 
         return make
 
@@ -234,6 +234,10 @@ def _array(
     return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin else made
 
 
+def _asarray(values: Any, dtype: Any = None, order: Any = None, **settings: Any) -> Any:
+    return _array(values, dtype, copy=settings.get("copy"))
+
+
 def _stacked(values: Any) -> Any:
     """Nested lists with Tensors inside as one Tensor."""
     if not isinstance(values, (list, tuple)):
@@ -248,4 +252,8 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, **settings: Any) -> An
     return made if dtype is None else made.astype(dtype)
 
 
-_MAKERS: dict[str, Callable[..., Any]] = {"full": _full, "full_like": np.full_like}
+_MAKERS: dict[str, Callable[..., Any]] = dict.fromkeys(MAKERS, _asarray) | {
+    "array": _array,
+    "full": _full,
+    "full_like": cast(Any, np.full_like),
+}

@@ -61,13 +61,13 @@ class Replaced:
     node that did it.
     """
 
-    __slots__ = ("after", "new", "old", "place", "region")
+    __slots__ = ("after", "new", "old", "region", "text")
 
-    def __init__(self, old: Any, new: Any, region: Any, place: str) -> None:
+    def __init__(self, old: Any, new: Any, region: Any, text: str) -> None:
         self.old = old
         self.new = new
         self.region = region
-        self.place = place
+        self.text = text
         self.after = new.serial if isinstance(new, Tensor) else next_serial()
 
 
@@ -85,6 +85,8 @@ class Memory:
     def __init__(self, names: Names, older: Iterable[Any]) -> None:
         self.names = names
         self.older = {id(root(x)): x for x in older}
+        #: Arrays that the trace has made read-only, by the id of their owner.
+        self.locked: dict[int, Any] = {}
         #: By the id of the memory's owner.
         self.replaced: dict[int, list[Replaced]] = {}
         self._new: dict[int, Replaced] = {}
@@ -130,11 +132,8 @@ class Memory:
         """
         old = place.value
         value = value_of(old)
-        region = value if key is None else value[key]
-        if not (isinstance(region, np.ndarray) and np.may_share_memory(region, value)):
-            region = value
         held = held or self._held.pop(id(old), [])
-        entry = Replaced(old, new, region, place.text)
+        entry = Replaced(old, new, region(value, key), place.text)
         self.replaced.setdefault(id(root(value)), []).append(entry)
         self._new[id(old)] = entry
         if isinstance(old, Tensor) and isinstance(new, Tensor) and old.name:
@@ -191,25 +190,37 @@ class Memory:
             x = entry.new
         return x
 
-    def check_reads(self, nodes: Sequence[Tensor]) -> None:
-        """Refuse a program that read an array after it had been replaced."""
-        if not self.replaced:
-            return
-        for node in nodes:
+    def stale_read(self, nodes: Sequence[Tensor]) -> tuple[Tensor, str] | None:
+        """The first node that read an array after it had been replaced, and why."""
+        for node in nodes if self.replaced else ():
             for arg in node.args:
                 if not isinstance(arg, np.ndarray):
                     continue
                 for entry in self.replaced.get(id(root(arg)), ()):
-                    if node.serial > entry.after and np.may_share_memory(
-                        arg, entry.region
-                    ):
-                        raise TraceError(
+                    late = node.serial > entry.after
+                    if late and np.may_share_memory(arg, entry.region):
+                        name = entry.text.split("[")[0]
+                        return node, (
                             f"{node.op.name}{blame.at(node.site)} reads an array as it"
-                            f" was before {entry.place} changed it: it is a view of"
-                            " it, or a list or another object holds it. Keep a"
-                            " .copy() where it is to stay as it was; otherwise read"
-                            f" {entry.place.split('[')[0]} itself."
+                            f" was before {entry.text} changed: through a view of it,"
+                            " or from a tuple or object that holds it. Take a .copy()"
+                            f" where it is to stay as it was; else read {name} itself."
                         )
+        return None
+
+
+def region(value: Any, key: Any) -> Any:
+    """The part of an array that an index means, as a view; all of it, if unsure."""
+    parts: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            parts.append(slice(part, part + 1 or None))
+        elif isinstance(part, slice) or part is Ellipsis:
+            parts.append(part)
+        else:
+            return value
+    found = value[tuple(parts)]
+    return found if np.may_share_memory(found, value) else value
 
 
 def _swap(holder: Any, old: Any, new: Any) -> None:
