@@ -87,15 +87,15 @@ def slope(line: Line, scale: float = 1.0, *, analytic: bool = True) -> Slope:
         target = LOOSE if exact is not None else TIGHT
         value, error = _extrapolated(line, center, scale, target)
         left, right, kink, jump = _sides(line, center, scale)
-    method: Method = "differences"
-    if exact is not None:
-        size = np.maximum(np.abs(exact), _size(exact) * 1e-3)
-        if np.all(np.abs(exact - value) <= 10 * error + 1e-6 * size):
-            method = "complex step"
-            # What the function rounds away on its way, at least.
-            value, error = exact, 16 * np.finfo(exact.dtype).eps * size
-        else:
-            value, error = _extrapolated(line, center, scale, TIGHT)
+        method: Method = "differences"
+        if exact is not None:
+            size = np.maximum(np.abs(exact), _size(exact) * 1e-3)
+            if np.all(np.abs(exact - value) <= 10 * error + 1e-6 * size):
+                method = "complex step"
+                # What the function rounds away on its way, at least.
+                value, error = exact, 16 * np.finfo(exact.dtype).eps * size
+            else:
+                value, error = _extrapolated(line, center, scale, TIGHT)
     return Slope(value, error, left, right, kink, jump, method)
 
 
