@@ -43,7 +43,11 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
             error.__cause__, error.__suppress_context__ = None, True
         try:
             lines: list[str] = shell.InteractiveTB.structured_traceback(
-                type(error), error, frames, tb_offset=0
+                # No line of the user: our own mistake, shown whole.
+                type(error),
+                error,
+                frames or error.__traceback__,
+                tb_offset=0,
             )
         finally:
             error.__cause__, error.__suppress_context__ = cause, suppress
@@ -81,8 +85,6 @@ def _users(error: BaseException, filename: str) -> TracebackType | None:
                 found.append(step)
             step = step.tb_next
         raised = raised.__cause__
-    if not found:
-        return error.__traceback__  # our own mistake: all of it
     made = None
     for step in reversed(found):
         made = TracebackType(made, step.tb_frame, step.tb_lasti, step.tb_lineno)

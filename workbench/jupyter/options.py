@@ -71,6 +71,8 @@ def parse(line: str) -> Options:
     flag = ""
     for word in words:
         if not word.startswith("-"):
+            if flag in ("--name", "--seed") and given[flag]:
+                flag = ""  # these take one word; the next is the output
             given[flag].append(word)
             continue
         flag, equals, rest = word.partition("=")

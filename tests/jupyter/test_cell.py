@@ -1,0 +1,368 @@
+"""What users meet: usage errors, exceptions at their lines, interrupts, completion."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+from workbench.errors import GradientLostError, TraceError
+from workbench.session import Session
+
+from .conftest import Notebook, Ran
+
+SETUP = """
+X = np.arange(12.0).reshape(4, 3) / 7
+w = np.array([0.5, -1.0, 2.0])
+s = 0.25
+n = 3
+labels = np.array([0, 1, 0, 1])
+seed = np.ones(4)
+def inner(v):
+    a = 1
+
+    return v @ X
+"""
+
+
+@pytest.fixture
+def cells(notebook: Notebook) -> Notebook:
+    notebook.run(SETUP)
+    return notebook
+
+
+def places(session: Session) -> dict[str, tuple[str, int]]:
+    return {
+        node.name or node.op.name: (node.site.place, node.site.line)
+        for node in session.graph.nodes
+        if node.site is not None
+    }
+
+
+# Usage
+
+
+@pytest.mark.parametrize(
+    ("line", "body", "said"),
+    [
+        ("los", "loss = w.sum()", "the cell does not assign los, did you mean loss?"),
+        ("", "loss = w.sum()", "as in %%autodiff loss, or end the cell with an expr"),
+        ("loss --wrt W", "loss = w.sum()", "--wrt W is no variable of the notebook, did"
+         " you mean w?"),
+        ("loss --wrt n", "loss = w.sum() * n", "of dtype int, and only floats and"
+         " complex numbers have derivatives. Write n = 3.0 before the cell."),
+        ("loss --wrt labels", "loss = w.sum()", "Write labels ="
+         " labels.astype(float) before the cell."),
+        ("loss --wrt inner", "loss = w.sum()", "is a function, not an array"),
+        ("loss --wth w", "loss = w.sum()", "no option --wth, did you mean --wrt?"),
+        ("loss --wrt", "loss = w.sum()", "--wrt needs a value"),
+        ("loss w", "loss = w.sum()", "the output is one name, not loss w; did you mean"
+         " --wrt w?"),
+        ("loss --show grap", "loss = w.sum()", "--show has no 'grap', did you mean"
+         " graph?"),
+        ("loss --name a b", "loss = w.sum()", "the output is one name, not loss b"),
+        ("loss --name X", "loss = w.sum()", "X is a variable of the notebook"),
+        ("loss --name loss", "loss = w.sum()", "loss is a variable of the notebook"),
+        ("loss --name 2x", "loss = w.sum()", "'2x' is no name of a variable"),
+        ("loss --wrt w --wrt X", "loss = w.sum()", "--wrt stands there twice"),
+        ("loss 'x", "loss = w.sum()", "No closing quotation"),
+        ("loss", "# nothing", "the cell is empty"),
+    ],
+)  # fmt: skip
+def test_a_bad_option_is_one_line(
+    cells: Notebook, line: str, body: str, said: str
+) -> None:
+    names = dict(cells.names)
+    ran = cells.run(f"%%autodiff {line}\n{body}", ok=False)
+    assert ran.stderr.startswith("UsageError: ")
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert ran.stdout == ""
+    assert ran.error is not None
+    assert "loss" not in cells.names
+    assert names.keys() <= cells.names.keys()
+
+
+def test_options_in_any_spelling(cells: Notebook) -> None:
+    cells.run("%%autodiff --wrt=w --name m loss  # why not\nloss = (X @ w).sum()")
+    assert cells.names["m"].nodes.labels[cells.names["m"].output] == "loss"
+    cells.run("%%autodiff loss --wrt w, X --show none\nloss = (X @ w).sum()")
+    assert list(cells.names["ad"].grads) == ["w", "X"]
+
+
+def test_every_input_that_reaches_the_output_is_differentiated_by(
+    cells: Notebook,
+) -> None:
+    cells.run("%%autodiff --show none\nother = s * 2\nnp.sum(X @ w) * n")
+    assert set(cells.names["ad"].grads) == {"X", "w"}
+
+
+def test_a_value_of_the_cell_can_be_differentiated_by(cells: Notebook) -> None:
+    cells.run("%%autodiff --wrt h --show none\nh = X @ w\nnp.sum(h**2)")
+    np.testing.assert_allclose(
+        cells.names["ad"].grads["h"], 2 * cells.names["X"] @ cells.names["w"]
+    )
+
+
+def test_what_only_a_function_reads_is_named_by_wrt(cells: Notebook) -> None:
+    cells.run("def f(v):\n    return v * s")
+    cells.run("%%autodiff --show none\nf(w).sum()")
+    assert list(cells.names["ad"].grads) == ["w"]
+    cells.run("%%autodiff --wrt s --show none\nf(w).sum()")
+    assert cells.names["ad"].grads["s"] == pytest.approx(1.5)
+    assert type(cells.names["s"]) is float
+
+
+def test_a_seed_makes_a_gradient_of_many_numbers(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff y --show none\ny = X @ w", ok=False)
+    assert "Reduce it" in ran.text
+    assert "1 %%autodiff y" in ran.text
+    cells.run("%%autodiff y --seed seed --wrt w --show none\ny = X @ w")
+    np.testing.assert_allclose(cells.names["ad"].grads["w"], cells.names["X"].sum(0))
+    ran = cells.run("%%autodiff y --seed sead --show none\ny = X @ w", ok=False)
+    assert "did you mean seed?" in ran.text
+
+
+# Exceptions
+
+
+def shows(ran: Ran, *parts: str) -> None:
+    """The parts are there, in this order; no frame of ours is."""
+    at = 0
+    for part in parts:
+        assert part in ran.text[at:], ran.text
+        at = ran.text.index(part, at) + len(part)
+    for ours in ("workbench/", "run_cell_magic", "cell.py", "site-packages"):
+        assert ours not in ran.text, ran.text
+
+
+def test_an_exception_has_the_cells_line(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff loss\n\nh = X @ w\nloss = h[7]", ok=False)
+    assert type(ran.error) is IndexError
+    shows(
+        ran, "IndexError", f"Cell In[{cells.number}], line 4\n", "----> 4 loss = h[7]"
+    )
+
+
+def test_an_exception_in_a_function_of_another_cell(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff loss\nloss = inner(w).sum()", ok=False)
+    shows(
+        ran,
+        f"Cell In[{cells.number}], line 2\n",
+        "----> 2 loss = inner(w).sum()",
+        f"Cell In[{cells.number - 1}], line 10, in inner(v)",
+        "---> 10     return v @ X",
+        "ShapeError: matmul(float64[3], float64[4, 3])",
+        f"(at [{cells.number - 1}]:10: return v @ X)",
+    )
+
+
+def test_an_exception_keeps_its_chain(cells: Notebook) -> None:
+    ran = cells.run(
+        "%%autodiff\ntry:\n    {}['a']\nexcept KeyError as e:\n"
+        "    raise RuntimeError('second') from e\nw.sum()",
+        ok=False,
+    )
+    assert type(ran.error.__cause__) is KeyError
+    shows(ran, "KeyError", "----> 3", "direct cause", "RuntimeError", "----> 5")
+
+
+def test_blank_lines_count_as_in_the_editor(cells: Notebook) -> None:
+    ran = cells.run("\n\n%%autodiff\n\n1 / 0", ok=False)
+    shows(ran, "ZeroDivisionError", "----> 5 1 / 0")
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "line"),
+    [
+        ("%%autodiff\nx = = 1\nw.sum()", "SyntaxError", "line 2"),
+        ("%%autodiff\n\nif w:\nw.sum()", "IndentationError", "line 4"),
+        ("%%autodiff\nreturn w.sum()\nw", "SyntaxError", "line 2"),
+        ("%%autodiff\neval('1 +')\nw.sum()", "SyntaxError", "----> 2"),
+    ],
+)
+def test_a_syntax_error_has_its_line(
+    cells: Notebook, cell: str, kind: str, line: str
+) -> None:
+    ran = cells.run(cell, ok=False)
+    assert type(ran.error).__name__ == kind
+    assert str(ran.error) != "None"
+    assert kind in ran.text
+    assert line.replace("----> 2", "line 2") in ran.text
+    assert "run_cell_magic" not in ran.text
+    assert "workbench/" not in ran.text
+
+
+def test_run_all_stops(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff\n1 / 0", ok=False)
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert not ran.result
+
+
+def test_math_on_a_tensor_says_what_to_write(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff\nimport math\nmath.sin(s) * w[0]", ok=False)
+    assert type(ran.error) is GradientLostError
+    shows(ran, "----> 3 math.sin(s)", "np.sin(x) in place of math.sin(x)")
+
+
+def test_what_is_not_differentiated_by_converts_freely(cells: Notebook) -> None:
+    cells.run(
+        "%%autodiff --wrt w --show none\nk = float(s)\nfloat(X.sum()) * w.sum() * k"
+    )
+    assert type(cells.names["k"]) is float
+
+
+def test_an_output_without_an_input(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff loss --wrt w\nloss = X.sum()", ok=False)
+    shows(ran, "----> 1 %%autodiff loss --wrt w", "loss does not depend on w")
+    ran = cells.run("%%autodiff loss\nloss = n * 2.0", ok=False)
+    shows(ran, "loss is 6.0", "depends on no float variable")
+    assert cells.names["loss"] == 6.0
+
+
+def test_an_output_that_was_not_reached(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff y\nif s > 1:\n    y = s * 2", ok=False)
+    shows(ran, "----> 1 %%autodiff y", "the cell has not assigned y")
+
+
+def test_a_warning_names_the_line(cells: Notebook) -> None:
+    with pytest.warns(
+        RuntimeWarning, match="divide by zero encountered in log"
+    ) as found:
+        cells.run("%%autodiff --show none\n\ny = np.log(w * 0)\nw.sum()")
+    assert [warning.lineno for warning in found] == [3]
+
+
+# Assignment to items
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "said"),
+    [
+        ("w[0] = s\nw.sum()", 2, "older than this cell: the graph would not know its"
+         " new value. Write w = w.copy() before"),
+        ("w *= 2\nw.sum()", 2, "Write w = w.copy() before"),
+        ("v = w\nv[0] = s\nv.sum()", 3, "Write v = v.copy()"),
+        ("v = w[1:]\nv[0] = s\nv.sum()", 3, "older than this cell"),
+        ("labels[0] = s\nw.sum()", 2, "older than this cell"),
+        ("y = w * 2\nv = y[1:]\nv[0] = s\ny.sum()", 4, "v is a view of y, which would"
+         " change too"),
+        ("y = np.zeros(3)\nv = y[1:]\ny[1] = s\nv.sum() + w.sum()", 4, "v is a view of"
+         " it, which would change too"),
+        ("def f(row):\n    row[0] = s\nA = X * 2\nf(A[1])\nA.sum()", 3,
+         "row is a view of A"),
+        ("y = w * 2\nv = y[1:]\ny[1] = s\nv.sum()", 5,
+         "reads an array as it was before y"),
+        ("y = np.zeros(2)\npair = (y, 1)\ny[0] = s\npair[0].sum() + s", 4,
+         "a tuple holds it"),
+        ("y = w * 2\npair = (y, 1)\ny[0] = s\npair[0].sum()", 5,
+         "was before y changed"),
+    ],
+)  # fmt: skip
+def test_what_numpy_would_change_elsewhere_is_an_error(
+    cells: Notebook, body: str, line: int, said: str
+) -> None:
+    before = {name: np.copy(cells.names[name]) for name in ("X", "w", "labels")}
+    ran = cells.run(f"%%autodiff --show none\n{body}", ok=False)
+    assert isinstance(ran.error, TraceError)
+    shows(ran, f"----> {line} ", said)
+    for name, value in before.items():
+        np.testing.assert_array_equal(cells.names[name], value)
+        assert cells.names[name].flags.writeable
+
+
+def test_numpys_own_refusals_stay(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff\nk = np.zeros(3, int)\nk += w\nw.sum()", ok=False)
+    assert "Cannot cast ufunc 'add'" in ran.text
+    ran = cells.run("%%autodiff\ny = w * 2\ny += X\ny.sum()", ok=False)
+    assert "non-broadcastable output" in ran.text
+
+
+# The last good session
+
+
+def test_a_failure_keeps_the_last_good_session(cells: Notebook) -> None:
+    cells.run("%%autodiff --name m --show none\nw.sum()")
+    good = cells.names["m"]
+    for body in ("1 / 0", "x = (", "X.sum() * n", "np.float64(n)", "w * 2"):
+        cells.run(f"%%autodiff --name m --wrt w\n{body}", ok=False)
+        assert cells.names["m"] is good
+    cells.run("%%autodiff --name m --show none\nw.sum()")
+    assert cells.names["m"] is not good
+
+
+def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
+    cells.run("%%autodiff --name m --show none\nw.sum()")
+    good = cells.names["m"]
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
+    timer.start()
+    ran = cells.run(
+        "%%autodiff --name m\nk = 0.0\nwhile True:\n    k = k + w.sum()\nk", ok=False
+    )
+    timer.join()
+    assert type(ran.error) is KeyboardInterrupt
+    assert cells.names["m"] is good
+    assert type(cells.names["w"]) is np.ndarray
+    assert cells.names["w"].flags.writeable
+    assert type(cells.names["k"]) is np.float64
+    assert cells.run("%%autodiff --name m --show none\nw.sum()").result == 1.5
+
+
+# Places and names
+
+
+def test_nodes_know_their_cell_line_and_name(cells: Notebook) -> None:
+    cells.run("def f(v):\n    half = v / 2\n    return np.exp(half)")
+    cells.run(
+        "%%autodiff loss --show none\nh = np.tanh(X @ w)\nfor k in range(2):\n"
+        "    h = f(h)\nloss = np.sum(h)"
+    )
+    session = cells.names["ad"]
+    number = cells.number
+    found = places(session)
+    assert found["tanh" if "tanh" in found else "h"][0] in (
+        f"[{number}]:2",
+        f"[{number - 1}]:3",
+    )
+    assert found["loss"] == (f"[{number}]:5", 5)
+    assert found["matmul"] == (f"[{number}]:2", 2)
+    assert [x.name for x in session.graph.nodes if x.op.name == "tanh"] == ["h"]
+    assert [x.name for x in session.graph.nodes if x.op.name == "exp"] == ["h", "h"]
+    assert [x.site.place for x in session.graph.nodes if x.op.name == "divide"] == [
+        f"[{number - 1}]:2"
+    ] * 2
+
+
+# Under Tab, and help
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "others"),
+    [
+        ("%%autodiff --", {"--wrt", "--name", "--show", "--seed"}, set()),
+        ("%%autodiff loss --w", {"--wrt"}, {"--show"}),
+        ("%%autodiff loss --wrt ", {"w", "X", "s"}, {"n", "labels", "inner"}),
+        ("%%autodiff loss --wrt w ", {"X", "s", "--show"}, {"w", "--wrt"}),
+        ("%%autodiff loss --show gr", {"graph"}, {"check"}),
+        ("%%autodiff loss --show graph ", {"jacobian", "hessian", "check"}, {"graph"}),
+    ],
+)
+def test_options_complete(
+    cells: Notebook, line: str, offered: set[str], others: set[str]
+) -> None:
+    with provisionalcompleter():
+        found = {x.text for x in cells.shell.Completer.completions(line, len(line))}
+    assert offered <= found
+    assert not others & found
+
+
+def test_help_is_there(cells: Notebook) -> None:
+    ran = cells.run("%%autodiff?")
+    shown = ran.text + "".join(str(output) for output in ran.outputs)
+    if "--wrt" not in shown:  # the pager of a plain shell
+        assert "--wrt NAME" in cells.shell.object_inspect_text("%%autodiff")
