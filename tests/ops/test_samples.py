@@ -239,6 +239,11 @@ def test_every_op_is_sampled(rng: np.random.Generator) -> None:
     assert set(ELSEWHERE) - set(OPS) == set()
 
 
+def test_names_are_told_apart() -> None:
+    names = [sample.name for sample in SAMPLES]
+    assert len(set(names)) == len(names)
+
+
 def test_the_table_warns_of_nothing(rng: np.random.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,0 +1,262 @@
+"""What goes wrong says where, why, and what to write instead.
+
+No gradient is lost in silence: each way out of a trace is an error.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import (
+    DtypeError,
+    GradientLostError,
+    NotDifferentiableError,
+    ShapeError,
+    TraceError,
+)
+
+X = np.array([0.5, 1.5, 2.5])
+
+
+def gradient(f: Callable[..., Any], x: Any = X) -> Any:
+    return wb.grad(lambda x: np.sum(f(x)))(np.copy(x))
+
+
+def lines(error: pytest.ExceptionInfo[BaseException]) -> str:
+    text = str(error.value)
+    assert "test_errors.py" in text, text
+    return text
+
+
+# Errors: where, why, and what instead
+
+
+def test_shapes_that_do_not_match() -> None:
+    with pytest.raises(ShapeError) as error:
+        gradient(lambda x: x + np.ones(2))
+    text = lines(error)
+    assert "add(float64[3], float64[2])" in text
+    assert "x + np.ones(2)" in text
+    assert "x[:, None]" in text
+
+
+def test_shapes_that_do_not_match_in_a_product() -> None:
+    with pytest.raises(ShapeError) as error:
+        gradient(lambda x: np.ones((2, 2)) @ x)
+    text = lines(error)
+    assert "matmul(float64[2, 2], float64[3])" in text
+    assert "np.ones((2, 2)) @ x" in text
+    assert ".T" in text
+
+
+@pytest.mark.parametrize(
+    ("f", "found"),
+    [
+        (lambda x: x.reshape(2, 2), r"reshape\(float64\[3\]\).*-1"),
+        (lambda x: np.concatenate([x, np.ones((2, 2))]), r"concatenate\(float64\[3\]"),
+        (lambda x: np.stack([x, x[1:]]), r"stack\(float64\[3\], float64\[2\]\)"),
+        (lambda x: np.einsum("i,i->", x, np.ones(2)), "einsum.*same letter"),
+        (lambda x: np.tensordot(x, np.ones((2, 2)), 1), "tensordot.*equal lengths"),
+        (lambda x: np.linalg.solve(np.eye(2), x), "solve.*rows"),
+        (lambda x: np.broadcast_to(x, (2, 2)), "broadcast_to"),
+    ],
+)
+def test_each_op_names_itself(f: Callable[[Any], Any], found: str) -> None:
+    with pytest.raises(ShapeError, match=found) as error:
+        gradient(f)
+    lines(error)
+    with pytest.raises(ShapeError, match=found) as error:
+        wb.trace(f)(wb.Spec((3,), np.dtype(float)))
+    lines(error)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sin(x, out=np.zeros(3)),
+        lambda x: np.add(x, 1, out=np.zeros(3)),
+        lambda x: np.sum(x, out=np.zeros(())),
+        lambda x: np.add.reduce(x, out=np.zeros(())),
+        lambda x: np.concatenate([x, x], out=np.zeros(6)),
+        lambda x: np.cumsum(x, out=np.zeros(3)),
+        lambda x: np.einsum("i->i", x, out=np.zeros(3)),
+        lambda x: np.take(x, [0], out=np.zeros(1)),
+        lambda x: np.round(x, out=np.zeros(3)),
+        lambda x: np.clip(x, 0, 1, out=np.zeros(3)),
+        lambda x: np.exp(np.zeros(3), out=x),
+    ],
+)
+def test_out(f: Callable[[Any], Any]) -> None:
+    with pytest.raises(TraceError, match=r"out=.*without out=") as error:
+        gradient(f)
+    lines(error)
+
+
+def test_where_of_a_ufunc() -> None:
+    with pytest.raises(TraceError, match=r"np\.where\(condition, np\.log"):
+        gradient(lambda x: np.log(x, where=x > 1))
+
+
+def test_unknown_functions() -> None:
+    with pytest.raises(TraceError, match=r"numpy\.unwrap is not known.*x\.value"):
+        gradient(np.unwrap)
+    with pytest.raises(TraceError, match=r"np\.spacing is not known.*x\.value"):
+        gradient(np.spacing)
+    with pytest.raises(TraceError, match=r"np\.add\.reduceat is not known"):
+        gradient(lambda x: np.add.reduceat(x, [0]))
+    with pytest.raises(TraceError, match=r"np\.add\.at.*wb\.at\(x\)\[i\]\.add"):
+        gradient(lambda x: np.add.at(x, [0], 1.0))
+
+
+def test_singular_values_have_no_derivative() -> None:
+    with pytest.raises(NotDifferentiableError, match=r"singular values.*'fro'"):
+        gradient(lambda x: np.linalg.norm(np.outer(x, x), 2))
+
+
+@pytest.mark.parametrize(
+    ("f", "what"),
+    [
+        (lambda x: math.sin(x[0]), r"float\(x\)"),
+        (lambda x: float(x[0]), r"float\(x\)"),
+        (lambda x: int(x[0]), r"int\(x\)"),
+        (lambda x: complex(x[0]), r"complex\(x\)"),
+        (lambda x: x[0].item(), r"x\.item\(\)"),
+        (lambda x: x.tolist(), r"x\.tolist\(\)"),
+        (lambda x: np.asarray(x, float), r"np\.asarray"),
+        (lambda x: np.array([x[0], 1.0], float), r"np\.asarray|plain array"),
+        (lambda x: np.zeros(3).__setitem__(0, x[0]), "plain array"),
+        (lambda x: np.copyto(np.zeros(3), x), r"np\.copyto"),
+        (lambda x: np.put(np.zeros(3), 0, x), r"np\.put"),
+        (lambda x: x.sort(), r"x\.sort.*np\.sort"),
+        (lambda x: x.fill(1.0), r"x\.fill.*np\.full_like"),
+    ],
+)
+def test_what_would_lose_a_gradient(f: Callable[[Any], Any], what: str) -> None:
+    with pytest.raises(GradientLostError, match=what) as error:
+        wb.grad(f)(np.copy(X))
+    text = lines(error)
+    assert "x.value" in text or "np." in text
+
+
+def test_without_a_trace_a_tensor_converts() -> None:
+    x = wb.trace(lambda x: 2 * x)(np.array([3.0])).outputs[0]
+    assert float(x[0]) == 6.0
+    assert math.sin(x[0]) == math.sin(6.0)
+    assert x.item() == 6.0
+    assert x.tolist() == [6.0]
+    np.testing.assert_array_equal(np.asarray(x), [6.0])
+    assert np.asarray(x, np.float32).dtype == np.float32
+
+
+def test_what_does_not_vary_converts_inside_a_trace() -> None:
+    constant = wb.trace(lambda x: 2 * x)(np.array([3.0])).outputs[0]
+    assert gradient(lambda x: x * float(constant[0])).tolist() == [6.0] * 3
+
+
+def test_whole_numbers_convert_inside_a_trace() -> None:
+    def f(x: Any) -> Any:
+        return x[int(np.argmax(x))] + x[np.argmin(x)] * range(5)[np.argmax(x)]
+
+    np.testing.assert_array_equal(gradient(f), [2.0, 0.0, 1.0])
+
+
+def test_truth() -> None:
+    np.testing.assert_array_equal(gradient(lambda x: x if x[0] < 1 else -x), [1, 1, 1])
+    with pytest.raises(TraceError, match=r"np\.where\(condition") as error:
+        wb.trace(lambda x: x if x > 0 else -x)(wb.Spec((), np.dtype(float)))
+    lines(error)
+
+
+def test_masks_without_values() -> None:
+    spec = wb.Spec((3,), np.dtype(float))
+    for f in (lambda x: x[x > 0], lambda x: np.nonzero(x), lambda x: np.where(x > 0)):
+        with pytest.raises(TraceError, match=r"np\.where\(") as error:
+            wb.trace(f)(spec)
+        lines(error)
+    with pytest.raises(TraceError, match=r"depends on values.*np\.where"):
+        wb.vmap(lambda x, m: x[m])(np.ones((2, 3)), np.ones((2, 3), bool))
+
+
+def test_item_assignment() -> None:
+    def f(x: Any) -> Any:
+        x[0] = 1.0
+        return x
+
+    with pytest.raises(TraceError, match=r"wb\.at\(x\)\[i\]\.set\(v\)") as error:
+        gradient(f)
+    lines(error)
+
+
+def test_an_update_of_integers() -> None:
+    with pytest.raises(DtypeError, match=r"int64.*astype\(float\)") as error:
+        gradient(lambda x: wb.at(np.zeros(3, int))[0].set(x[0]))
+    lines(error)
+    with pytest.raises(TraceError, match="names an entry twice"):
+        wb.at(np.ones(3))[[0, 0]].multiply(2.0)
+
+
+def test_an_index_of_floats() -> None:
+    with pytest.raises(IndexError, match=r"astype\(int\)") as error:
+        gradient(lambda x: x[np.array([0.0, 1.0])])
+    lines(error)
+    with pytest.raises(IndexError, match="out of bounds"):
+        gradient(lambda x: x[3])
+
+
+def test_pickling() -> None:
+    x = wb.trace(np.sin)(X).outputs[0]
+    with pytest.raises(TypeError, match=r"x\.value"):
+        pickle.dumps(x)
+
+
+def test_an_attribute_that_is_not_there() -> None:
+    x = wb.trace(np.sin)(X).outputs[0]
+    with pytest.raises(AttributeError, match=r"x\.value\.strides"):
+        _ = x.strides
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = x.nonsense
+
+
+# Arrays that a trace has caught
+
+
+def test_a_captured_array_is_read_only_while_the_trace_is_open() -> None:
+    buffer = np.zeros(3)
+
+    def f(x: Any) -> Any:
+        total = 0.0
+        for k in range(2):
+            buffer[:] = k + 1
+            total = total + np.sum(x * buffer)
+        return total
+
+    with pytest.raises(TraceError, match=r"changed in place.*\.copy\(\)") as error:
+        wb.grad(f)(np.copy(X))
+    assert "buffer[:] = k + 1" in lines(error)
+    buffer[:] = 7  # writable again
+
+
+def test_views_of_a_captured_array_are_read_only_too() -> None:
+    base = np.zeros((2, 3))
+
+    def f(x: Any) -> Any:
+        y = np.sum(x * base[0])
+        base[0, 0] = 1.0
+        return y
+
+    with pytest.raises(TraceError, match="changed in place"):
+        wb.grad(f)(np.copy(X))
+    base[0, 0] = 1.0
+
+
+def test_arguments_are_writable_afterwards() -> None:
+    x = np.copy(X)
+    wb.grad(np.sum)(x)
+    x += 1

@@ -1,0 +1,101 @@
+"""Elementwise ops: of one operand, of two, choices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.ops.samples.table import DIVIDED, Table, above_one, apart, inside, positive
+
+row = Table()
+
+# Elementwise: the ops of one operand, by where they are defined
+
+for _name in "exp exp2 expm1 sin cos sinh cosh tanh arctan arcsinh square".split():
+    _complex = "" if _name in ("exp2", "arctan", "arcsinh") else "c"
+    row(_name, getattr(np, _name), apart(2, 3), kinds="f" + _complex)
+for _name in "log log2 log10 log1p sqrt cbrt reciprocal".split():
+    _complex = "" if _name in ("cbrt", "log2", "log10", "log1p") else "c"
+    row(_name, getattr(np, _name), positive(4), kinds="f" + _complex)
+for _name in "arcsin arccos arctanh tan".split():
+    row(_name, getattr(np, _name), inside(3))
+row("arccosh", np.arccosh, above_one(3))
+for _name in "negative positive absolute fabs deg2rad rad2deg radians degrees".split():
+    row(_name, getattr(np, _name), apart(3))
+for _name in "sign floor ceil trunc rint".split():
+    row(_name, getattr(np, _name), apart(3), order=1)
+row("absolute of complex", np.absolute, apart(3), kinds="c")
+row("sinc", np.sinc, apart(3))
+row("nan_to_num", np.nan_to_num, apart(3))
+row("round", lambda x: np.round(x) + x.round(), apart(3), order=1)
+row("python abs and neg", lambda x: abs(-x), apart(3))
+row("conjugate", np.conjugate, apart(3), kinds="fc")
+row("real of complex", lambda x: np.real(x) * 2.0, apart(3), kinds="c")
+row("imag of complex", lambda x: np.imag(x) * 2.0, apart(3), kinds="c")
+row("real of real", lambda x: x.real + x.imag, apart(3))
+row("angle", lambda z: np.angle(z) + np.angle(z, deg=True), positive(3), kinds="c")
+
+# Elementwise: two operands, with broadcasting, scalars and empty arrays
+
+for _name in "add subtract multiply divide".split():
+    row(_name, getattr(np, _name), apart(2, 3), apart(3), kinds="fc")
+    row(f"{_name} of columns", getattr(np, _name), apart(2, 1), apart(1, 3))
+row("power", np.power, positive(2, 3), apart(3))
+row("power of complex", lambda x, y: x**y, positive(3), apart(3), kinds="c")
+row("power by numbers", lambda x: x**3 + x**-1 + x**2 + x**1 + x**0.0, apart(3))
+row("number to a power", lambda x: 2.0**x, apart(3))
+row("float_power", np.float_power, positive(3), apart(3))
+for _name in "arctan2 hypot logaddexp logaddexp2 copysign".split():
+    row(_name, getattr(np, _name), apart(2, 3), apart(3))
+for _name in "maximum minimum fmax fmin".split():
+    row(_name, getattr(np, _name), apart(2, 3), apart(3, shift=0.024))
+row("remainder", np.remainder, *DIVIDED)
+row("fmod", np.fmod, *DIVIDED)
+row("floor_divide", np.floor_divide, *DIVIDED, order=1)
+row("divmod", lambda x, y: np.divmod(x, y)[1], *DIVIDED)
+row("modf", lambda x: np.modf(x)[0] ** 2, apart(3))
+row("heaviside", np.heaviside, apart(3), positive(3), order=1)
+row("a Python number", lambda x: (3 * x - 1) / 2 + 1 / x, apart(3))
+row("empty operands", lambda x, y: x * y + np.exp(x), apart(0, 3), apart(3))
+row("shape ()", lambda x, y: x * np.sin(y) / y, apart(), apart())
+row("negative strides", lambda x, y: x[::-1, ::-1] * y[::2], apart(2, 3), apart(5))
+row(
+    "clip",
+    lambda x, a, b: np.clip(x, a, b),
+    apart(2, 3),
+    lambda rng: np.full(3, -1.0),
+    lambda rng: np.full(3, 1.0),
+)
+row(
+    "clip by numbers",
+    lambda x: np.clip(x, -1, 1) + x.clip(0.5) + x.clip(max=1),
+    apart(4),
+)
+row("where", lambda x, y: np.where(x > 0, x * y, y), apart(2, 3), apart(3))
+row("select", lambda x: np.select([x > 1, x > 0], [x**2, 3 * x], x), apart(6))
+row("choose", lambda x: np.choose([0, 1, 0], [x, x**2]), apart(3))
+row("dtype=", lambda x: np.add(x, x * x, dtype=np.float64), apart(3))
+row("add.outer", np.add.outer, apart(2), apart(3))
+row("multiply.outer", np.multiply.outer, apart(2, 2), apart(3))
+row(
+    "comparisons",
+    lambda x, y: x * ((x > y) & (x >= y) | ~(x == y)),
+    apart(3),
+    apart(3, shift=0.024),
+)
+row(
+    "predicates", lambda x: x * (np.isfinite(x) & ~np.isnan(x) & ~np.isinf(x)), apart(3)
+)
+row(
+    "logic",
+    lambda x, y: (
+        x
+        * (
+            np.logical_and(x > 0, np.logical_not(y))
+            | np.logical_or(x < 0, y < 1) ^ np.logical_xor(np.signbit(x), np.signbit(y))
+        )
+    ),
+    apart(3),
+    apart(3),
+)
+row("isclose", lambda x, y: x * np.isclose(x, y), apart(3), apart(3, shift=0.024))
+row("stop_gradient", lambda x: x * np.sign(x), apart(3))

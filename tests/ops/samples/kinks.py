@@ -1,0 +1,52 @@
+"""Kinks: where there is no derivative, and which one is the fixed choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.reductions import logsumexp
+from workbench.ops.updates import at
+
+Kink = tuple[str, Callable[[Any], Any], list[float], list[float]]
+KINKS: list[Kink] = [
+    ("absolute at 0", lambda x: np.sum(np.abs(x)), [0.0, -2.0], [0.0, -1.0]),
+    ("fabs at 0", lambda x: np.sum(np.fabs(x)), [0.0], [0.0]),
+    ("sign at 0", lambda x: np.sum(np.sign(x)), [0.0], [0.0]),
+    ("maximum at a tie", lambda x: np.maximum(x[0], x[1]), [1.0, 1.0], [0.5, 0.5]),
+    ("minimum at a tie", lambda x: np.minimum(x[0], x[1]), [1.0, 1.0], [0.5, 0.5]),
+    (
+        "relu at 0",
+        lambda x: np.sum(np.maximum(x, 0)),
+        [0.0, 1.0, -1.0],
+        [0.5, 1.0, 0.0],
+    ),
+    ("max of ties", np.max, [2.0, 1.0, 2.0, 2.0], [1 / 3, 0.0, 1 / 3, 1 / 3]),
+    ("min of ties", np.min, [2.0, 1.0, 1.0], [0.0, 0.5, 0.5]),
+    ("max with initial", lambda x: np.max(x, initial=2.0), [2.0, 1.0], [0.5, 0.0]),
+    ("max below initial", lambda x: np.max(x, initial=9.0), [2.0, 2.0], [0.0, 0.0]),
+    (
+        "clip on a bound",
+        lambda x: np.sum(np.clip(x, 0, 1)),
+        [0.0, 1.0, 2.0],
+        [0.5, 0.5, 0],
+    ),
+    ("norm at 0", np.linalg.norm, [0.0, 0.0], [0.0, 0.0]),
+    ("3-norm at 0", lambda x: np.linalg.norm(x, 3), [0.0, 0.0], [0.0, 0.0]),
+    ("std of equals", np.std, [2.0, 2.0], [0.0, 0.0]),
+    ("logsumexp of -inf", logsumexp, [-np.inf, -np.inf], [0.0, 0.0]),
+    ("logsumexp with -inf", logsumexp, [-np.inf, 0.0], [0.0, 1.0]),
+    ("at max of ties", lambda x: at(x)[[0, 0]].max(x[0])[0], [1.0, 0.0], [1.0, 0.0]),
+    ("power 0 at 0", lambda x: np.sum(x**0), [0.0], [0.0]),
+    ("power 1 at 0", lambda x: np.sum(x**1), [0.0], [1.0]),
+    ("square at 0", lambda x: np.sum(x**2), [0.0], [0.0]),
+    (
+        "det of a singular matrix",
+        lambda x: np.linalg.det(x.reshape(2, 2)),
+        [1.0, 2.0, 2.0, 4.0],
+        [4.0, -2.0, -2.0, 1.0],
+    ),
+    ("det of zeros", lambda x: np.linalg.det(x.reshape(2, 2)), [0.0] * 4, [0.0] * 4),
+]
