@@ -40,6 +40,8 @@ export interface IConnectionOptions {
   channel: IChannel;
   /** Calls back when the page has drawn what it was told so far. */
   afterDraw: (callback: () => void) => void;
+  /** Stops what the kernel computes now; absent where that cannot be done. */
+  interrupt?: () => void;
   /** Milliseconds until a missing answer is worth a spinner. */
   patience?: number;
   /** Milliseconds until a missing answer is given up. */
@@ -70,11 +72,15 @@ export class GraphConnection implements IDisposable {
   constructor(options: IConnectionOptions) {
     this._channel = options.channel;
     this._afterDraw = options.afterDraw;
+    this.interrupt = options.interrupt ?? null;
     this._patience = options.patience ?? 1000;
     this._timeout = options.timeout ?? 10 * 60 * 1000;
     this._channel.received.connect(this._onReceived, this);
     this.hello();
   }
+
+  /** Stop what the kernel computes now; null where that cannot be done. */
+  readonly interrupt: (() => void) | null;
 
   get changed(): ISignal<this, ConnectionChange> {
     return this._changed;

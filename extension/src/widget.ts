@@ -20,8 +20,9 @@ import type { PageEvent } from './protocol';
 export const MODULE = 'autodiff-workbench';
 export const MODULE_VERSION = '0.1.0';
 
-/** What is used of a kernel: when it goes, and when its line is up again. */
+/** What is used of a kernel: when it goes, when its line is up again, and a stop. */
 interface IKernelLine {
+  interrupt(): Promise<void>;
   readonly statusChanged: ISignal<unknown, string>;
   readonly connectionStatusChanged: ISignal<unknown, string>;
   readonly disposed: ISignal<unknown, void>;
@@ -49,18 +50,30 @@ export class GraphModel extends DOMWidgetModel {
     };
   }
 
-  override initialize(...[attributes, options]: Parameters<DOMWidgetModel['initialize']>): void {
+  override initialize(
+    ...[attributes, options]: Parameters<DOMWidgetModel['initialize']>
+  ): void {
     super.initialize(attributes, options);
     this.connection = null;
     // A model that a notebook saved has no comm, and nothing to be asked.
     if (options.comm !== undefined) {
-      const connection = new GraphConnection({ channel: new ModelChannel(this), afterDraw });
+      const kernel = kernelOf(this.widget_manager);
+      const connection = new GraphConnection({
+        channel: new ModelChannel(this),
+        afterDraw,
+        ...(kernel && {
+          interrupt: () => {
+            // A kernel that cannot be interrupted says so in the notebook.
+            kernel.interrupt().catch(() => undefined);
+          }
+        })
+      });
       this.connection = connection;
       liveGraphs.add(this.model_id, connection);
       this.once('comm:close destroy', () => {
         connection.dispose();
       });
-      followKernel(connection, kernelOf(this.widget_manager));
+      followKernel(connection, kernel);
     }
   }
 

@@ -77,6 +77,18 @@ describe('Drawer', () => {
     expect(results).toBe(1);
   });
 
+  it('stops the kernel when asked to', () => {
+    let stopped = 0;
+    const connection = kernel.connect(1000, 60_000, () => {
+      stopped += 1;
+    });
+    drawer = new Drawer(new RecordingHost(connection), null, () => undefined);
+    drawer.show();
+    drawer.plot('hessian', null, []);
+    drawer.node.querySelector<HTMLButtonElement>('.workbench-Caption button')?.click();
+    expect(stopped).toBe(1);
+  });
+
   it('gives figures the size of the drawer and the background of the page', async () => {
     drawer.plot('hessian', null, []);
     await answer('H');

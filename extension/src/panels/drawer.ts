@@ -257,7 +257,15 @@ export class Drawer extends Widget {
     } else if (plot.failure !== null) {
       this._say(plot.failure, 'workbench-mod-bad');
     } else if (plot.answer === null) {
-      this._say('The kernel is working on it …', 'workbench-mod-waiting');
+      this._say('The kernel is working on it … ');
+      const interrupt = this._host.connection?.interrupt;
+      if (interrupt) {
+        this._caption.node.append(
+          button('link', 'Stop', interrupt, {
+            title: 'Interrupts the kernel: what it runs now stops'
+          })
+        );
+      }
     } else {
       this._say(plot.answer.note);
       if (plot.stale && this._host.connection !== null) {

@@ -19,6 +19,12 @@ export function formatNumber(value: number, digits = 3): string {
   return text.replace(/-/g, '−');
 }
 
+/** A number without loss, in its shorter spelling: 0.1, 1e-5. */
+export function spellNumber(value: number): string {
+  const [plain, exponential] = [String(value), value.toExponential().replace('e+', 'e')];
+  return exponential.length < plain.length ? exponential : plain;
+}
+
 /** A ratio as a percentage: 0.123 reads "12 %". */
 export function formatPercent(ratio: number): string {
   if (!Number.isFinite(ratio)) {

@@ -49,6 +49,9 @@ export interface IPanelOptions {
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
 }
 
+/** Below this width the bar leaves out words. */
+const MEDIUM = 1000;
+
 /** Below this width the inspector stands under the graph. */
 const NARROW = 760;
 
@@ -278,10 +281,10 @@ export class GraphPanel extends Widget implements IHost {
 
   protected override onAfterAttach(): void {
     this._sizes ??= new ResizeObserver(([entry]) => {
-      const narrow = entry.contentRect.width < NARROW;
-      if (entry.contentRect.width > 0 && narrow !== this._narrow) {
-        this._narrow = narrow;
-        this.toggleClass('workbench-mod-narrow', narrow);
+      const { width } = entry.contentRect;
+      if (width > 0) {
+        this.toggleClass('workbench-mod-medium', width < MEDIUM);
+        this.toggleClass('workbench-mod-narrow', width < NARROW);
       }
       this._announceSize();
     });
@@ -353,6 +356,11 @@ export class GraphPanel extends Widget implements IHost {
 
   private _onState(_: GraphState, change: Change): void {
     this._refresh(change);
+    // What is selected in the picture is to be seen; a list keeps its place.
+    const inPicture = this.canvas.node.contains(document.activeElement);
+    if (change === 'selection' && inPicture && this.state.selected !== null) {
+      this._inspector.showTab('node');
+    }
   }
 
   private _onConnection(sender: GraphConnection, change: ConnectionChange): void {
@@ -477,7 +485,6 @@ export class GraphPanel extends Widget implements IHost {
   private _sayTimer: ReturnType<typeof setTimeout> | undefined;
   private _sizes: ResizeObserver | null = null;
   private _themes: MutationObserver | null = null;
-  private _narrow = false;
 }
 
 /** Copy through a selected field: the way that needs no permission. */

@@ -34,7 +34,8 @@ describe('presets of gradient rules', () => {
   });
 
   it('write edited numbers so that they are read back', () => {
-    for (const numbers of [[-0.25, 3], [1e-7, 2e20], [0, 0]]) {
+    expect(preset('clip').write([-1e-5, 1e21])).toBe('clip(d, -1e-5, 1e21)');
+    for (const numbers of [[-0.25, 3], [1e-7, 2e20], [1 / 3, 0.1 + 0.2], [0, 0]]) {
       expect(recognise(preset('clip').write(numbers)).numbers).toEqual(numbers);
     }
   });
@@ -42,6 +43,7 @@ describe('presets of gradient rules', () => {
   it('label the pill', () => {
     expect(labelOf('clip(d, -0.1, 0.1)')).toBe('clip ±0.1');
     expect(labelOf('clip(d, -0.1, 2)')).toBe('clip −0.1 … 2');
+    expect(labelOf('clip(d, -0.00001, 1e-5)')).toBe('clip ±1e−5');
     expect(labelOf('-2 * d')).toBe('scale ×−2');
     expect(labelOf('zeros_like(d)')).toBe('stop');
     expect(labelOf('g  *  (1 - y**2)')).toBe('g * (1 - y**2)');

@@ -3,6 +3,8 @@
  * An expression is read by the kernel; here it is only written and recognised.
  */
 
+import { spellNumber } from './numbers';
+
 export type PresetName =
   | 'true'
   | 'clip'
@@ -49,18 +51,20 @@ export const PRESETS: readonly IPreset[] = [
       { label: 'from', standard: -0.1 },
       { label: 'to', standard: 0.1 }
     ],
-    write: ([low, high]) => `clip(d, ${low}, ${high})`,
+    write: ([low, high]) => `clip(d, ${spellNumber(low)}, ${spellNumber(high)})`,
     pattern: new RegExp(`^clip\\(d,${NUMBER},${NUMBER}\\)$`),
     label: ([low, high]) =>
-      low === -high ? `clip ±${Math.abs(high)}` : `clip ${low} … ${high}`
+      low === -high
+        ? `clip ±${spellNumber(Math.abs(high))}`
+        : `clip ${spellNumber(low)} … ${spellNumber(high)}`
   },
   {
     name: 'scale',
     title: 'Multiply by a number',
     numbers: [{ label: 'by', standard: 0.5 }],
-    write: ([factor]) => `${factor} * d`,
+    write: ([factor]) => `${spellNumber(factor)} * d`,
     pattern: new RegExp(`^${NUMBER}\\*d$`),
-    label: ([factor]) => `scale ×${factor}`
+    label: ([factor]) => `scale ×${spellNumber(factor)}`
   },
   {
     name: 'stop',

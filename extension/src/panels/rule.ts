@@ -9,6 +9,7 @@ import type { Graph } from '../graph';
 import type { IOverride } from '../protocol';
 import { Keyed, Segments, button, element } from './dom';
 import type { IHost, Reason } from './host';
+import { spellNumber } from './numbers';
 import {
   PRESETS,
   type PresetName,
@@ -230,7 +231,7 @@ export class RuleForm extends Widget {
     this._numbers.hidden = fields.length === 0;
     this._inputs.forEach((input, i) => {
       if (input !== document.activeElement) {
-        input.value = String(numbers[i]);
+        input.value = spellNumber(numbers[i]);
       }
     });
   }

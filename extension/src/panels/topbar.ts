@@ -106,6 +106,7 @@ export class TopBar extends Widget {
       element('div', { class: 'workbench-Group workbench-Quiet' }, [
         this._spinner,
         this._size,
+        this._time,
         this._backend
       ])
     );
@@ -142,11 +143,9 @@ export class TopBar extends Widget {
     this._press(this._steps, state.step !== null, (state.graph?.count ?? 0) > 0);
     this._press(this._plots, this._host.drawerOpen, true);
     this._press(this._panel, this._host.inspectorOpen, true);
-    this._size.textContent =
-      header === undefined
-        ? ''
-        : `${formatPlural(header.nodes, 'node')} · ${formatSeconds(header.seconds)}`;
-    this._size.title = header === undefined ? '' : 'Forward and backward run together';
+    this._size.textContent = header === undefined ? '' : formatPlural(header.nodes, 'node');
+    this._time.textContent =
+      header === undefined ? '' : `· ${formatSeconds(header.seconds)}`;
     this._spinner.hidden = !(connection?.busy ?? false);
     this._showBackend(header?.backend ?? '', connection !== null);
   }
@@ -234,6 +233,10 @@ export class TopBar extends Widget {
   private readonly _plots: HTMLButtonElement;
   private readonly _panel: HTMLButtonElement;
   private readonly _size = element('span');
+  private readonly _time = element('span', {
+    class: 'workbench-WideOnly',
+    title: 'Forward and backward run together'
+  });
   private readonly _spinner = element('span', {
     class: 'workbench-Spinner',
     title: 'The kernel is busy; it answers when it is done',

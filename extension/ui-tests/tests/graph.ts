@@ -61,10 +61,15 @@ export class GraphOnPage {
   async click(node: number): Promise<void> {
     await this.button('Fit the graph into view').click();
     await this.canvas.scrollIntoViewIfNeeded();
-    const box = await this.canvas.evaluate(
-      (canvas, id) => (canvas as Probed).workbenchCanvas.boxOf(id),
-      node
-    );
+    // The picture moves softly: the box is read until it stays where it is.
+    const box = await this.canvas.evaluate(async (canvas, id) => {
+      const read = (): IRect | null => (canvas as Probed).workbenchCanvas.boxOf(id);
+      for (let before = ''; JSON.stringify(read()) !== before; ) {
+        before = JSON.stringify(read());
+        await new Promise(resolve => setTimeout(resolve, 60));
+      }
+      return read();
+    }, node);
     if (box === null) {
       throw new Error(`node ${node} is not in the picture`);
     }
