@@ -557,11 +557,12 @@ class Session:
 
         Returns the function that ends it.
         """
-        self._listeners.append(callback)
+        listeners = self._listeners  # who holds `end` does not hold the session
+        listeners.append(callback)
 
         def end() -> None:
-            if callback in self._listeners:
-                self._listeners.remove(callback)
+            if callback in listeners:
+                listeners.remove(callback)
 
         return end
 
