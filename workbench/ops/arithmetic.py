@@ -373,3 +373,19 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
         return False
     same = np.equal(a1, a2)
     return np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same)
+
+
+@implements(np.fix)
+def fix(x: Any, out: None = None) -> Any:
+    """`numpy.fix`."""
+    no_out("np.fix", out)
+    return np.trunc(x)
+
+
+@implements(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """`numpy.polyval`, by Horner's rule."""
+    y = 0 * x
+    for factor in p:
+        y = y * x + factor
+    return y

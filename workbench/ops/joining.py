@@ -184,6 +184,21 @@ def block(arrays: Any) -> Any:
     return lay(arrays, depth)
 
 
+@implements(np.append)
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """`numpy.append`."""
+    return np.concatenate([admit(arr), admit(values)], axis)
+
+
+@implements(np.delete)
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """`numpy.delete`."""
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
+    return np.take(arr, np.delete(line, obj), axis)
+
+
 # split: slices, which are views
 
 

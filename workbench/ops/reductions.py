@@ -388,9 +388,8 @@ def logsumexp(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from workbench.ops.reductions import logsumexp
-    >>> float(logsumexp(np.array([1000.0, 1000.0])))
+    >>> import numpy as np, workbench as wb
+    >>> float(wb.logsumexp(np.array([1000.0, 1000.0])))
     1000.6931471805599
     """
     a = admit(a)

@@ -203,11 +203,10 @@ class at:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from workbench.ops.updates import at
-    >>> at(np.zeros(3))[1:].set(5.0)
+    >>> import numpy as np, workbench as wb
+    >>> wb.at(np.zeros(3))[1:].set(5.0)
     array([0., 5., 5.])
-    >>> at(np.zeros(3))[[0, 0, 2]].add(1.0)
+    >>> wb.at(np.zeros(3))[[0, 0, 2]].add(1.0)
     array([2., 0., 1.])
     """
 
