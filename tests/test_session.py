@@ -693,3 +693,9 @@ def test_runs_with_inputs_that_do_not_fit(model: wb.Session) -> None:
     with pytest.raises(UsageError, match="h is computed, it is not an input"):
         model.run(h=1.0)
     assert_grads(model, by_hand(TRUE))
+
+
+def test_a_node_without_a_name_is_found_by_what_the_picture_calls_it() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+    assert session["tanh 1"] is session[1]
+    assert session.jacobian("tanh 1", "x").shape == (3, 3)

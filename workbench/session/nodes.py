@@ -26,7 +26,7 @@ class Nodes:
     Attributes
     ----------
     labels
-        What people call each node: its name, or its op and id.
+        What people call each node: its name, or its op and id. Finds it too.
     names
         The id of the last node of each name.
     """
@@ -67,6 +67,8 @@ class Nodes:
             return int(node)
         if node in self.names:
             return self.names[node]
+        if node in self.labels:  # "tanh 3", as the picture and plots call it
+            return self.labels.index(node)
         close = difflib.get_close_matches(str(node), self.names, 2, 0.5)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UnknownNodeError(

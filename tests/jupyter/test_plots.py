@@ -1,0 +1,118 @@
+"""The figures hold the right numbers, small, named, and drawn by Plotly."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from plotly import graph_objects as go
+
+import workbench as wb
+from workbench.errors import UsageError
+from workbench.jupyter import plots
+from workbench.jupyter.heat import Axis, pooled
+
+
+def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
+    return wb.Session(wb.trace(f)(*args), **settings)
+
+
+def dots(plot: Any, name: str) -> Any:
+    return next(trace for trace in plot.figure.data if trace.name == name)
+
+
+def test_a_jacobian_is_drawn_entry_by_entry() -> None:
+    A = np.array([[1.0, -2.0, 0.0], [0.5, 0.0, 4.0]])
+    session = session_of(lambda x: A @ x, np.ones(3), seed=np.ones(2))
+    plot = plots.jacobian_plot(session)
+    (heat,) = plot.figure.data
+    np.testing.assert_allclose(heat.z, A)
+    assert (heat.zmin, heat.zmax) == (-4.0, 4.0)
+    assert list(heat.x) == ["x[0]", "x[1]", "x[2]"]
+    assert plot.note == "2 × 3; 33% zeros"
+
+
+def test_a_hessian_has_its_cross_blocks() -> None:
+    session = session_of(lambda x, y: x * x * y, 3.0, 5.0)
+    plot = plots.hessian_plot(session)
+    np.testing.assert_allclose(plot.figure.data[0].z, [[10.0, 6.0], [6.0, 0.0]])
+    assert list(plot.figure.layout.xaxis.ticktext) == ["x", "y"]
+
+
+def test_large_matrices_are_pooled_by_magnitude_and_keep_nan() -> None:
+    rng = np.random.default_rng(7)
+    matrix = rng.normal(size=(1000, 450))
+    matrix[123, 45], matrix[999, 449] = -99.0, np.nan
+    rows, columns = Axis([("y", (1000,))]), Axis([("x", (450,))])
+    assert (rows.block, columns.block) == (5, 3)
+    shown = pooled(matrix, rows.starts, columns.starts)
+    assert shown.shape == (200, 150)
+    assert shown[123 // 5, 45 // 3] == -99.0
+    assert np.isnan(shown[999 // 5, 449 // 3])
+    block = matrix[10:15, 30:33]
+    assert shown[2, 10] == block.flat[np.argmax(np.abs(block))]
+
+
+def test_a_pooled_plot_is_small_and_says_so() -> None:
+    session = session_of(np.tanh, np.ones(900), seed=np.ones(900))
+    plot = plots.jacobian_plot(session)
+    assert "the largest magnitude of its block (5 × 5)" in plot.note
+    assert len(json.dumps(plot.data)) < 1_000_000
+
+
+def test_too_many_entries_is_an_error_with_a_cure() -> None:
+    session = session_of(np.tanh, np.ones(5000), seed=np.ones(5000))
+    with pytest.raises(UsageError, match=r"5000 × 5000 entries.*Choose a smaller node"):
+        plots.jacobian_plot(session)
+
+
+def test_infinity_is_drawn_apart_and_counted() -> None:
+    with np.errstate(all="ignore"):
+        session = session_of(np.sqrt, np.array([0.0, 4.0]), seed=np.ones(2))
+        plot = plots.jacobian_plot(session)
+    assert plot.figure.data[0].z[1][1] == 0.25
+    assert "not finite" in plot.note
+    assert dots(plot, "not finite") is not None
+    json.dumps(plot.data, allow_nan=False)
+
+
+def test_names_are_text_and_never_markup() -> None:
+    graph = wb.trace(lambda x: np.sum(x * x))(np.ones(2))
+    graph.inputs[0].name = "<b>x</b>"
+    plot = plots.hessian_plot(wb.Session(graph))
+    assert "<b>" not in json.dumps(plot.data)
+    assert "&lt;b&gt;x" in plot.figure.data[0].x[0]
+
+
+def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
+    session = session_of(lambda x, y: np.sum(x * x) + y, np.array([1.0, 2.0]), 1.0)
+    good = plots.check_plot(session)
+    assert len(dots(good, "agrees").x) == 3
+    assert dots(good, "tolerance").line.dash == "dot"
+    assert good.figure.layout.yaxis.type == "log"
+    session.override("multiply", "2 * d")
+    bad = plots.check_plot(session)
+    # The true gradient is 2x, the override doubles it: off by 2x.
+    assert dots(bad, "wrong").y == pytest.approx([2.0, 4.0])
+    assert "x[1]: worst" in [note.text for note in bad.figure.layout.annotations]
+
+
+def test_a_kink_is_named() -> None:
+    session = session_of(lambda x: np.sum(np.abs(x)), np.array([0.0, 1.0]))
+    plot = plots.check_plot(session)
+    assert len(dots(plot, "kink").x) == 1
+    assert "x[0]: kink" in [note.text for note in plot.figure.layout.annotations]
+
+
+def test_python_gets_plotly_figures_that_carry_no_javascript() -> None:
+    session = session_of(lambda x: np.sum(x**3), np.ones(2))
+    for figure in (
+        wb.plots.jacobian(session),
+        wb.plots.hessian(session),
+        wb.plots.check(session),
+    ):
+        assert isinstance(figure, go.Figure)
+        shown = figure._repr_mimebundle_()
+        assert sorted(shown) == ["application/vnd.plotly.v1+json", "text/plain"]
+        assert len(json.dumps(shown)) < 50_000
