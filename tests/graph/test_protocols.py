@@ -160,6 +160,28 @@ def test_lists_are_arrays() -> None:
     np.testing.assert_array_equal(gradient(lambda x: np.add([1, 2, 3], x)), [1, 1, 1])
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.average(x, weights=[1, 1, 1]) * 3,
+        lambda x: np.trapezoid([1.0, 1.0, 1.0, 1.0], np.append(0.0, np.cumsum(x))),
+        lambda x: np.diff(np.cumsum(x), prepend=[0.0]),
+        lambda x: np.where([True, True, True], x, [0, 0, 0]),
+        lambda x: np.take([1.0, 2.0], np.argsort(x) * 0) * x,
+        lambda x: np.inner([1.0, 1.0, 1.0], x),
+        lambda x: np.linalg.solve([[1, 0, 0], [0, 1, 0], [0, 0, 1]], x),
+        lambda x: np.select([[True, True, True]], [x]),
+        lambda x: np.unique(x),
+        lambda x: np.clip(x, [-9, -9, -9], 9),
+        lambda x: np.sum(np.broadcast_arrays([1, 1, 1], x)[1]),
+        lambda x: np.vdot([1, 1, 1], x),
+        lambda x: np.stack([x, [1, 2, 3]])[0],
+    ],
+)
+def test_functions_take_lists(f: Callable[[Any], Any]) -> None:
+    np.testing.assert_allclose(gradient(f), [1, 1, 1])
+
+
 def test_python_numbers_are_weak() -> None:
     x = X.astype(np.float32)
     y, pullback = wb.vjp(lambda x: (2.5 * x + 1) ** 2 / 3, x)
@@ -200,6 +222,17 @@ def test_printing_takes_nothing_away(capsys: pytest.CaptureFixture[str]) -> None
 
     np.testing.assert_array_equal(gradient(f), [1, 1, 1])
     assert capsys.readouterr().out == "[0.5 1.5 2.5] 0.5 [0.5 1.5 2.5]\n"
+
+
+def test_positions_and_masks_index_plain_arrays() -> None:
+    table = np.array([10.0, 20.0, 30.0])
+
+    def f(x: Any) -> Any:
+        return (
+            x * table[np.argsort(-x)] + x * np.sum(table[x > 1]) + table[np.argmax(x)]
+        )
+
+    np.testing.assert_array_equal(gradient(f), [80.0, 70.0, 60.0])
 
 
 def test_every_line_is_known() -> None:

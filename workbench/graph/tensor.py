@@ -157,7 +157,9 @@ class Tensor(ArrayMethods, Conversions):
     __array_priority__ = 1000
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if self._value is None or traces.active(self):
+        # Integers and booleans have no gradient to lose: they index plain arrays.
+        varies = types.differentiable(self.dtype) and traces.active(self)
+        if self._value is None or varies:
             if dtype is not None and np.dtype(dtype) != object:
                 raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
             # NumPy then builds an object array of Tensors, which the first op that

@@ -1,7 +1,7 @@
 """Elementwise ops: one row each, the partial derivatives with the output named.
 
-Kinks are fixed choices: `abs` has derivative 0 at 0, ties of `maximum` and
-`minimum` share evenly. A complex gradient is df/dx - i df/dy.
+Kinks are fixed choices: `abs` has derivative 0 at 0, `hypot` at the origin; ties of
+`maximum` and `minimum` share evenly. A complex gradient is df/dx - i df/dy.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from workbench.graph.op import FUNCTIONS, UFUNCS, declare, implements
 from workbench.graph.tensor import apply
 from workbench.ops.define import (
     RULE_NAMES,
+    dtype_of,
     elementwise,
     linear,
     masked,
@@ -66,8 +67,12 @@ elementwise("log", np.log, "g / x")
 elementwise("log2", np.log2, "g / (x * 0.6931471805599453)")
 elementwise("log10", np.log10, "g / (x * 2.302585092994046)")
 elementwise("log1p", np.log1p, "g / (1 + x)")
-elementwise("logaddexp", np.logaddexp, "exp(x0 - y)", "exp(x1 - y)")
-elementwise("logaddexp2", np.logaddexp2, "exp2(x0 - y)", "exp2(x1 - y)")
+# Of two -inf the sum is -inf: exp(-inf - 0), not exp(-inf + inf).
+_FINITE = "where(y == -inf, 0, y)"
+elementwise("logaddexp", np.logaddexp, f"exp(x0 - {_FINITE})", f"exp(x1 - {_FINITE})",
+    pretty_rule="g · exp(x₀ − y)   g · exp(x₁ − y)")  # fmt: skip
+elementwise("logaddexp2", np.logaddexp2, f"exp2(x0 - {_FINITE})",
+    f"exp2(x1 - {_FINITE})", pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)")  # fmt: skip
 
 # Trigonometric and hyperbolic
 
@@ -79,7 +84,9 @@ elementwise("arccos", np.arccos, "-g / sqrt(1 - x**2)")
 elementwise("arctan", np.arctan, "g / (1 + x**2)")
 elementwise("arctan2", np.arctan2,
     "g * x1 / (x0**2 + x1**2)", "-g * x0 / (x0**2 + x1**2)")  # fmt: skip
-elementwise("hypot", np.hypot, "g * x0 / y", "g * x1 / y")
+_LENGTH = "where(y == 0, 1, y)"  # the derivative at the origin is 0
+elementwise("hypot", np.hypot, f"g * x0 / {_LENGTH}", f"g * x1 / {_LENGTH}",
+    pretty_rule="g · x₀ / y   g · x₁ / y")  # fmt: skip
 elementwise("sinh", np.sinh, "cosh(x)")
 elementwise("cosh", np.cosh, "sinh(x)")
 elementwise("tanh", np.tanh, "1 - y * y")
@@ -240,16 +247,11 @@ _real = elementwise("real", np.real, "g")
 _imag = op(
     "imag",
     np.imag,
-    lambda g, y, x: g * -1j if value_of_dtype(x).kind == "c" else 0 * g,
+    lambda g, y, x: g * -1j if dtype_of(x).kind == "c" else 0 * g,
     push=lambda t, y, x: np.imag(t[0]),
     rule="−i g",
 )
 _imag.elementwise = True
-
-
-def value_of_dtype(x: Any) -> np.dtype[Any]:
-    """The dtype of an array, Tensor or number."""
-    return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
 @implements(np.real)
@@ -331,7 +333,7 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """`numpy.nan_to_num`; what is replaced has derivative zero."""
-    limits = np.finfo(value_of_dtype(x))
+    limits = np.finfo(dtype_of(x))
     posinf = limits.max if posinf is None else posinf
     neginf = limits.min if neginf is None else neginf
     x = np.where(np.isnan(x), nan, x)
@@ -341,10 +343,12 @@ def nan_to_num(
 
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
-    """`numpy.sinc`, with derivative 0 at 0."""
-    nothing = np.equal(x, 0)
-    angle = np.pi * np.where(nothing, 1, x)
-    return np.where(nothing, 1, np.sin(angle) / angle)
+    """`numpy.sinc`; near 0 by its series, so that all its derivatives are right."""
+    near = np.abs(x) < 0.02
+    angle = np.pi * np.where(near, 1, x)
+    z = np.square(np.pi * np.where(near, x, 0))
+    series = 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72)))
+    return np.where(near, series, np.sin(angle) / angle)
 
 
 @implements(np.isclose)

@@ -23,6 +23,7 @@ from workbench.graph.tensor import MaskedTensor, apply, value_of
 from workbench.graph.types import WEAK_TYPES
 
 __all__ = [
+    "dtype_of",
     "elementwise",
     "linear",
     "masked",
@@ -43,6 +44,11 @@ RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 def shape_of(x: Any) -> tuple[int, ...]:
     """The shape of a Tensor, an array or a Python number."""
     return () if type(x) in WEAK_TYPES else tuple(x.shape)
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The dtype of a Tensor, an array or a Python number."""
+    return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
 def no_out(name: str, out: Any) -> None:

@@ -17,8 +17,8 @@ from workbench.graph.op import Op, declare, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, spec_or_value, swap
-from workbench.ops.define import op, shape_of, sum_to
-from workbench.ops.reductions import conjugate, dtype_of, reduction, settings
+from workbench.ops.define import dtype_of, op, shape_of, sum_to
+from workbench.ops.reductions import conjugate, reduction, settings
 from workbench.ops.shaping import normal_axes
 
 __all__: list[str] = []

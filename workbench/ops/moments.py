@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import apply
+from workbench.graph.tensor import admit, apply
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import (
     conjugate,
@@ -138,6 +138,7 @@ def average(
     keepdims: bool = False,
 ) -> Any:
     """`numpy.average`."""
+    a, weights = admit(a), admit(weights)
     if weights is None:
         y = np.mean(a, axis=axis, keepdims=keepdims)
         total = np.ones_like(y) * (count(a, axis))

@@ -18,12 +18,11 @@ import numpy as np
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.arithmetic import stop_gradient
-from workbench.ops.define import linear, no_out, op, shape_of
+from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 
 __all__ = [
     "conjugate",
     "count",
-    "dtype_of",
     "expand",
     "logsumexp",
     "reduced_axes",
@@ -118,11 +117,6 @@ def count(x: Any, axis: Any) -> int:
     """How many entries make one of the result."""
     shape = shape_of(x)
     return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
-
-
-def dtype_of(x: Any) -> np.dtype[Any]:
-    """The dtype of a Tensor, an array or a Python number."""
-    return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
 def conjugate(x: Any) -> Any:

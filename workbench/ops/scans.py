@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import apply
-from workbench.ops.define import linear, no_out, op, shape_of
-from workbench.ops.reductions import dtype_of
+from workbench.graph.tensor import admit, apply
+from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 from workbench.ops.shaping import normal_axis
 
 __all__: list[str] = []
@@ -162,6 +161,7 @@ def diff(
     a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
 ) -> Any:
     """`numpy.diff`."""
+    a, prepend, append = admit(a), admit(prepend), admit(append)
     axis = normal_axis(axis, len(shape_of(a)))
     first = a[(slice(None),) * axis + (slice(1),)]
     ends = [
@@ -179,6 +179,7 @@ def diff(
 @implements(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """`numpy.trapezoid`: the trapezoidal rule."""
+    y, x = admit(y), admit(x)
     axis = normal_axis(axis, len(shape_of(y)))
     if x is None:
         step = dx

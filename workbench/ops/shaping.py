@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import TraceError
+from workbench.graph import blame
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.define import linear, shape_of, sum_to
@@ -90,7 +92,7 @@ def reshape(
 ) -> Any:
     """`numpy.reshape`."""
     params: Params = {"shape": integers(shape)}
-    if order == "F":  # "A" looks at memory, which a traced value does not have
+    if _reading(a, order) == "F":
         params["order"] = "F"
     return apply(declare("reshape"), (a,), params)
 
@@ -98,7 +100,17 @@ def reshape(
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
     """`numpy.ravel`."""
-    return np.reshape(a, (-1,), order="F" if order == "F" else "C")
+    return np.reshape(a, (-1,), order=_reading(a, order))
+
+
+def _reading(a: Any, order: str) -> Any:
+    """The order in which entries are read, "C" or "F"."""
+    if order in ("A", "K") and len(shape_of(a)) > 1:
+        raise TraceError(
+            f"order={order!r}{blame.here()} looks at how an array lies in memory, and a"
+            " traced value does not say. Write order='C' or order='F'."
+        )
+    return "F" if order == "F" else "C"
 
 
 @implements(np.expand_dims)

@@ -29,6 +29,7 @@ def take(
 ) -> Any:
     """`numpy.take`."""
     no_out("np.take", out)
+    a = admit(a)
     if axis is None:
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
@@ -48,6 +49,7 @@ def take(
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """`numpy.take_along_axis`."""
+    arr, indices = admit(arr), admit(indices)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     rank = len(shape_of(arr))
@@ -128,8 +130,32 @@ def _found(name: str) -> Any:
     return answer
 
 
-for _name in ("nonzero", "flatnonzero", "argwhere", "unique"):
+for _name in ("nonzero", "flatnonzero", "argwhere"):
     FUNCTIONS[getattr(np, _name)] = _found(_name)
+
+
+@implements(np.unique)
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    **settings: Any,
+) -> Any:
+    """`numpy.unique`; of equal entries the first one has the gradient."""
+    ar = admit(ar)
+    find: Any = np.unique
+    _, index, *more = find(
+        positions(ar, "unique"),
+        True,
+        return_inverse,
+        return_counts,
+        axis,
+        **settings,
+    )
+    found = [np.take(ar, index, axis), *([index] if return_index else []), *more]
+    return tuple(found) if len(found) > 1 else found[0]
 
 
 # What writes in place

@@ -16,7 +16,7 @@ from workbench.graph import blame
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable
-from workbench.ops.define import op, shape_of, sum_to
+from workbench.ops.define import dtype_of, op, shape_of, sum_to
 from workbench.ops.indexing import (
     GETITEM,
     Key,
@@ -28,7 +28,6 @@ from workbench.ops.indexing import (
     own_ufunc,
     split_index,
 )
-from workbench.ops.reductions import dtype_of
 
 __all__ = ["Place", "at"]
 

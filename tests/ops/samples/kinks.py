@@ -11,6 +11,9 @@ from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
 
 Kink = tuple[str, Callable[[Any], Any], list[float], list[float]]
+#: The derivative of sin(pi x) / (pi x) at 0.001, by its series.
+_Z = np.pi * 0.001
+_SLOPE = np.pi * (-_Z / 3 + _Z**3 / 30 - _Z**5 / 840)
 KINKS: list[Kink] = [
     ("absolute at 0", lambda x: np.sum(np.abs(x)), [0.0, -2.0], [0.0, -1.0]),
     ("fabs at 0", lambda x: np.sum(np.fabs(x)), [0.0], [0.0]),
@@ -39,6 +42,9 @@ KINKS: list[Kink] = [
     ("logsumexp of -inf", logsumexp, [-np.inf, -np.inf], [0.0, 0.0]),
     ("logsumexp with -inf", logsumexp, [-np.inf, 0.0], [0.0, 1.0]),
     ("at max of ties", lambda x: at(x)[[0, 0]].max(x[0])[0], [1.0, 0.0], [1.0, 0.0]),
+    ("logaddexp of -inf", lambda x: np.logaddexp(x[0], x[1]), [-np.inf] * 2, [0.0] * 2),
+    ("hypot at 0", lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0.0, 0.0]),
+    ("sinc at 0", lambda x: np.sum(np.sinc(x)), [0.0, 0.001], [0.0, _SLOPE]),
     ("power 0 at 0", lambda x: np.sum(x**0), [0.0], [0.0]),
     ("power 1 at 0", lambda x: np.sum(x**1), [0.0], [1.0]),
     ("square at 0", lambda x: np.sum(x**2), [0.0], [0.0]),
