@@ -2,7 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { TestKernel } from '../tests/channel';
 import { H, LOSS, W, clipOfH, network } from '../tests/network';
-import { type ConnectionChange, type GraphConnection, RequestError } from './connection';
+import {
+  type ConnectionChange,
+  type GraphConnection,
+  RequestError
+} from './connection';
 
 const detail = (request: number, node: number): Record<string, unknown> => ({
   type: 'detail',
@@ -80,7 +84,7 @@ describe('GraphConnection', () => {
     expect(kernel.last('ack').of).toBe(1);
   });
 
-  it('asks again, once, for a patch without a snapshot or one that does not fit', () => {
+  it('asks again, once, for a patch that has no snapshot or does not fit', () => {
     kernel.patch(network(), ['grad_stats']);
     kernel.patch(network(), ['grad_stats']);
     expect(kernel.events('hello')).toHaveLength(2);
@@ -145,7 +149,11 @@ describe('GraphConnection', () => {
 
   it('takes a command as done when its patch comes', async () => {
     kernel.snapshot(network());
-    const done = connection.override({ kind: 'node', node: H }, '0.5 * d', 'scale ×0.5');
+    const done = connection.override(
+      { kind: 'node', node: H },
+      '0.5 * d',
+      'scale ×0.5'
+    );
     const event = kernel.last('override');
     expect(event).toMatchObject({ rule: '0.5 * d', label: 'scale ×0.5' });
     expect('id' in event).toBe(false);

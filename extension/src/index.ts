@@ -4,10 +4,7 @@ import {
   IJupyterWidgetRegistry,
   type IWidgetRegistryData
 } from '@jupyter-widgets/base';
-import type {
-  JupyterFrontEnd,
-  JupyterFrontEndPlugin
-} from '@jupyterlab/application';
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -51,8 +48,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         rendermime,
         reveal:
           notebooks &&
-          ((picture, graph, node) =>
-            revealLine(notebooks, picture.node, graph, node))
+          ((picture, graph, node) => revealLine(notebooks, picture.node, graph, node))
       });
       tracker.add(panel);
       return panel;

@@ -120,7 +120,9 @@ describe('SavedGraph', () => {
     await render(savedNetwork('m'));
     kernel.snapshot(network([], { output_value: 0.5 }));
     panels[0].state.select(H);
-    const field = panels[0].node.querySelector<HTMLInputElement>('.workbench-Expression');
+    const field = panels[0].node.querySelector<HTMLInputElement>(
+      '.workbench-Expression'
+    );
     field!.value = '2 * d + ';
     field!.dispatchEvent(new Event('input'));
     await render(savedNetwork('m'));
@@ -129,7 +131,7 @@ describe('SavedGraph', () => {
     expect(panels[0].state.graph?.header.output_value).toBe(0.5);
   });
 
-  it('goes back to the saved picture when the kernel dies, and keeps the selection', async () => {
+  it('is the saved picture again when the kernel dies, with its selection', async () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();
     live.add('m', connection);

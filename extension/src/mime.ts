@@ -67,7 +67,8 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
       // Nothing to draw, and nobody to ask: say why, in text.
       this._panel?.dispose();
       this._panel = null;
-      this._note.textContent = `Workbench cannot draw this picture: ${this._problem ?? 'it is empty'}`;
+      const why = this._problem ?? 'it is empty';
+      this._note.textContent = `Workbench cannot draw this picture: ${why}`;
       this._noteWidget.show();
       return;
     }

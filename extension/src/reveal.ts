@@ -1,4 +1,4 @@
-/** From a node to its line: finds the cell in the notebook and puts the cursor there. */
+/** From a node to its line: finds the cell and puts the cursor there. */
 
 import type { Cell } from '@jupyterlab/cells';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -65,7 +65,5 @@ function lineIn(lines: string[], source: string, line: number | null): number | 
     return null;
   }
   const wanted = line === null ? 0 : line - 1;
-  return hits.reduce((a, b) =>
-    Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a
-  );
+  return hits.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
 }

@@ -13,11 +13,7 @@ export class TestKernel implements IChannel {
   readonly received = new Signal<this, IReceived>(this);
 
   /** A connection to it that acknowledges at once. */
-  connect(
-    patience = 1000,
-    timeout = 60_000,
-    interrupt?: () => void
-  ): GraphConnection {
+  connect(patience = 1000, timeout = 60_000, interrupt?: () => void): GraphConnection {
     return new GraphConnection({
       channel: this,
       afterDraw: callback => {

@@ -25,8 +25,24 @@ export const SCALED = 5;
 export const LOSS = 6;
 
 const STRINGS = [
-  'X', 'W', 't', 'h', 'loss', 'matmul', 'tanh', 'multiply', 'mean', 'float64',
-  '5×3', '3×2', '5×2', '()', 'layer', '[3]:1', '[3]:2', 'h = np.tanh(X @ W)',
+  'X',
+  'W',
+  't',
+  'h',
+  'loss',
+  'matmul',
+  'tanh',
+  'multiply',
+  'mean',
+  'float64',
+  '5×3',
+  '3×2',
+  '5×2',
+  '()',
+  'layer',
+  '[3]:1',
+  '[3]:2',
+  'h = np.tanh(X @ W)',
   'loss = np.mean(h * t)'
 ];
 
@@ -43,14 +59,33 @@ interface INode {
   line: number;
 }
 
+const input = (name: string, shape: string, gradient: number, line: number): INode => ({
+  kind: 0,
+  name,
+  op: null,
+  shape,
+  inputs: [],
+  gradient,
+  line
+});
+
+const op = (
+  name: string | null,
+  op: string,
+  shape: string,
+  inputs: number[],
+  gradient: number,
+  line: number
+): INode => ({ kind: 2, name, op, shape, inputs, gradient, line });
+
 const NODES: readonly INode[] = [
-  { kind: 0, name: 'X', op: null, shape: '5×3', inputs: [], gradient: NaN, line: 1 },
-  { kind: 0, name: 'W', op: null, shape: '3×2', inputs: [], gradient: 0.25, line: 1 },
-  { kind: 2, name: null, op: 'matmul', shape: '5×2', inputs: [0, 1], gradient: 0.5, line: 1 },
-  { kind: 2, name: 'h', op: 'tanh', shape: '5×2', inputs: [2], gradient: 0.75, line: 1 },
-  { kind: 0, name: 't', op: null, shape: '5×2', inputs: [], gradient: NaN, line: 2 },
-  { kind: 2, name: null, op: 'multiply', shape: '5×2', inputs: [3, 4], gradient: 1, line: 2 },
-  { kind: 2, name: 'loss', op: 'mean', shape: '()', inputs: [5], gradient: 1, line: 2 }
+  input('X', '5×3', NaN, 1),
+  input('W', '3×2', 0.25, 1),
+  op(null, 'matmul', '5×2', [X, W], 0.5, 1),
+  op('h', 'tanh', '5×2', [PRODUCT], 0.75, 1),
+  input('t', '5×2', NaN, 2),
+  op(null, 'multiply', '5×2', [H, T], 1, 2),
+  op('loss', 'mean', '()', [SCALED], 1, 2)
 ];
 
 /** An override of `h`, as the kernel lists it. */
@@ -99,26 +134,82 @@ export function network(
     overrides.findIndex(({ enabled, matched }) => enabled && matched.includes(node))
   );
   const edges = NODES.flatMap(({ inputs }) => inputs);
-  add('kind', 'uint8', NODES.map(({ kind }) => kind));
-  add('op', 'int32', NODES.map(({ op }) => at(op)));
-  add('name', 'int32', NODES.map(({ name }) => at(name)));
-  add('dtype', 'int32', NODES.map(() => at('float64')));
-  add('shape', 'int32', NODES.map(({ shape }) => at(shape)));
-  add('scope', 'int32', NODES.map((_, i) => (i === PRODUCT || i === H ? at('layer') : -1)));
-  add('place', 'int32', NODES.map(({ line }) => at(`[3]:${line}`)));
-  add('source', 'int32', NODES.map(({ line }) => STRINGS.length - 3 + line));
-  add('line', 'int32', NODES.map(({ line }) => line));
+  add(
+    'kind',
+    'uint8',
+    NODES.map(({ kind }) => kind)
+  );
+  add(
+    'op',
+    'int32',
+    NODES.map(({ op }) => at(op))
+  );
+  add(
+    'name',
+    'int32',
+    NODES.map(({ name }) => at(name))
+  );
+  add(
+    'dtype',
+    'int32',
+    NODES.map(() => at('float64'))
+  );
+  add(
+    'shape',
+    'int32',
+    NODES.map(({ shape }) => at(shape))
+  );
+  add(
+    'scope',
+    'int32',
+    NODES.map((_, i) => (i === PRODUCT || i === H ? at('layer') : -1))
+  );
+  add(
+    'place',
+    'int32',
+    NODES.map(({ line }) => at(`[3]:${line}`))
+  );
+  add(
+    'source',
+    'int32',
+    NODES.map(({ line }) => STRINGS.length - 3 + line)
+  );
+  add(
+    'line',
+    'int32',
+    NODES.map(({ line }) => line)
+  );
   add('input_start', 'int32', starts);
   add('inputs', 'int32', edges);
   add('saved_start', 'int32', NODES.map(() => 0).concat(0));
   add('saved', 'int32', []);
-  add('value_stats', 'float64', NODES.flatMap(() => statistics(2)));
-  add('grad_stats', 'float64', NODES.flatMap(({ gradient }) => statistics(gradient)));
+  add(
+    'value_stats',
+    'float64',
+    NODES.flatMap(() => statistics(2))
+  );
+  add(
+    'grad_stats',
+    'float64',
+    NODES.flatMap(({ gradient }) => statistics(gradient))
+  );
   if (overrides.length > 0) {
-    add('true_stats', 'float64', NODES.flatMap(({ gradient }) => statistics(2 * gradient)));
+    add(
+      'true_stats',
+      'float64',
+      NODES.flatMap(({ gradient }) => statistics(2 * gradient))
+    );
   }
-  add('edge_norm', 'float64', edges.map(() => 0.5));
-  add('change', 'float64', NODES.map(({ gradient }) => (Number.isNaN(gradient) ? NaN : 0)));
+  add(
+    'edge_norm',
+    'float64',
+    edges.map(() => 0.5)
+  );
+  add(
+    'change',
+    'float64',
+    NODES.map(({ gradient }) => (Number.isNaN(gradient) ? NaN : 0))
+  );
   add('override', 'int32', running);
   return {
     buffers,

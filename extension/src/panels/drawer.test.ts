@@ -89,7 +89,7 @@ describe('Drawer', () => {
     expect(stopped).toBe(1);
   });
 
-  it('gives figures the size of the drawer and the background of the page', async () => {
+  it("gives figures the drawer's size and the page's background", async () => {
     drawer.plot('hessian', null, []);
     await answer('H');
     const layout = figures.drawn[0]['layout'] as Record<string, unknown>;
@@ -105,7 +105,9 @@ describe('Drawer', () => {
     await vi.waitFor(() => {
       expect(caption()).toBe('too large: 10^9 entries');
     });
-    expect(drawer.node.querySelector('.workbench-Caption.workbench-mod-bad')).toBeTruthy();
+    expect(
+      drawer.node.querySelector('.workbench-Caption.workbench-mod-bad')
+    ).toBeTruthy();
   });
 
   it('keeps one tab for the same question, and several for several', async () => {

@@ -229,7 +229,8 @@ export class Drawer extends Widget {
     if (rendermime === null || !rendermime.mimeTypes.includes(mimeType)) {
       clear();
       this._say(
-        'Figures need the JupyterLab renderer of plotly: pip install plotly, then reload.'
+        'Figures need the JupyterLab renderer of plotly: ' +
+          'pip install plotly, then reload the page.'
       );
       return;
     }
@@ -300,7 +301,9 @@ export class Drawer extends Widget {
     const nodes = offered(graph, selected);
     const all = wrt.map(node => graph.label(node)).join(', ');
     fill(this._of, [
-      ...nodes.filter(node => graph.kind(node) === 'op').map(node => option(graph, node))
+      ...nodes
+        .filter(node => graph.kind(node) === 'op')
+        .map(node => option(graph, node))
     ]);
     fill(this._by, [
       { value: '', label: `all (${all})` },

@@ -88,12 +88,7 @@ function density(one: IDistribution): (count: number) => number {
   return count => Math.sqrt(width > 0 ? count / width : count);
 }
 
-function bars(
-  one: IDistribution,
-  low: number,
-  high: number,
-  tallest: number
-): string {
+function bars(one: IDistribution, low: number, high: number, tallest: number): string {
   const span = high - low;
   const scale = (value: number): number =>
     span > 0 ? ((value - low) / span) * WIDTH : WIDTH / 2;

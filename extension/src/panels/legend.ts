@@ -29,7 +29,8 @@ export class Legend extends Widget {
       return;
     }
     const { graph, colouring, stage } = this._host.state;
-    const legend = graph === null ? null : legendOf(graph, colouring, stage === 'traced');
+    const legend =
+      graph === null ? null : legendOf(graph, colouring, stage === 'traced');
     this.setHidden(legend === null);
     if (legend !== null) {
       this._title.textContent = legend.title;

@@ -192,7 +192,9 @@ describe('histogram', () => {
     expect(bars(constant, 'value')).toContain('M78.00');
     const none = bell({ low: 0, high: 0, counts: [0], nan: 18 });
     expect(bars(histogram(none, 'value'), 'value')).toBe('');
-    expect(histogram(none, 'value').getAttribute('aria-label')).toContain('18 not finite');
+    expect(histogram(none, 'value').getAttribute('aria-label')).toContain(
+      '18 not finite'
+    );
   });
 
   it('counts what is odd, and only that', () => {

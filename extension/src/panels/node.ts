@@ -79,7 +79,10 @@ export class NodeDetail {
       },
       (error: unknown) => {
         if (asking === this._asking && this._host.connection !== null) {
-          this._host.say(error instanceof Error ? error.message : String(error), 'error');
+          this._host.say(
+            error instanceof Error ? error.message : String(error),
+            'error'
+          );
           this._settle();
         }
       }

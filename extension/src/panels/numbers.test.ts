@@ -29,7 +29,11 @@ describe('numbers as people read them', () => {
   });
 
   it('gives times in short units', () => {
-    expect([0.0006, 2.34, 45e-6].map(formatSeconds)).toEqual(['0.6 ms', '2.3 s', '45 µs']);
+    expect([0.0006, 2.34, 45e-6].map(formatSeconds)).toEqual([
+      '0.6 ms',
+      '2.3 s',
+      '45 µs'
+    ]);
   });
 
   it('spaces thousands', () => {

@@ -14,14 +14,20 @@ export function formatNumber(value: number, digits = 3): string {
   const size = Math.abs(value);
   const text =
     size >= 1e5 || size < 1e-3
-      ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
+      ? value
+          .toExponential(digits - 1)
+          .replace(/\.?0+e/, 'e')
+          .replace('e+', 'e')
       : String(Number(value.toPrecision(digits)));
   return text.replace(/-/g, '−');
 }
 
 /** A number without loss, in its shorter spelling: 0.1, 1e-5. */
 export function spellNumber(value: number): string {
-  const [plain, exponential] = [String(value), value.toExponential().replace('e+', 'e')];
+  const [plain, exponential] = [
+    String(value),
+    value.toExponential().replace('e+', 'e')
+  ];
   return exponential.length < plain.length ? exponential : plain;
 }
 

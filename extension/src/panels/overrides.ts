@@ -7,7 +7,7 @@ import type { IOverride } from '../protocol';
 import { Keyed, element } from './dom';
 import type { IHost, Reason } from './host';
 import { formatPlural } from './numbers';
-import { overrideLinks, pill } from './rule';
+import { overrideLinks, pill } from './links';
 import { effectText, effectsLine, targetText } from './words';
 
 export class OverrideList extends Widget {
@@ -29,8 +29,8 @@ export class OverrideList extends Widget {
             element('p', {
               class: 'workbench-Hint',
               text:
-                'All gradients are the true ones. Select a node and attach another rule ' +
-                'to see what it changes.'
+                'All gradients are the true ones. Select a node and attach another ' +
+                'rule to see what it changes.'
             })
           ]
         : overrides.map(override => this._item(graph, override, selected))

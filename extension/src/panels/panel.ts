@@ -5,7 +5,7 @@
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { MessageLoop } from '@lumino/messaging';
-import { PanelLayout, Widget } from '@lumino/widgets';
+import { Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../canvas/canvas';
 import type {
@@ -17,12 +17,14 @@ import type {
 import type { Graph } from '../graph';
 import { type Change, type Colouring, GraphState } from '../model';
 import type { IOverride } from '../protocol';
+import { Banner } from './banner';
+import { copyText } from './clipboard';
 import { element } from './dom';
 import { Drawer } from './drawer';
+import { layOut, setHeight, setWidth } from './frame';
 import type { IHost, Reason } from './host';
 import { Inspector } from './inspector';
 import { Legend } from './legend';
-import { splitter } from './splitter';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
 import { GraphTree } from './tree';
@@ -48,12 +50,6 @@ export interface IPanelOptions {
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
 }
-
-/** Below this width the bar leaves out words. */
-const MEDIUM = 1000;
-
-/** Below this width the inspector stands under the graph. */
-const NARROW = 760;
 
 const SAVED = 'saved picture · run the cell to make it live';
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
@@ -85,7 +81,25 @@ export class GraphPanel extends Widget implements IHost {
         this._drawer.showCheck();
       }
     );
-    this._assemble();
+    layOut(
+      this,
+      {
+        topBar: this._topBar,
+        banner: this._banner,
+        stage: [
+          this.canvas,
+          new Widget({ node: this._empty }),
+          this._legend,
+          this._tree
+        ],
+        inspector: this._inspector,
+        stepper: this._stepper,
+        drawer: this._drawer
+      },
+      () => {
+        this._announceSize();
+      }
+    );
     this.setHeight(settings.height);
 
     this.state.changed.connect(this._onState, this);
@@ -155,7 +169,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   setHeight(height: number): void {
-    this.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
+    setHeight(this, height);
     this._announceSize();
   }
 
@@ -229,14 +243,8 @@ export class GraphPanel extends Widget implements IHost {
     }
   }
 
-  async copy(text: string): Promise<boolean> {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      // Not allowed, or not a secure page: the old way still works there.
-      return copyBySelection(text, this.node);
-    }
+  copy(text: string): Promise<boolean> {
+    return copyText(text, this.node);
   }
 
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
@@ -257,15 +265,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   say(message: string, tone: 'quiet' | 'error' = 'quiet'): void {
-    clearTimeout(this._sayTimer);
-    this._said = { message, tone };
-    this._showBanner();
-    if (tone === 'quiet') {
-      this._sayTimer = setTimeout(() => {
-        this._said = null;
-        this._showBanner();
-      }, 6000);
-    }
+    this._banner.say(message, tone);
   }
 
   override dispose(): void {
@@ -273,7 +273,6 @@ export class GraphPanel extends Widget implements IHost {
       return;
     }
     this._release();
-    clearTimeout(this._sayTimer);
     this._sizes?.disconnect();
     this._themes?.disconnect();
     super.dispose();
@@ -281,11 +280,7 @@ export class GraphPanel extends Widget implements IHost {
 
   protected override onAfterAttach(): void {
     this._sizes ??= new ResizeObserver(([entry]) => {
-      const { width } = entry.contentRect;
-      if (width > 0) {
-        this.toggleClass('workbench-mod-medium', width < MEDIUM);
-        this.toggleClass('workbench-mod-narrow', width < NARROW);
-      }
+      setWidth(this, entry.contentRect.width);
       this._announceSize();
     });
     this._sizes.observe(this.node);
@@ -303,55 +298,6 @@ export class GraphPanel extends Widget implements IHost {
   protected override onBeforeDetach(): void {
     this._sizes?.disconnect();
     this._themes?.disconnect();
-  }
-
-  private _assemble(): void {
-    const stage = new Widget();
-    stage.addClass('workbench-Stage');
-    const stageLayout = new PanelLayout();
-    stage.layout = stageLayout;
-    stageLayout.addWidget(this.canvas);
-    stageLayout.addWidget(new Widget({ node: this._empty }));
-    stageLayout.addWidget(this._legend);
-    stageLayout.addWidget(this._tree);
-
-    const inspectorWidth = splitter({
-      label: 'Width of the inspector',
-      along: 'x',
-      sign: -1,
-      size: () => this._inspector.node.offsetWidth,
-      resize: size => {
-        const most = Math.max(220, this.node.offsetWidth - 240);
-        const width = Math.min(Math.max(size, 220), most);
-        this.node.style.setProperty('--workbench-inspector', `${width}px`);
-        this._announceSize();
-      }
-    });
-    const main = new Widget();
-    main.addClass('workbench-Main');
-    const mainLayout = new PanelLayout();
-    main.layout = mainLayout;
-    mainLayout.addWidget(stage);
-    mainLayout.addWidget(new Widget({ node: inspectorWidth }));
-    mainLayout.addWidget(this._inspector);
-
-    const height = splitter({
-      label: 'Height of the graph',
-      along: 'y',
-      sign: 1,
-      size: () => main.node.offsetHeight,
-      resize: size => {
-        this.setHeight(Math.min(Math.max(size, 240), 1600));
-      }
-    });
-    const layout = new PanelLayout();
-    this.layout = layout;
-    layout.addWidget(this._topBar);
-    layout.addWidget(new Widget({ node: this._banner }));
-    layout.addWidget(main);
-    layout.addWidget(this._stepper);
-    layout.addWidget(new Widget({ node: height }));
-    layout.addWidget(this._drawer);
   }
 
   private _onState(_: GraphState, change: Change): void {
@@ -422,27 +368,19 @@ export class GraphPanel extends Widget implements IHost {
     }
   }
 
-  /** The one line under the bar: an error of the cell, of the wire, or a note. */
   private _showBanner(): void {
     const { graph } = this.state;
-    const error = graph?.header.error ?? null;
-    const problem = this._connection?.problem ?? this._savedProblem;
-    this._empty.hidden = graph !== null && graph.count > 0;
-    const coming = this._connection !== null && graph === null;
-    this._empty.textContent = problem === null && !coming ? EMPTY : '';
-    const bad = this._said?.tone === 'error' || problem !== null || error !== null;
-    const text =
-      this._said?.message ??
-      problem ??
-      error?.message ??
-      (this._connection === null && graph !== null ? SAVED : '');
-    this._banner.textContent = text;
-    this._banner.hidden = text === '';
-    this._banner.classList.toggle('workbench-mod-bad', bad);
-    this._banner.setAttribute('role', bad ? 'alert' : 'status');
+    const live = this._connection;
+    const problem = live === null ? this._savedProblem : live.problem;
+    const note = live === null && graph !== null ? SAVED : '';
+    this._banner.inform(problem ?? graph?.header.error?.message ?? null, note);
+    const coming = live !== null && graph === null;
+    this._empty.hidden =
+      coming || problem !== null || (graph !== null && graph.count > 0);
   }
 
   private _command(answer: Promise<void> | undefined): void {
+    this._banner.clear();
     answer?.catch((error: unknown) => {
       this.say(error instanceof Error ? error.message : String(error), 'error');
     });
@@ -476,33 +414,11 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _drawer: Drawer;
   private readonly _inspector: Inspector;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
-  private readonly _banner = element('div', { class: 'workbench-Banner' });
-  private readonly _empty = element('div', { class: 'workbench-Empty' });
+  private readonly _banner = new Banner();
+  private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private _connection: GraphConnection | null = null;
   private _saved: Graph | null = null;
   private _savedProblem: string | null = null;
-  private _said: { message: string; tone: 'quiet' | 'error' } | null = null;
-  private _sayTimer: ReturnType<typeof setTimeout> | undefined;
   private _sizes: ResizeObserver | null = null;
   private _themes: MutationObserver | null = null;
-}
-
-/** Copy through a selected field: the way that needs no permission. */
-function copyBySelection(text: string, near: HTMLElement): boolean {
-  const field = element('textarea', {
-    class: 'workbench-Offstage',
-    attributes: { 'aria-hidden': 'true', tabindex: '-1' }
-  });
-  field.value = text;
-  const focused = document.activeElement;
-  near.append(field);
-  field.select();
-  // Deprecated, and the only way on a page without a secure context.
-  // eslint-disable-next-line @typescript-eslint/no-deprecated
-  const copied = document.execCommand('copy');
-  field.remove();
-  if (focused instanceof HTMLElement) {
-    focused.focus({ preventScroll: true });
-  }
-  return copied;
 }

@@ -28,14 +28,26 @@ describe('presets of gradient rules', () => {
   });
 
   it('do not claim what only looks like them', () => {
-    for (const text of ['clip(g, -1, 1)', 'clip(d, -1, x)', 'd * 0.5', 'dd', '- g', '']) {
+    for (const text of [
+      'clip(g, -1, 1)',
+      'clip(d, -1, x)',
+      'd * 0.5',
+      'dd',
+      '- g',
+      ''
+    ]) {
       expect(recognise(text).preset).toBe('expression');
     }
   });
 
   it('write edited numbers so that they are read back', () => {
     expect(preset('clip').write([-1e-5, 1e21])).toBe('clip(d, -1e-5, 1e21)');
-    for (const numbers of [[-0.25, 3], [1e-7, 2e20], [1 / 3, 0.1 + 0.2], [0, 0]]) {
+    for (const numbers of [
+      [-0.25, 3],
+      [1e-7, 2e20],
+      [1 / 3, 0.1 + 0.2],
+      [0, 0]
+    ]) {
       expect(recognise(preset('clip').write(numbers)).numbers).toEqual(numbers);
     }
   });

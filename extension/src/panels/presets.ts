@@ -6,13 +6,7 @@
 import { spellNumber } from './numbers';
 
 export type PresetName =
-  | 'true'
-  | 'clip'
-  | 'scale'
-  | 'stop'
-  | 'reverse'
-  | 'straight-through'
-  | 'expression';
+  'true' | 'clip' | 'scale' | 'stop' | 'reverse' | 'straight-through' | 'expression';
 
 /** A number of a preset that can be edited beside the expression. */
 export interface IPresetNumber {
@@ -132,7 +126,9 @@ export function recognise(expression: string): IRecognised {
 export function labelOf(expression: string): string {
   const { preset: name, numbers } = recognise(expression);
   if (name !== 'expression') {
-    return preset(name).label(numbers).replace(/-(?=[\d.])/g, '−');
+    return preset(name)
+      .label(numbers)
+      .replace(/-(?=[\d.])/g, '−');
   }
   const text = expression.trim().replace(/\s+/g, ' ');
   return text.length <= 28 ? text : `${text.slice(0, 27)}…`;

@@ -87,7 +87,8 @@ describe('RuleForm', () => {
   it('keeps numbers and expression together', () => {
     const { form, field, click, type } = open();
     click('clip');
-    const [low, high] = form.node.querySelectorAll<HTMLInputElement>('.workbench-Number');
+    const [low, high] =
+      form.node.querySelectorAll<HTMLInputElement>('.workbench-Number');
     expect([low.value, high.value]).toEqual(['-0.1', '0.1']);
     high.value = '0.25';
     high.dispatchEvent(new Event('input'));
@@ -96,28 +97,35 @@ describe('RuleForm', () => {
     expect(low.value).toBe('-3');
   });
 
-  it('asks the kernel when the typing pauses, and only the last time counts', async () => {
+  it('asks the kernel when the typing pauses; only the last time counts', async () => {
     const { kernel, field, find, apply, type } = open();
     type('dd');
     type('2 * dd');
     vi.advanceTimersByTime(100);
     expect(kernel.events('check-expression')).toHaveLength(0);
     vi.advanceTimersByTime(60);
-    expect(kernel.events('check-expression').map(({ rule }) => rule)).toEqual(['2 * dd']);
+    expect(kernel.events('check-expression').map(({ rule }) => rule)).toEqual([
+      '2 * dd'
+    ]);
     const first = kernel.last('check-expression').request;
     type('2 * d');
     vi.advanceTimersByTime(160);
     const second = kernel.last('check-expression').request;
     kernel.tell({ type: 'expression', request: second, ok: true, message: 'ok' });
     await vi.advanceTimersByTimeAsync(0);
-    kernel.tell({ type: 'expression', request: first, ok: false, message: 'no name dd' });
+    kernel.tell({
+      type: 'expression',
+      request: first,
+      ok: false,
+      message: 'no name dd'
+    });
     await vi.advanceTimersByTimeAsync(0);
     expect(find('.workbench-Message').textContent).toBe('ok');
     expect(field.getAttribute('aria-invalid')).toBe('false');
     expect(apply.disabled).toBe(false);
   });
 
-  it('lets a corrected rule be applied before the kernel has looked at it', async () => {
+  it('applies a corrected rule before the kernel has looked at it', async () => {
     const { kernel, apply, type, submit } = open();
     type('2 * dd');
     vi.advanceTimersByTime(160);
@@ -180,10 +188,15 @@ describe('RuleForm', () => {
     const { kernel, find, field, chosen, type, submit } = open([clipOfH()]);
     expect(field.value).toBe('clip(d, -0.1, 0.1)');
     expect(chosen()).toEqual(['clip', 'this node']);
-    expect(find('.workbench-Effect').textContent).toContain('changes ∂loss/∂W by 12\u00a0%');
+    expect(find('.workbench-Effect').textContent).toContain(
+      'changes ∂loss/∂W by 12\u00a0%'
+    );
     type('clip(d, -0.2, 0.2)');
     submit();
-    expect(kernel.last('override')).toMatchObject({ id: 7, rule: 'clip(d, -0.2, 0.2)' });
+    expect(kernel.last('override')).toMatchObject({
+      id: 7,
+      rule: 'clip(d, -0.2, 0.2)'
+    });
   });
 
   it('removes the override when the true rule is chosen', () => {
@@ -213,7 +226,9 @@ describe('RuleForm', () => {
     click('this node');
     type('2 * d');
     submit();
-    expect(kernel.last('override')).toMatchObject({ target: { kind: 'node', node: H } });
+    expect(kernel.last('override')).toMatchObject({
+      target: { kind: 'node', node: H }
+    });
     expect(kernel.last('override').id).toBeUndefined();
   });
 

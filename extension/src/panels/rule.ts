@@ -18,7 +18,16 @@ import {
   recognise,
   standardExpression
 } from './presets';
-import { type Reach, overrideOf, reachOf, reachesOf, replaces, targetOf } from './target';
+import { overrideLinks, pill } from './links';
+import {
+  type Reach,
+  noteOf,
+  overrideOf,
+  reachOf,
+  reachesOf,
+  replaces,
+  targetOf
+} from './target';
 import { effectsLine, targetText } from './words';
 
 /** Milliseconds without a key before the kernel is asked about an expression. */
@@ -146,10 +155,10 @@ export class RuleForm extends Widget {
       override.enabled &&
       override.rule === this._field.value.trim() &&
       reachOf(override) === this._reach;
-    const removes = isTrue && override?.data === true && replaces(override, this._reach);
+    const removes =
+      isTrue && override?.data === true && replaces(override, this._reach);
     this._applyButton.textContent = removes ? 'Remove' : 'Apply';
-    this._applyButton.disabled =
-      empty || this._refused || same || (isTrue && !removes);
+    this._applyButton.disabled = empty || this._refused || same || (isTrue && !removes);
   }
 
   /** The override that is there: what it does, and what can be done with it. */
@@ -359,78 +368,4 @@ export class RuleForm extends Widget {
   private _refused = false;
   private _question = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-}
-
-/** The label of an override, as it stands beside the node in the picture. */
-export function pill(override: IOverride, text = override.label): HTMLElement {
-  return element('span', {
-    class: `workbench-Pill ${override.enabled ? '' : 'workbench-mod-off'}`.trim(),
-    text,
-    title: override.rule
-  });
-}
-
-/** Copy as code, switch, remove: the same links in the form and in the list. */
-export function overrideLinks(
-  host: IHost,
-  override: IOverride,
-  live: boolean
-): HTMLElement {
-  const copy = button('link', 'Copy as code', () => {
-    void host.copy(override.code).then(copied => {
-      copy.textContent = copied ? 'Copied' : 'Copy as code';
-      setTimeout(() => {
-        copy.textContent = 'Copy as code';
-      }, 1500);
-    });
-  });
-  copy.title = override.code;
-  const links = [copy];
-  if (live) {
-    links.push(
-      button('link', override.enabled ? 'Switch off' : 'Switch on', () => {
-        host.setOverrideEnabled(override, !override.enabled);
-      }),
-      button('link', 'Remove', () => {
-        host.removeOverride(override);
-      })
-    );
-  }
-  return element('div', { class: 'workbench-Links' }, links);
-}
-
-/** Why the form cannot be used on a node, or what to know before using it. */
-function noteOf(
-  graph: Graph,
-  node: number,
-  live: boolean
-): { text: string; editable: boolean } {
-  if (graph.kind(node) !== 'op') {
-    return {
-      text:
-        `${graph.label(node)} is ${graph.kind(node) === 'input' ? 'an input' : 'a constant'}: ` +
-        'no op, so no rule. Override a node that reads it.',
-      editable: false
-    };
-  }
-  if (!live) {
-    return {
-      text: 'This is a saved picture. Run the cell to attach a rule.',
-      editable: false
-    };
-  }
-  const override = overrideOf(graph, node);
-  if (override !== null && !override.data) {
-    return {
-      text: `The rule is the Python function ${override.rule}; a rule attached here goes before it.`,
-      editable: true
-    };
-  }
-  if (!graph.hasGradient(node)) {
-    return {
-      text: 'No gradient reaches this node: a rule here changes nothing.',
-      editable: true
-    };
-  }
-  return { text: '', editable: true };
 }

@@ -1,4 +1,4 @@
-/** Which override a form edits, and which nodes its rule would apply to. Pure. */
+/** What the form of a node edits, and what its rule would apply to. Pure. */
 
 import type { Graph } from '../graph';
 import type { IOverride, Target } from '../protocol';
@@ -72,4 +72,42 @@ export function replaces(override: IOverride | null, reach: Reach): boolean {
   }
   const before = reachOf(override);
   return before === reach || before === 'node';
+}
+
+/** Why the form cannot be used on a node, or what to know before using it. */
+export function noteOf(
+  graph: Graph,
+  node: number,
+  live: boolean
+): { text: string; editable: boolean } {
+  if (graph.kind(node) !== 'op') {
+    return {
+      text:
+        `${graph.label(node)} is ${graph.kind(node) === 'input' ? 'an' : 'a'} ` +
+        `${graph.kind(node)}: no op, so no rule. Override a node that reads it.`,
+      editable: false
+    };
+  }
+  if (!live) {
+    return {
+      text: 'This is a saved picture. Run the cell to attach a rule.',
+      editable: false
+    };
+  }
+  const override = overrideOf(graph, node);
+  if (override !== null && !override.data) {
+    return {
+      text:
+        `The rule is the Python function ${override.rule}; ` +
+        'a rule attached here goes before it.',
+      editable: true
+    };
+  }
+  if (!graph.hasGradient(node)) {
+    return {
+      text: 'No gradient reaches this node: a rule here changes nothing.',
+      editable: true
+    };
+  }
+  return { text: '', editable: true };
 }

@@ -36,9 +36,10 @@ export class TopBar extends Widget {
 
     this._search = element('input', {
       class: 'workbench-Input workbench-Search',
+      title: 'Search nodes ( / )',
       attributes: {
         type: 'search',
-        placeholder: 'Search nodes',
+        placeholder: 'Search',
         'aria-label': 'Search nodes by name, op, shape, scope or line',
         spellcheck: 'false',
         autocomplete: 'off'
@@ -143,7 +144,8 @@ export class TopBar extends Widget {
     this._press(this._steps, state.step !== null, (state.graph?.count ?? 0) > 0);
     this._press(this._plots, this._host.drawerOpen, true);
     this._press(this._panel, this._host.inspectorOpen, true);
-    this._size.textContent = header === undefined ? '' : formatPlural(header.nodes, 'node');
+    this._size.textContent =
+      header === undefined ? '' : formatPlural(header.nodes, 'node');
     this._time.textContent =
       header === undefined ? '' : `· ${formatSeconds(header.seconds)}`;
     this._spinner.hidden = !(connection?.busy ?? false);
@@ -171,7 +173,8 @@ export class TopBar extends Widget {
       this._host.focusGraph();
     }
     node.disabled = what === null;
-    const label = what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`;
+    const label =
+      what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`;
     node.title = label;
     node.setAttribute('aria-label', label);
   }

@@ -61,7 +61,14 @@ describe('GraphTree', () => {
     press('ArrowDown');
     press('ArrowLeft');
     expect([...host.state.folded]).toEqual(['layer']);
-    expect(lines()).toEqual(['1 X', '1 W', '1 scope layer', '1 t', '1 multiply', '1 loss']);
+    expect(lines()).toEqual([
+      '1 X',
+      '1 W',
+      '1 scope layer',
+      '1 t',
+      '1 multiply',
+      '1 loss'
+    ]);
     press('ArrowLeft');
     expect(host.state.folded.size).toBe(1);
     press('ArrowRight');

@@ -31,7 +31,10 @@ export class GraphTree extends Widget {
       node: element('div', {
         role: 'tree',
         // Its keys are its own: arrows walk the lines, not the notebook's cells.
-        attributes: { 'aria-label': 'Graph as a list', 'data-lm-suppress-shortcuts': '' }
+        attributes: {
+          'aria-label': 'Graph as a list',
+          'data-lm-suppress-shortcuts': ''
+        }
       })
     });
     this.addClass('workbench-Tree');
@@ -77,7 +80,9 @@ export class GraphTree extends Widget {
     this.node.replaceChildren(...this._items);
     if (graph !== null && this._lines.length === LINES) {
       this.node.append(
-        element('div', { text: `and more: ${formatPlural(graph.count, 'node')} in all` })
+        element('div', {
+          text: `and more: ${formatPlural(graph.count, 'node')} in all`
+        })
       );
     }
     const same = this._lines.findIndex(
@@ -90,7 +95,7 @@ export class GraphTree extends Widget {
   private _item(graph: Graph, line: ILine): HTMLElement {
     const text =
       line.node === null
-        ? `scope ${line.scope}, ${formatPlural(graph.scopes.get(line.scope!)?.nodes ?? 0, 'node')}`
+        ? scopeSentence(graph, line.scope ?? '')
         : nodeSentence(graph, line.node);
     const open = line.scope !== null && !this._host.state.folded.has(line.scope);
     return element('div', {
@@ -186,6 +191,11 @@ export class GraphTree extends Widget {
   private _items: HTMLElement[] = [];
   private _current = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+function scopeSentence(graph: Graph, scope: string): string {
+  const count = graph.scopes.get(scope)?.nodes ?? 0;
+  return `scope ${scope}, ${formatPlural(count, 'node')}`;
 }
 
 /**

@@ -33,7 +33,11 @@ describe('what is said about steps', () => {
 });
 
 describe('what is said about overrides', () => {
-  const effect = (name: string, relative: number | null, angle: number | null = null) => ({
+  const effect = (
+    name: string,
+    relative: number | null,
+    angle: number | null = null
+  ) => ({
     node: W,
     name,
     relative,

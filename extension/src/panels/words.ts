@@ -44,7 +44,8 @@ function backwardLine(graph: Graph, node: number): string {
     graph.hasGradient(reader)
   );
   const terms = readers.slice(0, TERMS).map(reader => {
-    const product = `${derivativeName(graph, reader)} · ∂${graph.label(reader)}/∂${graph.label(node)}`;
+    const share = `∂${graph.label(reader)}/∂${graph.label(node)}`;
+    const product = `${derivativeName(graph, reader)} · ${share}`;
     const override = graph.override(reader);
     return override === null ? product : `⟨${override.label}⟩(${product})`;
   });
@@ -92,13 +93,12 @@ export function effectsLine(output: string, override: IOverride): string {
     (b.relative ?? -1) > (a.relative ?? -1) ? b : a
   );
   const name = `∂${output}/∂${most.name}`;
+  const changes = `changes ${formatPlural(changed.length, 'gradient')}`;
   if (most.relative === null) {
-    return `changes ${formatPlural(changed.length, 'gradient')}, ${name} beyond comparison`;
+    return `${changes}, ${name} beyond comparison`;
   }
   const by = `by ${formatPercent(most.relative)}`;
-  return changed.length === 1
-    ? `changes ${name} ${by}`
-    : `changes ${formatPlural(changed.length, 'gradient')}, ${name} ${by}`;
+  return changed.length === 1 ? `changes ${name} ${by}` : `${changes}, ${name} ${by}`;
 }
 
 /** One node as a screen reader says it. */

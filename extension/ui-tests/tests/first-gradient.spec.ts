@@ -71,7 +71,7 @@ test.describe('the first tutorial', () => {
     await graph.screenshot('light-refused');
   });
 
-  test('derivatives are plotted and checked, in the dark and on a narrow page too', async ({
+  test('derivatives are plotted and checked, in the dark and on a narrow page', async ({
     page,
     tmpPath
   }) => {
@@ -105,7 +105,10 @@ test.describe('the first tutorial', () => {
     expect(overflow).toBe(0);
   });
 
-  test('a saved notebook shows its graph, and runs nothing', async ({ page, tmpPath }) => {
+  test('a saved notebook shows its graph, and runs nothing', async ({
+    page,
+    tmpPath
+  }) => {
     await open(page, tmpPath, NOTEBOOK);
     await runAll(page);
     const graph = new GraphOnPage(page);
@@ -115,13 +118,17 @@ test.describe('the first tutorial', () => {
     await page.evaluate(() =>
       window.jupyterapp.commands.execute('notebook:shutdown-kernel')
     );
-    await expect(graph.banner).toHaveText('saved picture · run the cell to make it live');
+    await expect(graph.banner).toHaveText(
+      'saved picture · run the cell to make it live'
+    );
     await page.notebook.close(false);
 
     await page.notebook.openByPath(`${tmpPath}/${NOTEBOOK}`);
     await kernelReady(page);
     await graph.ready();
-    await expect(graph.banner).toHaveText('saved picture · run the cell to make it live');
+    await expect(graph.banner).toHaveText(
+      'saved picture · run the cell to make it live'
+    );
     await graph.click(await graph.node('h, tanh'));
     await expect(graph.panel.locator('.workbench-Table')).toContainText('‖·‖');
     await expect(graph.button('Apply')).toBeHidden();
@@ -159,7 +166,9 @@ test.describe('the first tutorial', () => {
     await expect(graph.panel.locator('.workbench-NodeName')).toHaveText('W2input');
     await page.keyboard.press('Escape');
     await page.keyboard.press('c');
-    await expect(graph.panel.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
+    await expect(graph.panel.locator('.js-plotly-plot')).toBeVisible({
+      timeout: 30_000
+    });
     await expect(page.locator('.jp-Notebook .jp-Cell')).toHaveCount(cells);
   });
 });

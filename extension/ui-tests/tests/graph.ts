@@ -64,7 +64,7 @@ export class GraphOnPage {
     // The picture moves softly: the box is read until it stays where it is.
     const box = await this.canvas.evaluate(async (canvas, id) => {
       const read = (): IRect | null => (canvas as Probed).workbenchCanvas.boxOf(id);
-      for (let before = ''; JSON.stringify(read()) !== before; ) {
+      for (let before = ''; JSON.stringify(read()) !== before;) {
         before = JSON.stringify(read());
         await new Promise(resolve => setTimeout(resolve, 60));
       }
@@ -146,10 +146,15 @@ export async function runAll(page: IJupyterLabPageFixture): Promise<void> {
 }
 
 /** Run code in the kernel of the notebook, as a cell would; what it prints. */
-export async function print(page: IJupyterLabPageFixture, code: string): Promise<string> {
+export async function print(
+  page: IJupyterLabPageFixture,
+  code: string
+): Promise<string> {
   return page.evaluate(async source => {
     const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
-    const future = panel.sessionContext.session?.kernel?.requestExecute({ code: source });
+    const future = panel.sessionContext.session?.kernel?.requestExecute({
+      code: source
+    });
     if (future === undefined) {
       throw new Error('the notebook has no kernel');
     }
