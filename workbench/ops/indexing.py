@@ -246,7 +246,6 @@ def batched_index(
     width = len(np.broadcast_shapes(*shapes))
     places = [i for i, p in enumerate(key) if p is ARRAY or type(p) is int]
     together = places[-1] - places[0] + 1 == len(places)
-    key = tuple(p for p in key if p is not Ellipsis)  # an empty one sets apart too
     start = sum(p is None or type(p) is Slice for p in key[: places[0]])
     if not (together or width == 0):
         start = 0

@@ -38,6 +38,12 @@ row("x[mask]", lambda x: x[np.array([True, False, True])] ** 2, apart(3, 2))
 row("x[mask of 2 axes]", lambda x: x[np.eye(2, dtype=bool)] ** 2, apart(2, 2, 3))
 row("x[:, mask]", lambda x: x[:, np.array([True, False, True])] ** 2, apart(2, 3))
 row("x[mask, i]", lambda x: x[np.array([True, False, True]), [0, 1]], apart(3, 2))
+row(
+    "x[i, ..., mask]",
+    lambda x: x[_I[:2], ..., np.array([True, False, True])],
+    apart(3, 3),
+)
+row("x[0, ..., mask]", lambda x: x[0, ..., np.array([True, False, True])], apart(2, 3))
 row("x[x > 0]", lambda x: np.sum(np.log(x[x > 0])), apart(5), batch=False)
 row("x[True]", lambda x: x[True] * 2, apart(2), batch=False)
 row("x[i] of complex", lambda x: x[_I] * x[0], apart(3), kinds="fc")
