@@ -154,8 +154,8 @@ def unique(
         axis,
         **settings,
     )
-    found = [np.take(ar, index, axis), *([index] if return_index else []), *more]
-    return tuple(found) if len(found) > 1 else found[0]
+    parts = [np.take(ar, index, axis), *([index] if return_index else []), *more]
+    return tuple(parts) if len(parts) > 1 else parts[0]
 
 
 # What writes in place
