@@ -27,18 +27,25 @@ class Spec:
     dtype: np.dtype[Any]
     weak: bool = False
 
+    def __post_init__(self) -> None:
+        # Users write Spec((2, 3), float).
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+
     def __repr__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     def example(self) -> Any:
-        """A value of this spec that takes no memory: all ones, read-only.
+        """A value of this spec that takes no memory, read-only: ones.
+
+        Of integers zeros, for they may be an index into an axis of length 1.
 
         Running an op on examples tells its result's spec, and raises the very
         errors that a run on data would raise.
         """
         if self.weak:
             return self.dtype.type(1).item()
-        return np.broadcast_to(np.ones((), self.dtype), self.shape)
+        entry = 0 if self.dtype.kind in "iu" else 1
+        return np.broadcast_to(np.full((), entry, self.dtype), self.shape)
 
 
 def weak(value: object) -> bool:
