@@ -23,6 +23,10 @@ class _Local(threading.local):
 
 LOCAL = _Local()
 
+#: The open traces of all threads: a function that is traced may use a thread of
+#: its own, and what it computes there must not lose its gradient either.
+OPEN: list[OpenTrace] = []
+
 
 class OpenTrace:
     """A trace while it is open: its `wrt` leaves, and the arrays it locked.
@@ -38,6 +42,7 @@ class OpenTrace:
 
     def __enter__(self) -> OpenTrace:
         LOCAL.stack.append(self)
+        OPEN.append(self)
         return self
 
     def __exit__(
@@ -47,6 +52,7 @@ class OpenTrace:
         traceback: TracebackType | None,
     ) -> None:
         LOCAL.stack.remove(self)
+        OPEN.remove(self)
         # A view can be made writeable again only after its base.
         for array in reversed(self.locked):
             try:
@@ -103,5 +109,5 @@ def lock(array: np.ndarray[Any, Any]) -> None:
 
 
 def active(tensor: Any) -> bool:
-    """Whether a Tensor depends on a leaf of a trace that is open."""
-    return any(trace.reaches(tensor) for trace in LOCAL.stack)
+    """Whether a Tensor depends on a leaf of a trace that is open in any thread."""
+    return any(trace.reaches(tensor) for trace in tuple(OPEN))
