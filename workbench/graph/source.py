@@ -100,9 +100,12 @@ def scope(name: str) -> Iterator[None]:
 
 
 def internal(frame: FrameType) -> bool:
-    """Whether a frame runs Workbench's or NumPy's own code."""
+    """Whether a frame runs Workbench's or NumPy's own code.
+
+    That of `contextlib` stands between the two where a ``with`` opens a trace.
+    """
     name: str = frame.f_globals.get("__name__", "")
-    return name.startswith(("workbench.", "numpy.")) or name == "numpy"
+    return name.startswith(("workbench.", "numpy.")) or name in ("numpy", "contextlib")
 
 
 def caller(depth: int = 1) -> tuple[CodeType, int]:
