@@ -58,6 +58,13 @@ def wrap(value: Any, name: str | None = None) -> Tensor:
     return leaf(value, name)
 
 
+#: What NumPy says when a Tensor is to become an entry of a plain array.
+_STORING = (
+    "setting an array element with a sequence",
+    "Error setting single item of array",  # x.flat[i] = v
+)
+
+
 @contextmanager
 def opened(
     values: Sequence[Any], names: Sequence[str | None]
@@ -70,7 +77,7 @@ def opened(
             yield leaves
         except (ValueError, TypeError) as error:
             text = str(error)
-            if "setting an array element with a sequence" in text or (
+            if any(part in text for part in _STORING) or (
                 isinstance(error.__cause__, GradientLostError)
             ):
                 raise GradientLostError(
