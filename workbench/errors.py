@@ -3,6 +3,7 @@
 ```
 WorkbenchError
 ├── ShapeError              (ValueError)   shapes that do not fit together
+├── MatrixError             (LinAlgError)  a matrix that cannot be factored
 ├── DtypeError              (TypeError)    a dtype that cannot do what is asked
 ├── TraceError              (TypeError)    a step a trace cannot follow
 │   └── GradientLostError                  a Tensor turned into a plain number
@@ -23,12 +24,15 @@ that a user's ``except ValueError`` keeps its meaning.
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 __all__ = [
     "DisconnectedInputError",
     "DtypeError",
     "ExpressionError",
     "GradientError",
     "GradientLostError",
+    "MatrixError",
     "NonScalarOutputError",
     "NotDifferentiableError",
     "OverrideError",
@@ -47,6 +51,10 @@ class WorkbenchError(Exception):
 
 class ShapeError(WorkbenchError, ValueError):
     """Shapes that do not fit together."""
+
+
+class MatrixError(WorkbenchError, LinAlgError):
+    """A matrix that cannot be inverted or factored: singular, or not definite."""
 
 
 class DtypeError(WorkbenchError, TypeError):

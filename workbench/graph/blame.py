@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.errors import DtypeError, GradientLostError, ShapeError
+import numpy as np
+
+from workbench.errors import DtypeError, GradientLostError, MatrixError, ShapeError
 from workbench.graph import source, types
 from workbench.graph.op import Op
 
@@ -60,9 +62,12 @@ def refusal(
         if op.elementwise
         else "Compare the shapes with what the function expects."
     )
-    if isinstance(error, TypeError):
+    kind: type[Exception] = ShapeError if isinstance(error, ValueError) else DtypeError
+    if isinstance(error, np.linalg.LinAlgError) and "must be" not in str(error):
+        kind = MatrixError
+        cure = "Look at its eigenvalues; a small multiple of np.eye(n) added may do."
+    elif isinstance(error, TypeError):
         cure = "Convert the operands to one numeric dtype with .astype."
-    kind = ShapeError if isinstance(error, ValueError) else DtypeError
     return kind(
         f"{op.name}({operands}){at(source.decode(code, lasti))}: {error}. {cure}"
     )
