@@ -49,6 +49,10 @@ class Call:
                     " differentiated by position."
                 )
         numbers = tuple(n % len(args) for n in numbers)
+        if len(set(numbers)) < len(numbers):
+            raise UsageError(
+                f"{name}: argnums={argnums!r} names an argument twice. Name each once."
+            )
         chosen = tuple(args[n] for n in numbers)
         values, self.tree = tree.flatten(chosen[0] if single else chosen)
         names = argument_names(f, args, {})
@@ -114,6 +118,11 @@ def scalar_output(call: Call, name: str) -> Any:
             " value_and_grad(..., has_aux=True), or vjp with a seed for each."
         )
     y = call.outputs[0]
+    if not isinstance(y, Tensor) and np.asarray(y).dtype.kind not in "biufc":
+        forgot = " Has it a `return` at its end?" if y is None else ""
+        raise NonScalarOutputError(
+            f"{name} needs one number; the function returned {y!r}.{forgot}"
+        )
     if shape_of(y if isinstance(y, Tensor) else np.asarray(y)) != ():
         where = blame.at(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
@@ -183,7 +192,13 @@ def value_and_grad(
         aux: list[Any] = []
 
         def scalar(*a: Any, **k: Any) -> Any:
-            y, extra = f(*a, **k)
+            pair = f(*a, **k)
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise UsageError(
+                    "has_aux=True: the function must return a pair, one number and"
+                    f" anything else; it returned {pair!r}."
+                )
+            y, extra = pair
             aux.append(extra)
             return y
 
@@ -274,12 +289,13 @@ def vjp(
     return call.result(), pullback
 
 
-def checked_seed(seed: Any, y: Tensor) -> Any:
-    """A cotangent of an output, in its dtype; its shape must be that of the output."""
+def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
+    """A cotangent of an output, or a tangent of a primal, in its shape and dtype."""
     if np.shape(value_of(seed)) != y.shape and shape_of(seed) != y.shape:
+        of = f"that of {blame.describe(y)}{blame.at(y.site)}"
         raise ShapeError(
-            f"the cotangent has shape {np.shape(value_of(seed))}, the output"
-            f" {blame.describe(y)}{blame.at(y.site)}. Give one of shape {y.shape}."
+            f"the {what} has shape {np.shape(value_of(seed))}, and {of} is another."
+            f" Give one of shape {y.shape}."
         )
     if not hasattr(seed, "dtype"):
         seed = np.asarray(seed, y.dtype)
@@ -321,7 +337,9 @@ def jvp(
             f" {tree.flatten(tuple(primals))[1]}. Give one tangent per primal array."
         )
     call = Call(f, range(len(primals)), tuple(primals), {}, "jvp", overrides)
-    fitted = [checked_seed(t, x) for t, x in zip(moving, call.leaves, strict=True)]
+    fitted = [
+        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
+    ]
     rules = None if call.resolution is None else call.resolution.pushes()
     made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
     results = [
