@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import workbench as wb
 from workbench.errors import (
@@ -82,6 +83,7 @@ def test_each_op_names_itself(f: Callable[[Any], Any], found: str) -> None:
     [
         lambda x: np.sin(x, out=np.zeros(3)),
         lambda x: np.add(x, 1, out=np.zeros(3)),
+        lambda x: np.sign(x, out=np.zeros(3)),
         lambda x: np.sum(x, out=np.zeros(())),
         lambda x: np.add.reduce(x, out=np.zeros(())),
         lambda x: np.concatenate([x, x], out=np.zeros(6)),
@@ -109,6 +111,8 @@ def test_unknown_functions() -> None:
         gradient(np.unwrap)
     with pytest.raises(TraceError, match=r"np\.spacing is not known.*x\.value"):
         gradient(np.spacing)
+    with pytest.raises(TraceError, match=r"^expit is not known.*x\.value"):
+        gradient(scipy.special.expit)
     with pytest.raises(TraceError, match=r"np\.add\.reduceat is not known"):
         gradient(lambda x: np.add.reduceat(x, [0]))
     with pytest.raises(TraceError, match=r"np\.add\.at.*wb\.at\(x\)\[i\]\.add"):

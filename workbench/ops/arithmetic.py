@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import FUNCTIONS, UFUNCS, declare, implements
+from workbench.graph.op import UFUNCS, declare, implements
 from workbench.graph.tensor import apply
 from workbench.ops.define import (
     RULE_NAMES,
@@ -23,7 +23,7 @@ from workbench.ops.define import (
     op,
 )
 
-__all__: list[str] = []
+__all__ = ["sign", "stop_gradient"]
 
 
 # Arithmetic. Python's operators, so that Python numbers stay weak.
@@ -115,7 +115,7 @@ elementwise("absolute", abs, "conj(sign(x))")
 elementwise("fabs", np.fabs, "sign(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
 elementwise("sign", np.sign, "0")
-UFUNCS.pop(np.sign)  # of complex arrays it is another function, below
+UFUNCS.pop(np.sign)  # of complex arrays it is another function: `sign` below
 elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0 * g)")
 for _rounding in ("floor", "ceil", "trunc", "rint"):
     elementwise(_rounding, getattr(np, _rounding), "0")
@@ -273,16 +273,12 @@ def angle(z: Any, deg: bool = False) -> Any:
     return np.rad2deg(turned) if deg else turned
 
 
-def _sign(ufunc: Any, method: str, inputs: tuple[Any, ...], settings: Any) -> Any:
+def sign(x: Any) -> Any:
     """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
-    (x,) = inputs
-    if x.dtype.kind != "c":
-        return apply(declare("sign"), inputs)
+    if dtype_of(x).kind != "c":
+        return apply(declare("sign"), (x,))
     size = np.abs(x)
     return x / np.where(np.equal(size, 0), 1, size)
-
-
-FUNCTIONS[np.sign, "__call__"] = _sign
 
 
 # No derivative: comparisons, predicates, logic, bits

@@ -16,6 +16,8 @@ from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import FUNCTIONS, UFUNCS
 from workbench.graph.tensor import admit, apply
+from workbench.graph.types import weak
+from workbench.ops.arithmetic import sign
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import logsumexp
 from workbench.ops.shaping import normal_axis
@@ -29,7 +31,9 @@ def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
 ) -> Any:
     """Answer every use of a ufunc that is not a plain call of a known op."""
-    name = f"np.{ufunc.__name__}"
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:  # not one of SciPy's
+        name = f"np.{name}"
     if method == "at":
         raise TraceError(
             f"{name}.at{blame.here()} writes in place, and the gradient would be lost."
@@ -77,20 +81,18 @@ def _call(
         if settings.get(setting) is not None:
             raise _unknown(f"{name}(..., {setting}=...)")
     if dtype is not None:
-        inputs = tuple(np.astype(admit(x), dtype) for x in inputs)
+        arrays = tuple(map(admit, inputs))
+        inputs = tuple(x if weak(x) else x.astype(dtype) for x in arrays)
     if ufunc in UFUNCS:
-        return apply(UFUNCS[ufunc], tuple(map(_admitted, inputs)))
+        return apply(UFUNCS[ufunc], inputs)
     if ufunc in CALLS:
         return CALLS[ufunc](*inputs)
     raise _unknown(name)
 
 
-def _admitted(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, (list, tuple)) else x  # host array: a list
-
-
 CALLS: dict[Ufunc, Callable[..., Any]] = {
     np.divmod: lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)),
+    np.sign: sign,
     np.modf: lambda x: (x - np.trunc(x), np.trunc(x)),
 }
 

@@ -76,6 +76,8 @@ row("where", lambda x, y: np.where(x > 0, x * y, y), apart(2, 3), apart(3))
 row("select", lambda x: np.select([x > 1, x > 0], [x**2, 3 * x], x), apart(6))
 row("choose", lambda x: np.choose([0, 1, 0], [x, x**2]), apart(3))
 row("dtype=", lambda x: np.add(x, x * x, dtype=np.float64), apart(3))
+row("sign of complex", np.sign, apart(3), kinds="c")
+row("dtype= and a number", lambda x: np.multiply(2, x, dtype=np.float64), apart(3))
 row("add.outer", np.add.outer, apart(2), apart(3))
 row("multiply.outer", np.multiply.outer, apart(2, 2), apart(3))
 row(
