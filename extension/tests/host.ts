@@ -64,10 +64,6 @@ export class RecordingHost implements IHost {
     this.said.push(`reveal ${node}`);
   }
 
-  startOverride(node: number): void {
-    this.said.push(`override ${node}`);
-  }
-
   focusGraph(): void {
     this.said.push('focus');
   }

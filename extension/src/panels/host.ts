@@ -22,8 +22,6 @@ export interface IHost {
   readonly canReveal: boolean;
   /** Put the keyboard back into the graph. */
   focusGraph(): void;
-  /** Begin to override a node: the form, with the keyboard in it. */
-  startOverride(node: number): void;
   setOverrideEnabled(override: IOverride, enabled: boolean): void;
   removeOverride(override: IOverride): void;
   /** Put text on the clipboard; true if that worked. */

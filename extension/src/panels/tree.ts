@@ -202,7 +202,7 @@ function scopeSentence(graph: Graph, scope: string): string {
  * Nodes in the order of the program; a scope where its first node stands, with
  * all that it holds. What is folded is left out.
  */
-export function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
+function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
   const inside = new Map<string, ILine[]>([['', []]]);
   const listOf = (scope: string): ILine[] => {
     const known = inside.get(scope);

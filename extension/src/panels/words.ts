@@ -14,7 +14,7 @@ export function shapeText(shape: string): string {
 }
 
 /** "∂loss/∂h" */
-export function derivativeName(graph: Graph, node: number): string {
+function derivativeName(graph: Graph, node: number): string {
   return `∂${graph.header.output_name}/∂${graph.label(node)}`;
 }
 

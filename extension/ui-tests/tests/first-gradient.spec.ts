@@ -1,4 +1,4 @@
-import { expect, test } from '@jupyterlab/galata';
+import { expect, galata, test } from '@jupyterlab/galata';
 
 import { GraphOnPage, kernelReady, open, openAgain, print, runAll } from './graph';
 
@@ -138,6 +138,15 @@ test.describe('the first tutorial', () => {
       'False False'
     );
   });
+});
+
+test.describe('with settings of its own', () => {
+  test.use({
+    mockSettings: {
+      ...galata.DEFAULT_SETTINGS,
+      'autodiff-workbench:plugin': { height: 440, colouring: 'value' }
+    }
+  });
 
   test('is live again after the page is loaded again', async ({ page, tmpPath }) => {
     await open(page, tmpPath, NOTEBOOK);
@@ -148,6 +157,8 @@ test.describe('the first tutorial', () => {
     await openAgain(page, `${tmpPath}/${NOTEBOOK}`);
     await graph.ready();
     await graph.live();
+    await expect(graph.panel.locator('.workbench-Main')).toHaveCSS('height', '440px');
+    await expect(graph.panel.getByLabel('Colour')).toHaveValue('value');
     await graph.click(await graph.node('h, tanh'));
     await graph.chip('reverse').click();
     await graph.field.press('Enter');
