@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import NonScalarOutputError, ShapeError, UsageError
+from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_float, live, record
@@ -83,25 +83,46 @@ class Call:
         """The leaves of what the function returned."""
         return self.recording.outputs
 
-    def result(self) -> Any:
-        """What the function returned, plain where no outer trace takes part."""
-        return self.recording.tree([released(x) for x in self.outputs])
+    def result(self, *, saved: bool = False) -> Any:
+        """What the function returned, plain where no outer trace takes part.
+
+        ``saved``: a pullback still reads the values, so the caller gets copies.
+        """
+        made = [released(x) for x in self.outputs]
+        return self.recording.tree(owned(made, made if saved else self.values))
 
     def gradients(self, cotangents: Sequence[Any]) -> Any:
         """The cotangents of the arguments, nested as they are; zeros for None."""
         rules = None if self.resolution is None else self.resolution.pulls()
         made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
-        return self.tree(
-            [
-                zeros_like(v) if g is None else g
-                for v, g in zip(self.values, made, strict=True)
-            ]
-        )
+        filled = [
+            zeros_like(v) if g is None else g
+            for v, g in zip(self.values, made, strict=True)
+        ]
+        return self.tree(owned(filled, (*self.values, *cotangents)))
 
 
 def released(x: Any) -> Any:
     """A Tensor of a closed trace as its value, unless an outer trace needs it."""
     return x if live(x) else value_of(x)
+
+
+def owned(arrays: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The arrays, each the caller's own to write into.
+
+    A rule passes on what it got, or a view of it: the gradients of ``a + b`` are one
+    array, that of ``sum`` is a single number seen many times.
+    """
+    taken = {id(x) for x in others}
+    made = []
+    for x in arrays:
+        if isinstance(x, np.ndarray) and (
+            id(x) in taken or x.base is not None or not x.flags.writeable
+        ):
+            x = x.copy()
+        taken.add(id(x))
+        made.append(x)
+    return made
 
 
 def zeros_like(value: Any) -> Any:
@@ -286,11 +307,17 @@ def vjp(
         ]
         return call.gradients(fitted)
 
-    return call.result(), pullback
+    return call.result(saved=True), pullback
 
 
 def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
     """A cotangent of an output, or a tangent of a primal, in its shape and dtype."""
+    given = types.spec_of(seed).dtype
+    if given.kind not in "biufc" or (given.kind == "c" and y.dtype.kind != "c"):
+        raise DtypeError(
+            f"the {what} is of dtype {given}, and that of"
+            f" {blame.describe(y)} is {y.dtype}. Give real numbers for a real array."
+        )
     if np.shape(value_of(seed)) != y.shape and shape_of(seed) != y.shape:
         of = f"that of {blame.describe(y)}{blame.at(y.site)}"
         raise ShapeError(
@@ -347,4 +374,4 @@ def jvp(
         else reverse.finish(t, False)
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
-    return call.result(), call.recording.tree(results)
+    return call.result(), call.recording.tree(owned(results, (*call.values, *fitted)))

@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import (
+    DtypeError,
     GradientLostError,
     MatrixError,
     NonScalarOutputError,
@@ -156,3 +157,33 @@ def test_an_entry_of_flat_is_no_place_for_a_tensor() -> None:
 
     with pytest.raises(GradientLostError, match=r"z\.flat\[1\] = x\[0\].*np\.stack"):
         wb.grad(f)(X)
+
+
+def test_a_buffer_changed_through_an_older_view_is_an_error() -> None:
+    buffer = np.zeros(3)
+    view = buffer[:]
+
+    def f(x: Any) -> Any:
+        total = 0.0
+        for i in range(3):
+            view[:] = i
+            total = total + np.sum(x * buffer)
+        return total
+
+    with pytest.raises(TraceError, match=r"changed in place through another view"):
+        wb.grad(f)(np.ones(3))
+    buffer[0] = 5.0  # writeable again
+
+
+def test_a_complex_cotangent_of_a_real_output_is_an_error() -> None:
+    _, pullback = wb.vjp(np.sin, np.ones(2))
+    with pytest.raises(DtypeError, match=r"complex128.*real numbers for a real array"):
+        pullback(1j * np.ones(2))
+    with pytest.raises(DtypeError, match="cotangent is of dtype"):
+        pullback("g")
+
+
+@pytest.mark.parametrize("f", [lambda x: np.sum(x) > 1, np.argmax])
+def test_a_session_of_an_output_that_is_no_float_is_an_error(f: Any) -> None:
+    with pytest.raises(DtypeError, match=r"has no derivative\. Name a float value"):
+        wb.Session(wb.trace(f)(np.ones(3)))

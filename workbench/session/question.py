@@ -30,6 +30,8 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
     ------
     DisconnectedInputError
         If it is a constant.
+    DtypeError
+        If it is of integer or boolean dtype.
     """
     if output is None:
         if not graph.outputs:
@@ -40,7 +42,15 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
                 f"the output is the constant {output!r}: it depends on no input. Return"
                 " something that is computed from the inputs with NumPy."
             )
-    return nodes.find(output)
+    found = nodes.find(output)
+    node = graph.nodes[found]
+    if not types.differentiable(node.dtype):
+        raise DtypeError(
+            f"the output {nodes.labels[found]} ({blame.describe(node)}"
+            f"{blame.at(node.site)}) is of dtype {node.dtype}, and has no derivative."
+            " Name a float value that it is computed from."
+        )
+    return found
 
 
 def wrt_of(
