@@ -265,3 +265,9 @@ def test_the_watch_over_hostile_texts_would_see_them() -> None:
     finally:
         _watching = False
     assert "exec" in _seen
+
+
+def test_what_people_write_for_the_names_is_understood() -> None:
+    for written, meant in (("gradient", "g"), ("default", "d"), ("input", "x")):
+        with pytest.raises(ExpressionError, match=rf"Did you mean {meant}\?"):
+            parse(f"2 * {written}")

@@ -99,6 +99,14 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }
 
+#: What people write for the names of the language.
+_MEANT = {
+    **dict.fromkeys(("gradient", "grad", "dy", "cotangent", "upstream"), "g"),
+    **dict.fromkeys(("dx", "delta", "default", "true", "rule"), "d"),
+    **dict.fromkeys(("input", "inp", "a"), "x"),
+    **dict.fromkeys(("output", "out", "value"), "y"),
+}
+
 _MEANING = {
     "g": "g (the gradient that arrives)",
     "t": "t (the tangent that arrives)",
@@ -411,6 +419,9 @@ class _Reader:
     def unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
         candidates = [*self.allowed, *FUNCTIONS] if kind == "name" else [*FUNCTIONS]
         close = difflib.get_close_matches(name, candidates, 1, 0.5)
+        meant = _MEANT.get(name.lower(), "")
+        if kind == "name" and meant in self.allowed:
+            close = [meant]
         hint = f"Did you mean {close[0]}? " if close else ""
         allowed = f"Functions: {', '.join(sorted(FUNCTIONS))}."
         if kind == "name":
