@@ -121,7 +121,14 @@ export class Stepper extends Widget {
   private readonly _play: HTMLButtonElement;
   private readonly _slider = element('input', {
     class: 'workbench-Slider',
-    attributes: { type: 'range', min: '0', step: '1', 'aria-label': 'Step' }
+    attributes: {
+      type: 'range',
+      min: '0',
+      step: '1',
+      'aria-label': 'Step',
+      // Its arrows move it: a notebook would take them to walk its cells.
+      'data-lm-suppress-shortcuts': 'true'
+    }
   });
   private readonly _text = element('span', { class: 'workbench-StepText' });
   private readonly _line = element('code', {
