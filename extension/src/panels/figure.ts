@@ -30,6 +30,12 @@ export function themedFigure(
       color: text,
       family: colour('--jp-ui-font-family')
     },
+    // Its buttons appear over the figure; Plotly's own guess is a dark bar on white.
+    modebar: {
+      bgcolor: 'rgba(0, 0, 0, 0)',
+      color: colour('--jp-ui-font-color2'),
+      activecolor: colour('--jp-brand-color1')
+    },
     xaxis: asRecord(figure.layout['xaxis']),
     yaxis: asRecord(figure.layout['yaxis'])
   };
@@ -43,7 +49,8 @@ export function themedFigure(
     }
   }
   // What came over the wire as JSON is JSON.
-  return { data: figure.data, layout, config: { displaylogo: false } } as JSONObject;
+  const config = { displaylogo: false, showSendToCloud: false };
+  return { data: figure.data, layout, config } as JSONObject;
 }
 
 function asRecord(value: unknown): Record<string, unknown> {
