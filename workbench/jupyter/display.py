@@ -8,6 +8,7 @@ brought up to date, so that the notebook keeps what was last seen.
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,7 +20,7 @@ from workbench.graph import walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.jupyter import plots
-from workbench.jupyter.link import after
+from workbench.jupyter.link import Later, after
 from workbench.jupyter.output import in_notebook, publish
 from workbench.jupyter.picture import picture
 from workbench.session import Session
@@ -60,31 +61,47 @@ def in_words(session: Session) -> str:
 
 
 class Shown:
-    """One output of one session: refreshed a moment after each change."""
+    """One output of one session: refreshed a moment after it has changed."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        later: Later = after,
+    ) -> None:
         from workbench.jupyter.widget import widget_for
 
         self._session = weakref.ref(session)
         self._widget = widget_for(session)
-        self._due = 0
+        self._clock = clock
+        self._later = later
+        self._changed: float | None = None
         self._handle = publish(bundle(session, self._widget.model_id), keep=True)
         self._end = session.subscribe(_notifier(weakref.ref(self)))
 
     def changed(self) -> None:
-        """Refresh once nothing has changed for a moment."""
-        self._due += 1
-        due = self._due
-        after(CALM, lambda: self._refresh(due))
+        """Refresh once nothing has changed for a moment; with one timer at most."""
+        waits = self._changed is not None
+        self._changed = self._clock()
+        if not waits:
+            self._later(CALM, self._look)
 
-    def _refresh(self, due: int) -> None:
-        session = self._session()
-        if due == self._due and session is not None and self._widget.comm is not None:
+    def _look(self) -> None:
+        session, changed = self._session(), self._changed
+        if session is None or changed is None:
+            return
+        left = changed + CALM - self._clock()
+        if left > 0:
+            self._later(left, self._look)
+            return
+        self._changed = None
+        if self._widget.comm is not None:
             self._handle.update(bundle(session, self._widget.model_id), raw=True)
 
     def close(self) -> None:
         """Leave the output as it is."""
-        self._due = -1
+        self._changed = None
         self._end()
 
 

@@ -12,14 +12,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from workbench.errors import UsageError, WorkbenchError
-from workbench.jupyter import plots
+from workbench.jupyter import plots, worker
 from workbench.session import Session
 from workbench.snapshot import Snapshot, changes, detail, read_target, take
 
-__all__ = ["Link", "after"]
+__all__ = ["Later", "Link", "after"]
 
 #: Seconds from one patch to the next.
 PAUSE = 0.05
@@ -47,8 +48,8 @@ class Link:
         What is shown; referred to weakly.
     send
         Takes a message and its buffers.
-    clock, later
-        The time in seconds, and what calls back after some.
+    clock, later, start
+        The time in seconds, what calls back after some, and what does long work.
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class Link:
         *,
         clock: Callable[[], float] = time.monotonic,
         later: Later = after,
+        start: Callable[[Callable[[], None]], object] = worker.start,
     ) -> None:
         self._session = weakref.ref(session)
         self._send = send
         self._clock = clock
         self._later = later
+        self._start = start
         self._lock = threading.RLock()
         self._seq = 0
         #: What the page has been told; None: nothing yet.
@@ -145,17 +148,21 @@ class Link:
             if type(request) is not int:
                 request = None
             self._answer(message, request)
-        except (Exception, KeyboardInterrupt) as error:
-            text = str(error) or type(error).__name__
-            if isinstance(error, KeyboardInterrupt):
-                text = "Stopped."
-            elif not isinstance(error, WorkbenchError):
-                text = f"{type(error).__name__}: {text}"
-            with self._lock:
-                self._answering = False
-                self._post(
-                    {"type": "failure", "request": request, "message": cut(text)}
-                )
+        except KeyboardInterrupt as error:
+            worker.stop()  # it was meant for whatever runs
+            self._fail(request, error)
+        except Exception as error:
+            self._fail(request, error)
+
+    def _fail(self, request: int | None, error: BaseException) -> None:
+        text = str(error) or type(error).__name__
+        if isinstance(error, KeyboardInterrupt):
+            text = "Stopped."
+        elif not isinstance(error, WorkbenchError):
+            text = f"{type(error).__name__}: {text}"
+        with self._lock:
+            self._answering = False
+            self._post({"type": "failure", "request": request, "message": cut(text)})
 
     def _answer(self, message: dict[str, Any], request: int | None) -> None:
         event = message.get("event")
@@ -181,14 +188,26 @@ class Link:
             _COMMANDS[event](session, message)
             self.changed()
         elif event in _QUESTIONS:
-            answer = _QUESTIONS[event](session, message)
-            with self._lock:
-                self._post({**answer, "request": request})
+            self._reply(request, _QUESTIONS[event](session, message))
+        elif event == "plot":
+            with session.lock:
+                frozen = copy(session)  # it may change while the plot is made
+            self._start(lambda: self._work(request, frozen, message))
         else:
             raise UsageError(
                 f"the page asks for {cut(repr(event))}, which this kernel does not"
                 " know: update autodiff-workbench, and reload the page"
             )
+
+    def _work(self, request: int, session: Session, message: dict[str, Any]) -> None:
+        try:
+            self._reply(request, _plot(session, message))
+        except (Exception, KeyboardInterrupt) as error:
+            self._fail(request, error)
+
+    def _reply(self, request: int, answer: dict[str, Any]) -> None:
+        with self._lock:
+            self._post({**answer, "request": request})
 
 
 def _notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
@@ -251,7 +270,6 @@ def _plot(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 _QUESTIONS: dict[Any, Callable[[Session, dict[str, Any]], dict[str, Any]]] = {
     "inspect": _inspect,
     "check-expression": _check_expression,
-    "plot": _plot,
 }
 
 

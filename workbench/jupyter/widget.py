@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import weakref
 from typing import Any
 
 from ipywidgets import DOMWidget
 from traitlets import Int, Unicode
 
+from workbench.jupyter import worker
 from workbench.jupyter.link import Link
 from workbench.session import Session
 
@@ -35,11 +37,20 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
 
     def __init__(self, session: Session, **settings: Any) -> None:
         super().__init__(**settings)
-        self._link = Link(session, self.send)
+        self._context = contextvars.copy_context()
+        self._link = Link(session, self._send_to_page)
+        worker.listen()
         weakref.finalize(session, _close, weakref.ref(self)).atexit = False
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
+        self._context = contextvars.copy_context()
         self._link.receive(content)
+
+    def _send_to_page(self, content: dict[str, Any], buffers: list[Any]) -> None:
+        # A kernel sends what the page answers to where this came from. From a cell
+        # that runs, that would be the end of the cell; so every message leaves from
+        # where the page was heard last.
+        self._context.copy().run(self.send, content, buffers)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take from the page what is the page's to say."""

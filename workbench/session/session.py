@@ -9,7 +9,6 @@ leaves the last good state. What the page shows of a session is written by
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, wraps
@@ -26,6 +25,7 @@ from workbench.session.attached import Attached
 from workbench.session.history import Entries, Entry, History, entry_of
 from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
 from workbench.session.stages import Backward, Forward
+from workbench.session.turns import Turns
 from workbench.transforms import overrides as overriding
 from workbench.transforms import reverse
 from workbench.transforms.expression import parse
@@ -122,7 +122,7 @@ class Session:
         copy: bool = True,
     ) -> None:
         #: Held while the session changes, and by who reads several of its stages.
-        self.lock = threading.RLock()
+        self.lock = Turns()
         #: What its own code calls it.
         self.name = name
         #: Its nodes by name and id.

@@ -1,0 +1,398 @@
+"""The kernel's end of the wire: what a page asks, and what it may not break."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.jupyter.link import Link
+from workbench.session import Session
+from workbench.snapshot import take
+from workbench.snapshot.protocol import COLUMNS
+
+
+def model(w: Any, x: Any) -> Any:
+    with wb.scope("layer"):
+        h = np.tanh(w * x)
+    return np.sum(h * h)
+
+
+class Page:
+    """A page with a clock of its own; it draws nothing until it is told to."""
+
+    def __init__(self, session: Session) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.got: list[dict[str, Any]] = []
+        self.buffers: list[list[Any]] = []
+        self.header: dict[str, Any] = {}
+        self.columns: dict[str, Any] = {}
+        self.seq = 0
+        self.link = Link(
+            session,
+            self.receive,
+            clock=lambda: self.now,
+            later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
+            start=lambda work: work(),
+        )
+
+    def receive(self, message: dict[str, Any], buffers: list[Any]) -> None:
+        json.dumps(message, allow_nan=False)
+        self.got.append(message)
+        self.buffers.append(buffers)
+        if message["type"] in ("snapshot", "patch"):
+            listed = message.get("columns", message["header"].get("columns"))
+            assert len(listed) == len(buffers)
+            for column, buffer in zip(listed, buffers, strict=True):
+                assert column["dtype"] == COLUMNS[column["name"]]
+                assert memoryview(buffer).nbytes == buffer.nbytes
+                assert column["length"] == buffer.size
+                self.columns[column["name"]] = buffer
+            self.header |= message["header"]
+
+    def send(self, event: str, **fields: Any) -> None:
+        self.seq += 1
+        self.link.receive({"type": "event", "seq": self.seq, "event": event, **fields})
+
+    def hello(self) -> None:
+        self.send("hello", schema=1)
+        self.acknowledge()
+
+    def acknowledge(self) -> None:
+        self.send("ack", of=self.got[-1]["seq"])
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        due = [call for when, call in self.timers if when <= self.now]
+        self.timers = [t for t in self.timers if t[0] > self.now]
+        for call in due:
+            call()
+
+    def take(self) -> list[dict[str, Any]]:
+        found, self.got = self.got, []
+        return found
+
+    def shows(self, session: Session) -> bool:
+        """Whether what it has been told is what there is."""
+        now = take(session)
+        return all(
+            np.array_equal(self.columns[name], column, equal_nan=True)
+            for name, column in now.columns.items()
+        ) and all(
+            self.header[key] == value
+            for key, value in now.header.items()
+            if key != "columns"
+        )
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(wb.trace(model)(np.array([0.5, 1.0]), np.array([2.0, -1.0])))
+
+
+@pytest.fixture
+def page(session: Session) -> Page:
+    made = Page(session)
+    made.hello()
+    made.take()
+    made.wait(1)
+    return made
+
+
+def test_hello_is_answered_by_everything(session: Session) -> None:
+    page = Page(session)
+    assert page.got == []
+    page.send("hello", schema=1)
+    assert [m["type"] for m in page.got] == ["snapshot"]
+    assert page.shows(session)
+
+
+def test_an_override_changes_the_session_and_the_page(
+    session: Session, page: Page
+) -> None:
+    (node,) = (i for i, x in enumerate(session.graph.nodes) if x.op.name == "tanh")
+    page.send(
+        "override",
+        request=1,
+        target={"kind": "node", "node": node},
+        rule="clip(d, -0.1, 0.1)",
+        label="clip",
+    )
+    (patch,) = page.take()
+    assert patch["type"] == "patch"
+    assert np.abs(session.cotangents[node - 1]).max() == pytest.approx(0.1)
+    assert patch["header"]["overrides"][0]["label"] == "clip"
+    assert {"grad_stats", "true_stats", "override"} <= {
+        c["name"] for c in patch["columns"]
+    }
+    assert "value_stats" not in {c["name"] for c in patch["columns"]}
+    assert page.shows(session)
+
+
+def test_commands_and_their_undoing(session: Session, page: Page) -> None:
+    true = session.grads["w"]
+    target = {"kind": "op", "op": "tanh"}
+    for request, (event, fields) in enumerate(
+        [
+            ("override", {"target": target, "rule": "2 * d", "label": ""}),
+            ("override", {"id": 1, "target": target, "rule": "3 * d", "label": "x"}),
+            ("switch", {"id": 1, "enabled": False}),
+            ("switch", {"id": 1, "enabled": True}),
+            ("remove", {"id": 1}),
+            ("undo", {}),
+            ("undo", {}),
+            ("redo", {}),
+        ],
+        1,
+    ):
+        page.send(event, request=request, **fields)
+        (patch,) = page.take()
+        assert patch["type"] == "patch", patch
+        assert {"undo", "redo"} <= patch["header"].keys(), "the command is answered"
+        page.send("ack", of=patch["seq"])
+        page.wait(0.1)
+        factors = {2: 3, 4: 3, 6: 3, 8: 3}
+        factor = 2 if request == 1 else factors.get(request, 1)
+        np.testing.assert_allclose(session.grads["w"], factor * true)
+    page.header.pop("columns", None)
+    assert page.shows(session)
+
+
+def test_a_scope_is_a_target(session: Session, page: Page) -> None:
+    page.send(
+        "override",
+        request=1,
+        target={"kind": "scope", "scope": "layer"},
+        rule="0 * d",
+        label="stop",
+    )
+    assert [m["type"] for m in page.take()] == ["patch"]
+    assert not session.grads["w"].any()
+
+
+def test_questions_get_answers(session: Session, page: Page) -> None:
+    page.send("inspect", request=7, node=3)
+    page.send(
+        "check-expression",
+        request=8,
+        target={"kind": "op", "op": "tanh"},
+        rule="clip(d, -1, 1)",
+    )
+    page.send(
+        "check-expression",
+        request=9,
+        target={"kind": "op", "op": "tanh"},
+        rule="clip(q, -1, 1)",
+    )
+    detail, good, bad = page.take()
+    assert (detail["type"], detail["request"], detail["node"]) == ("detail", 7, 3)
+    assert detail["rule"] == "g · (1 − y · y)"
+    assert (good["type"], good["request"], good["ok"]) == ("expression", 8, True)
+    assert (bad["request"], bad["ok"]) == (9, False)
+    assert "'q'" in bad["message"]
+    assert session.overrides == []
+
+
+@pytest.mark.parametrize("kind", ["jacobian", "hessian", "check"])
+def test_plots_are_figures_as_json(page: Page, kind: str) -> None:
+    page.send("plot", request=3, plot=kind, of=None, wrt=[0])
+    (plot,) = page.take()
+    assert (plot["type"], plot["request"]) == ("plot", 3)
+    assert plot["figure"]["data"]
+    assert plot["title"]
+    assert plot["note"]
+
+
+# How often
+
+
+def test_at_most_twenty_patches_a_second(session: Session, page: Page) -> None:
+    """A thousand changes in one second by the page's clock."""
+    acknowledged = 0
+    for k in range(1000):
+        session.run(w=np.array([0.5, k / 1000]))
+        page.wait(0.001)
+        if page.got and page.got[-1]["seq"] != acknowledged:
+            acknowledged = page.got[-1]["seq"]
+            page.acknowledge()
+    page.wait(0.05)
+    page.acknowledge()
+    page.wait(0.05)
+    assert 15 <= len([m for m in page.got if m["type"] == "patch"]) <= 22
+    assert page.shows(session)
+
+
+def test_one_patch_waits_for_its_acknowledgement(session: Session, page: Page) -> None:
+    session.run(w=np.array([1.0, 1.0]))
+    for k in range(10):
+        session.run(w=np.array([1.0, float(k)]))
+        page.wait(1)
+    assert len(page.got) == 1
+    page.acknowledge()
+    assert len(page.got) == 2
+    assert page.shows(session)
+    page.acknowledge()
+    page.wait(1)
+    assert len(page.got) == 2
+
+
+def test_nothing_is_sent_before_a_page_is_there(session: Session) -> None:
+    page = Page(session)
+    session.override("tanh", "2 * d")
+    page.wait(1)
+    assert page.got == []
+    page.hello()
+    assert page.shows(session)
+
+
+def test_hello_again_after_a_lost_page(session: Session, page: Page) -> None:
+    session.override("tanh", "2 * d")
+    session.undo()
+    assert len(page.take()) == 1  # never acknowledged: its page is gone
+    page.hello()
+    assert page.take()[0]["type"] == "snapshot"
+    page.wait(1)
+    session.override("tanh", "3 * d")
+    assert [m["type"] for m in page.take()] == ["patch"]
+
+
+# What is refused
+
+
+HOSTILE: list[Any] = [
+    None,
+    [],
+    "hello",
+    {},
+    {"type": "event"},
+    {"type": "event", "event": "explode", "request": 1},
+    {"type": "event", "event": ["hello"], "request": 1},
+    {"type": "event", "event": {"a": 1}, "request": 1},
+    {"type": "event", "event": "inspect", "request": 1},
+    {"type": "event", "event": "inspect", "request": 1, "node": -1},
+    {"type": "event", "event": "inspect", "request": 1, "node": 10**30},
+    {"type": "event", "event": "inspect", "request": 1, "node": True},
+    {"type": "event", "event": "inspect", "request": "1", "node": 1},
+    {"type": "event", "event": "inspect", "request": 1, "node": "__class__"},
+    {"type": "event", "event": "undo", "request": None},
+    {"type": "event", "event": "undo", "request": 1},
+    {"type": "event", "event": "redo", "request": 1},
+    {"type": "event", "event": "remove", "request": 1, "id": 99},
+    {"type": "event", "event": "switch", "request": 1, "id": 1, "enabled": "yes"},
+    {"type": "event", "event": "plot", "request": 1, "plot": "pie", "of": 0, "wrt": []},
+    {"type": "event", "event": "plot", "request": 1, "plot": "check", "wrt": None},
+    {
+        "type": "event",
+        "event": "plot",
+        "request": 1,
+        "plot": "jacobian",
+        "of": 0,
+        "wrt": [{}],
+    },
+    *(
+        {
+            "type": "event",
+            "event": "override",
+            "request": 1,
+            "target": target,
+            "rule": rule,
+            "label": label,
+        }
+        for target, rule, label in [
+            (None, "d", ""),
+            ({}, "d", ""),
+            ({"kind": "node"}, "d", ""),
+            ({"kind": "node", "node": 10**9}, "d", ""),
+            ({"kind": "node", "node": True}, "d", ""),
+            ({"kind": "node", "node": 3, "op": "tanh"}, "__import__('os')", ""),
+            ({"kind": "op", "op": "nothing"}, "d", ""),
+            ({"kind": "op", "op": 5}, "d", ""),
+            ({"kind": "other", "text": "lambda n: 1"}, "d", ""),
+            ({"kind": "op", "op": "tanh"}, "d.__class__", ""),
+            ({"kind": "op", "op": "tanh"}, "9**9**9**9", ""),
+            ({"kind": "op", "op": "tanh"}, "(" * 400 + "d" + ")" * 400, ""),
+            ({"kind": "op", "op": "tanh"}, "d" * 5000, ""),
+            ({"kind": "op", "op": "tanh"}, {"a": 1}, ""),
+            ({"kind": "op", "op": "tanh"}, "d", None),
+            ({"kind": "op", "op": "tanh"}, "d", "x" * 100_000),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("message", HOSTILE, ids=[str(m)[:60] for m in HOSTILE])
+def test_nonsense_is_answered_and_changes_nothing(
+    session: Session, page: Page, message: Any
+) -> None:
+    before, text = take(session), repr(session)
+    page.link.receive(message)
+    (answer,) = page.take()
+    assert answer["type"] == "failure"
+    assert len(answer["message"]) <= 2001
+    request = message.get("request") if isinstance(message, dict) else None
+    assert answer["request"] == (request if type(request) is int else None)
+    assert repr(session) == text
+    assert session.history.undo is None
+    for name, column in take(session).columns.items():
+        np.testing.assert_array_equal(column, before.columns[name])
+    page.send("inspect", request=2, node=1)
+    assert page.take()[0]["type"] == "detail"
+
+
+def test_an_interrupt_is_an_answer(
+    session: Session, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "check", stop)
+    page.send("plot", request=4, plot="check", of=None, wrt=[])
+    assert page.take()[0] == {
+        "type": "failure",
+        "seq": page.link._seq,
+        "request": 4,
+        "message": "Stopped.",
+    }
+
+
+# Several, and their end
+
+
+def test_several_sessions_do_not_meet(session: Session, page: Page) -> None:
+    other = Session(wb.trace(model)(np.ones(2), np.ones(2)), name="other")
+    elsewhere = Page(other)
+    elsewhere.hello()
+    elsewhere.take()
+    elsewhere.wait(1)
+    other.override("tanh", "2 * d")
+    assert [m["type"] for m in elsewhere.take()] == ["patch"]
+    assert page.take() == []
+    assert session.overrides == []
+
+
+def test_a_dropped_session_is_freed() -> None:
+    session = Session(wb.trace(model)(np.ones(2), np.ones(2)))
+    page = Page(session)
+    page.hello()
+    gone = weakref.ref(session)
+    del session
+    gc.collect()
+    assert gone() is None
+    page.take()
+    page.send("undo", request=5)
+    (answer,) = page.take()
+    assert "Run the cell again" in answer["message"]
+
+
+def test_a_closed_link_is_silent(session: Session, page: Page) -> None:
+    page.link.close()
+    session.override("tanh", "2 * d")
+    page.wait(1)
+    assert page.take() == []
