@@ -206,6 +206,15 @@ def test_an_update_of_integers() -> None:
         wb.at(np.ones(3))[[0, 0]].multiply(2.0)
 
 
+def test_a_plain_array_indexed_without_values() -> None:
+    table, places = np.array([1.0, 2.0]), np.array([1, 0, 1])
+    with pytest.raises(IndexError, match=r"wb\.at\(array\)\[index\]\.get") as error:
+        wb.vmap(lambda i: table[i])(places)
+    lines(error)
+    found = wb.vmap(lambda i: wb.at(table)[i].get())(places)
+    np.testing.assert_array_equal(found, [2, 1, 2])
+
+
 def test_an_index_of_floats() -> None:
     with pytest.raises(IndexError, match=r"astype\(int\)") as error:
         gradient(lambda x: x[np.array([0.0, 1.0])])

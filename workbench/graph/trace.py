@@ -75,6 +75,13 @@ def opened(
         opening.leaves.update(x.serial for x in leaves)
         try:
             yield leaves
+        except IndexError as error:
+            if any(x._value is None for x in leaves) and "only integers" in str(error):
+                raise IndexError(
+                    f"{error}{_where(error)}. If the index is traced without a value"
+                    " and the array is plain, write wb.at(array)[index].get()."
+                ) from error
+            raise
         except (ValueError, TypeError) as error:
             text = str(error)
             if any(part in text for part in _STORING) or (
