@@ -322,9 +322,10 @@ _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 def pretty(rule: str) -> str:
     """A rule's text in plain mathematics.
 
-    >>> pretty("g * (1 - y**2)")
-    'g · (1 − y²)'
+    >>> pretty("g * (1 - y * y)"), pretty("x**3")
+    ('g · (1 − y²)', 'x³')
     """
-    text = re.sub(r"\s*\*\*\s*(-?\d+)\b", lambda m: m[1].translate(_SUPERSCRIPT), rule)
+    text = re.sub(r"\b(\w+) \* \1\b", r"\1**2", rule)
+    text = re.sub(r"\s*\*\*\s*(-?\d+)\b", lambda m: m[1].translate(_SUPERSCRIPT), text)
     text = text.replace("**", "^").replace(" * ", " · ").replace("-", "−")
     return re.sub(r"\bx(\d)\b", lambda m: "x" + "₀₁₂₃₄₅₆₇₈₉"[int(m[1])], text)
