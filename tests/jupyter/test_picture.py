@@ -1,0 +1,170 @@
+"""The still picture: well-formed, in order, harmless whatever the names are."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.jupyter.display import bundle
+from workbench.jupyter.picture import MOST_NODES, picture
+from workbench.jupyter.rows import lay_out
+from workbench.session import Session
+from workbench.snapshot import MIME_TYPE, failed, read_saved, take
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def network(W1: Any, b1: Any, W2: Any) -> Any:
+    h = np.tanh(np.ones((4, 3)) @ W1 + b1)
+    return np.sum((h @ W2) ** 2)
+
+
+@pytest.fixture
+def session() -> Session:
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(3, 5)), rng.normal(size=5), rng.normal(size=5)
+    return Session(wb.trace(network)(*args), name="net")
+
+
+def texts(svg: str) -> list[str]:
+    return [x.text or "" for x in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def cards(svg: str) -> list[tuple[float, float, float, float]]:
+    found = []
+    for rect in list(ElementTree.fromstring(svg).iter(f"{SVG}rect"))[1:]:
+        box = [float(rect.get(key, "0")) for key in ("x", "y", "width", "height")]
+        found.append((box[0], box[1], box[2], box[3]))
+    return found
+
+
+def test_every_node_is_there_with_its_shape_and_gradient(session: Session) -> None:
+    found = texts(picture(take(session)))
+    for word in ("W1", "b1", "W2", "tanh", "matmul", "3×5", "4×5"):
+        assert word in found
+    assert found[0].startswith("net · sum = ")
+    assert found.count("matmul") == 2
+    assert "1" in found  # the gradient of the output by itself
+
+
+def test_nothing_overlaps_or_leaves_the_picture(session: Session) -> None:
+    session.override("tanh", "clip(d, -0.1, 0.1)")
+    svg = picture(take(session))
+    root = ElementTree.fromstring(svg)
+    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    boxes = cards(svg)
+    for x, y, w, h in boxes:
+        assert x >= 0
+        assert y >= 0
+        assert x + w <= width
+        assert y + h <= height
+    for i, (x, y, w, h) in enumerate(boxes):
+        for u, v, k, m in boxes[i + 1 :]:
+            assert x + w <= u or u + k <= x or y + h <= v or v + m <= y
+
+
+def test_an_override_is_written_beside_its_node(session: Session) -> None:
+    session.override("tanh", "clip(d, -0.1, 0.1)")
+    assert "clip ±0.1" in texts(picture(take(session)))
+
+
+def test_data_flows_down(session: Session) -> None:
+    shown = take(session)
+    inputs = [
+        shown.columns["inputs"][a:b].tolist()
+        for a, b in zip(
+            shown.columns["input_start"], shown.columns["input_start"][1:], strict=False
+        )
+    ]
+    rows = lay_out(inputs, [100.0] * len(inputs), 10.0)
+    for node, read in enumerate(inputs):
+        for source in read:
+            assert rows.row[source] < rows.row[node]
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "]]></svg>",
+    "&lt;b&gt; & é ∂",
+    "\x00\x08\x1b\ufffe",
+    "<b>" * 40,
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_is_text_and_never_markup(name: str) -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3))
+    graph.nodes[1].name = name
+    session = Session(graph, name=name)
+    session.override("tanh", "d", name=name)
+    svg = picture(take(session))
+    root = ElementTree.fromstring(svg)
+    tags = {element.tag for element in root.iter()}
+    assert tags <= {f"{SVG}{tag}" for tag in ("svg", "title", "rect", "path", "text")}
+    for element in root.iter():
+        assert not [key for key in element.keys() if key.startswith("on")]
+    assert any(clean(text)[:5] == clean(name)[:5] for text in texts(svg))
+
+
+def clean(text: str) -> str:
+    return re.sub("[\x00-\x1f\ufffd-\uffff]", "", text)
+
+
+def test_nan_and_zero_gradients_are_said() -> None:
+    with np.errstate(all="ignore"):
+        session = Session(wb.trace(lambda x: np.sum(np.sqrt(x) * 0))(np.zeros(2)))
+        found = texts(picture(take(session)))
+    assert "NaN" in found
+    assert "0" in found
+
+
+def test_a_large_graph_is_told_in_words() -> None:
+    def deep(x: Any) -> Any:
+        for _ in range(MOST_NODES):
+            x = np.tanh(x)
+        return np.sum(x)
+
+    session = Session(wb.trace(deep)(np.ones(3)))
+    svg = picture(take(session))
+    assert f"{MOST_NODES + 2} nodes" in " ".join(texts(svg))
+    assert f"{MOST_NODES} × tanh" in " ".join(texts(svg))
+    assert len(svg) < 5000
+
+
+def test_a_large_drawing_is_laid_out_soon() -> None:
+    """As many nodes as are drawn, in a ladder with long edges."""
+    inputs: list[list[int]] = [[], []]
+    for i in range(2, MOST_NODES):
+        inputs.append([i - 1, i // 2])
+    rows = lay_out(inputs, [140.0] * MOST_NODES, 18.0)
+    assert len(rows.x) == MOST_NODES
+    by_row: dict[int, list[float]] = {}
+    for row, x in zip(rows.row, rows.x, strict=True):
+        by_row.setdefault(row, []).append(x)
+    for line in by_row.values():
+        assert np.all(np.diff(sorted(line)) >= 158 - 1e-6)
+
+
+def test_a_program_without_values_and_one_that_failed_are_drawn() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(wb.Spec((3,), np.dtype(float)))
+    assert "tanh" in texts(picture(take(Session(graph))))
+    svg = picture(failed(graph, "broken", "it broke"))
+    assert texts(svg)[0] == "broken"
+
+
+def test_the_saved_bundle_is_one_picture_three_times(session: Session) -> None:
+    data = bundle(session, "some-id")
+    assert set(data) == {MIME_TYPE, "image/svg+xml", "text/plain"}
+    assert data[MIME_TYPE]["model_id"] == "some-id"
+    kept = read_saved(data[MIME_TYPE])
+    assert kept.header == {**take(session).header, "seconds": kept.header["seconds"]}
+    assert "‖∂/∂W1‖ = " in data["text/plain"]
+    lines = data["text/plain"].splitlines()
+    norm = float(np.linalg.norm(session.grads["b1"]))
+    assert f"  ‖∂/∂b1‖ = {norm:.4g}" in lines
