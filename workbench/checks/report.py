@@ -170,6 +170,8 @@ class Report:
         Chose the entries and directions; the same seed repeats the check.
     stopped
         Whether it was stopped before it was done.
+    overridden
+        The overrides that ran, which change a gradient on purpose.
     """
 
     function: str
@@ -177,6 +179,7 @@ class Report:
     comparisons: list[Comparison] = field(default_factory=list)
     identities: list[Identity] = field(default_factory=list)
     stopped: bool = False
+    overridden: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> list[Entry]:
@@ -228,9 +231,7 @@ class Report:
                 f" {worst.numeric:.10g} ± {worst.uncertainty:.1g} ({worst.method}), got"
                 f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
                 f" {worst.tolerance:.3g}. {len(wrong)} entries are off"
-                f" ({'; '.join(notes)}). Mend the gradient rule of an op between"
-                f" {worst.argument} and the output; if the function is only this"
-                " noisy, raise rtol."
+                f" ({'; '.join(notes)}). {self._cure(worst)}"
             )
         for identity in self.identities:
             if not identity.holds:
@@ -246,6 +247,17 @@ class Report:
             f"{self.function}: gradients agree with differences; worst"
             f" {worst.place}, off by {worst.error:.2g}, tolerance"
             f" {worst.tolerance:.2g} ({'; '.join(notes)})"
+        )
+
+    def _cure(self, worst: Entry) -> str:
+        if self.overridden:
+            return (
+                f"Overrides change it on purpose ({', '.join(self.overridden)}): switch"
+                " them off to check the true gradient."
+            )
+        return (
+            f"Mend the gradient rule of an op between {worst.argument} and the output;"
+            " if the function is only this noisy, raise rtol."
         )
 
     def __str__(self) -> str:

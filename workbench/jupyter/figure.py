@@ -15,6 +15,8 @@ __all__ = ["BAD", "GRID", "INK", "Figure", "Plot", "layout", "plain_text"]
 
 #: JupyterLab draws this by itself.
 PLOTLY = "application/vnd.plotly.v1+json"
+#: No button sends the data to a server.
+CONFIG = {"displaylogo": False, "showSendToCloud": False}
 #: Read on white and on black alike.
 INK, GRID, BAD = "#7d8794", "rgba(128, 128, 128, 0.25)", "#c2185b"
 
@@ -27,7 +29,8 @@ class Figure(go.Figure):  # type: ignore[misc]
 
     def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         title = self.layout.title.text or "figure"
-        return {PLOTLY: json.loads(self.to_json()), "text/plain": f"<{title}>"}
+        data = json.loads(self.to_json()) | {"config": CONFIG}
+        return {PLOTLY: data, "text/plain": f"<{title}>"}
 
     def _ipython_display_(self) -> None:
         publish(self._repr_mimebundle_())

@@ -128,6 +128,8 @@ def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) ->
     if zeros:
         notes.append(f"{zeros / matrix.size:.0%} zeros")
     shown = np.where(np.isfinite(cells), cells, np.nan)
+    second = what == "Hessian"
+    entry = "∂² / ∂ %{y} ∂ %{x}" if second else "∂ %{y} / ∂ %{x}"
     heat = go.Heatmap(
         z=shown,
         x=[plain_text(text) for text in columns.labels],
@@ -137,7 +139,7 @@ def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) ->
         zmin=-limit,
         zmax=limit,
         colorbar={"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 10}},
-        hovertemplate="∂ %{y} / ∂ %{x}<br>%{z:.4g}<extra></extra>",
+        hovertemplate=f"{entry}<br>%{{z:.4g}}<extra></extra>",
         name=what,
     )
     traces = [heat]
@@ -150,7 +152,7 @@ def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) ->
                 y=heat.y,
                 colorscale=[[0, BAD], [1, BAD]],
                 showscale=False,
-                hovertemplate="∂ %{y} / ∂ %{x}<br>not finite<extra></extra>",
+                hovertemplate=f"{entry}<br>not finite<extra></extra>",
                 name="not finite",
             )
         )

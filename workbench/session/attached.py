@@ -63,7 +63,9 @@ class Effect:
         turned = f", turned {self.angle:.2g}°" if self.angle >= 0.05 else ""
         if not math.isfinite(self.relative):
             return f"{self.name} beyond comparison"
-        return f"{self.name} by {100 * self.relative:.2g} %{turned}"
+        percent = 100 * self.relative
+        much = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+        return f"{self.name} by {much} %{turned}"
 
 
 @dataclass(frozen=True)

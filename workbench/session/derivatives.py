@@ -132,7 +132,7 @@ def check(
         def function(*values: Any) -> Any:
             return np.sum(seed * part.function(*values))
 
-    return check_graph(
+    report = check_graph(
         function,
         part.values,
         [
@@ -143,3 +143,5 @@ def check(
         name=session.nodes.labels[session.output],
         **settings,
     )
+    report.overridden = tuple(override.label for override in part.overrides)
+    return report
