@@ -713,3 +713,13 @@ def test_a_check_under_an_override_says_that_it_is_on_purpose() -> None:
 def test_large_effects_are_whole_percents() -> None:
     session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
     assert "changes x by 250 %" in repr(session.override("power", "3.5 * d"))
+
+
+def test_the_same_line_again_attaches_nothing() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
+    first = session.override("power", "2 * d")
+    again = session.override("power", "2 * d")
+    assert again.id == first.id
+    assert len(session.overrides) == 1
+    session.undo()
+    assert session.overrides == []

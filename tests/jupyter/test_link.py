@@ -193,7 +193,7 @@ def test_questions_get_answers(session: Session, page: Page) -> None:
     )
     detail, good, bad = page.take()
     assert (detail["type"], detail["request"], detail["node"]) == ("detail", 7, 3)
-    assert detail["rule"] == "g · (1 − y · y)"
+    assert detail["rule"] == "g · (1 − y²)"
     assert (good["type"], good["request"], good["ok"]) == ("expression", 8, True)
     assert (bad["request"], bad["ok"]) == (9, False)
     assert "'q'" in bad["message"]

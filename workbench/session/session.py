@@ -420,7 +420,8 @@ class Session:
         vjp, jvp, name, enabled
             As for :func:`workbench.override`.
         replacing
-            An override, or its id, whose place this one takes.
+            An override, or its id, whose place this one takes. One that is there
+            already, with the same rule as data, is not attached again.
 
         Raises
         ------
@@ -436,6 +437,12 @@ class Session:
             )
         entries = self._state.entries
         where = attached.target_text(made.target, self.nodes)
+        if replacing is None and made.data:
+            # The same line again, as when its cell runs twice, changes nothing.
+            line = attached.code_line(self.name, made, self.nodes)
+            for one in self.overrides:
+                if one.override.data and one.code == line:
+                    return one
         if replacing is None:
             entry = Entry(self._next, made)
             self._edit(f"{made.label} on {where}", (*entries, entry))
