@@ -27,6 +27,15 @@ describe('presets of gradient rules', () => {
     expect(recognise('-1.5e+2 * d')).toEqual({ preset: 'scale', numbers: [-150] });
   });
 
+  it('clip at half of the largest entry, to one digit', () => {
+    expect(standardExpression('clip', 1.3e-3)).toBe('clip(d, -7e-4, 7e-4)');
+    expect(standardExpression('clip', 42)).toBe('clip(d, -20, 20)');
+    for (const nothing of [0, NaN, Infinity]) {
+      expect(standardExpression('clip', nothing)).toBe('clip(d, -0.1, 0.1)');
+    }
+    expect(standardExpression('scale', 1.3e-3)).toBe('0.5 * d');
+  });
+
   it('do not claim what only looks like them', () => {
     for (const text of [
       'clip(g, -1, 1)',

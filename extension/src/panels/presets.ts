@@ -11,7 +11,8 @@ export type PresetName =
 /** A number of a preset that can be edited beside the expression. */
 export interface IPresetNumber {
   label: string;
-  standard: number;
+  /** What it begins with, where the largest entry of the gradient is so large. */
+  standard: (largest: number) => number;
 }
 
 interface IPreset {
@@ -28,6 +29,9 @@ interface IPreset {
 
 const NUMBER = String.raw`([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)`;
 
+/** The bound of a clip where there is no gradient to measure. */
+const BOUND = 0.1;
+
 /** In the order in which the form shows them. */
 export const PRESETS: readonly IPreset[] = [
   {
@@ -42,8 +46,8 @@ export const PRESETS: readonly IPreset[] = [
     name: 'clip',
     title: 'Keep each entry between two bounds',
     numbers: [
-      { label: 'from', standard: -0.1 },
-      { label: 'to', standard: 0.1 }
+      { label: 'from', standard: largest => -clipBound(largest) },
+      { label: 'to', standard: clipBound }
     ],
     write: ([low, high]) => `clip(d, ${spellNumber(low)}, ${spellNumber(high)})`,
     pattern: new RegExp(`^clip\\(d,${NUMBER},${NUMBER}\\)$`),
@@ -55,7 +59,7 @@ export const PRESETS: readonly IPreset[] = [
   {
     name: 'scale',
     title: 'Multiply by a number',
-    numbers: [{ label: 'by', standard: 0.5 }],
+    numbers: [{ label: 'by', standard: () => 0.5 }],
     write: ([factor]) => `${spellNumber(factor)} * d`,
     pattern: new RegExp(`^${NUMBER}\\*d$`),
     label: ([factor]) => `scale ×${spellNumber(factor)}`
@@ -104,10 +108,16 @@ export function preset(name: PresetName): IPreset {
   return PRESETS.find(entry => entry.name === name)!;
 }
 
-/** The expression of a preset with its standard numbers. */
-export function standardExpression(name: PresetName): string {
+/** The expression of a preset with the numbers that suit a gradient's largest entry. */
+export function standardExpression(name: PresetName, largest = NaN): string {
   const { numbers, write } = preset(name);
-  return write(numbers.map(({ standard }) => standard));
+  return write(numbers.map(({ standard }) => standard(largest)));
+}
+
+/** Half of the largest entry, to one digit: it cuts something, but not all. */
+function clipBound(largest: number): number {
+  const bound = Number((largest / 2).toPrecision(1));
+  return bound > 0 && Number.isFinite(bound) ? bound : BOUND;
 }
 
 /** Which preset an expression spells, spaces aside. */

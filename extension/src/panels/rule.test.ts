@@ -69,16 +69,17 @@ describe('RuleForm', () => {
 
   it('writes the expression of a chip, checks it and applies it with its label', () => {
     const { kernel, field, click, submit } = open();
+    // The gradient of the product, which tanh reads, reaches 0.5.
     click('clip');
-    expect(field.value).toBe('clip(d, -0.1, 0.1)');
+    expect(field.value).toBe('clip(d, -0.3, 0.3)');
     expect(kernel.last('check-expression')).toMatchObject({
-      rule: 'clip(d, -0.1, 0.1)',
+      rule: 'clip(d, -0.3, 0.3)',
       target: { kind: 'node', node: H }
     });
     submit();
     expect(kernel.last('override')).toMatchObject({
-      rule: 'clip(d, -0.1, 0.1)',
-      label: 'clip ±0.1',
+      rule: 'clip(d, -0.3, 0.3)',
+      label: 'clip ±0.3',
       target: { kind: 'node', node: H }
     });
     expect(kernel.last('override').id).toBeUndefined();
@@ -89,12 +90,24 @@ describe('RuleForm', () => {
     click('clip');
     const [low, high] =
       form.node.querySelectorAll<HTMLInputElement>('.workbench-Number');
-    expect([low.value, high.value]).toEqual(['-0.1', '0.1']);
+    expect([low.value, high.value]).toEqual(['-0.3', '0.3']);
     high.value = '0.25';
     high.dispatchEvent(new Event('input'));
-    expect(field.value).toBe('clip(d, -0.1, 0.25)');
+    expect(field.value).toBe('clip(d, -0.3, 0.25)');
     type('clip(d, -3, 0.25)');
     expect(low.value).toBe('-3');
+  });
+
+  it('bounds a clip by the true gradient where an override runs', () => {
+    const { field, click } = open([clipOfH({ rule: 'zeros_like(d)' })]);
+    click('clip');
+    expect(field.value).toBe('clip(d, -0.5, 0.5)');
+  });
+
+  it('bounds a clip by 0.1 where no gradient is passed on', () => {
+    const { field, click } = open([], W);
+    click('clip');
+    expect(field.value).toBe('clip(d, -0.1, 0.1)');
   });
 
   it('asks the kernel when the typing pauses; only the last time counts', async () => {

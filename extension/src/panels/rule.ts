@@ -202,7 +202,11 @@ export class RuleForm extends Widget {
   private _choosePreset(name: PresetName): void {
     const { preset: before } = recognise(this._field.value);
     if (name !== 'expression' && name !== before) {
-      this._field.value = standardExpression(name);
+      const { graph, selected } = this._host.state;
+      this._field.value = standardExpression(
+        name,
+        graph === null || selected === null ? NaN : largestPassedOn(graph, selected)
+      );
     }
     this._dirty = true;
     this._writeNumbers(true);
@@ -368,4 +372,24 @@ export class RuleForm extends Widget {
   private _refused = false;
   private _question = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/**
+ * The largest entry of the gradients that the true rule of a node passes on to
+ * its inputs; NaN where there is none.
+ */
+function largestPassedOn(graph: Graph, node: number): number {
+  // Where an override runs already, what it lets through says nothing.
+  const overridden = graph.override(node) !== null;
+  let largest = NaN;
+  for (const input of graph.inputs(node)) {
+    const statistics =
+      (overridden ? graph.trueStatistics(input) : null) ??
+      graph.gradientStatistics(input);
+    if (statistics !== null) {
+      const size = Math.max(Math.abs(statistics.min), Math.abs(statistics.max));
+      largest = largest >= size || Number.isNaN(size) ? largest : size;
+    }
+  }
+  return largest;
 }

@@ -44,7 +44,11 @@ test.describe('the first tutorial', () => {
     await graph.screenshot('light-node');
 
     await graph.chip('clip').click();
-    await expect(graph.field).toHaveValue('clip(d, -0.1, 0.1)');
+    // The bound is of the size of the gradient, so that it cuts.
+    await expect(graph.field).toHaveValue(/^clip\(d, -(\S+), \1\)$/);
+    const bound = Number((await graph.field.inputValue()).split(/[ )]/)[2]);
+    expect(bound).toBeGreaterThan(0);
+    expect(bound).toBeLessThan(0.01);
     await graph.panel.getByLabel('from').fill(String(-BOUND));
     await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
     await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
