@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,11 +21,14 @@ from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.jupyter import plots
 from workbench.jupyter.link import Later, after
-from workbench.jupyter.output import in_notebook, publish
+from workbench.jupyter.output import current_shell, in_notebook, publish
 from workbench.jupyter.picture import picture
 from workbench.session import Session
 from workbench.session.stages import is_leaf
 from workbench.snapshot import MIME_TYPE, failed, saved, take
+
+if TYPE_CHECKING:
+    from workbench.jupyter.widget import GraphWidget
 
 __all__ = ["bundle", "close", "show", "show_parts"]
 
@@ -70,15 +73,14 @@ class Shown:
         clock: Callable[[], float] = time.monotonic,
         later: Later = after,
     ) -> None:
-        from workbench.jupyter.widget import widget_for
-
         self._session = weakref.ref(session)
-        self._widget = widget_for(session)
+        self._widget = widget_of(session)
         self._clock = clock
         self._later = later
         self._changed: float | None = None
         self._handle = publish(bundle(session, self._widget.model_id), keep=True)
         self._end = session.subscribe(_notifier(weakref.ref(self)))
+        settle_after_cells()
 
     def changed(self) -> None:
         """Refresh once nothing has changed for a moment; with one timer at most."""
@@ -88,21 +90,49 @@ class Shown:
             self._later(CALM, self._look)
 
     def _look(self) -> None:
-        session, changed = self._session(), self._changed
-        if session is None or changed is None:
+        changed = self._changed
+        if changed is None:
             return
         left = changed + CALM - self._clock()
         if left > 0:
             self._later(left, self._look)
+        else:
+            self.settle()
+
+    def settle(self) -> None:
+        """Refresh now, if something has changed."""
+        session = self._session()
+        if self._changed is None or session is None or self._widget.comm is None:
             return
         self._changed = None
-        if self._widget.comm is not None:
-            self._handle.update(bundle(session, self._widget.model_id), raw=True)
+        self._handle.update(bundle(session, self._widget.model_id), raw=True)
 
     def close(self) -> None:
         """Leave the output as it is."""
         self._changed = None
         self._end()
+
+
+def settle_all(*_: object) -> None:
+    """Bring every output up to date: a cell has run, and nobody may come after."""
+    for outputs in list(_outputs.values()):
+        for shown in outputs:
+            shown.settle()
+
+
+def settle_after_cells() -> None:
+    """Have `settle_all` called after each cell of this notebook."""
+    shell = current_shell()
+    known = getattr(shell, "events", None)
+    if known is not None and settle_all not in known.callbacks["post_run_cell"]:
+        known.register("post_run_cell", settle_all)
+
+
+def widget_of(session: Session) -> GraphWidget:
+    """The widget of a session; ipywidgets are loaded with the first."""
+    from workbench.jupyter.widget import widget_for
+
+    return widget_for(session)
 
 
 def _notifier(shown: weakref.ref[Shown]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["in_notebook", "publish"]
+__all__ = ["current_shell", "in_notebook", "publish"]
 
 
 def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
@@ -16,7 +16,12 @@ def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
     return show(bundle, raw=True, display_id=True) if keep else show(bundle, raw=True)
 
 
+def current_shell() -> Any:
+    """The IPython shell of this process; None where there is none."""
+    loaded: Any = sys.modules.get("IPython.core.getipython")
+    return None if loaded is None else loaded.get_ipython()
+
+
 def in_notebook() -> bool:
     """Whether there is an IPython to show things in."""
-    loaded: Any = sys.modules.get("IPython.core.getipython")
-    return loaded is not None and loaded.get_ipython() is not None
+    return current_shell() is not None
