@@ -32,6 +32,10 @@ export class RecordingHost implements IHost {
     this.centred.push(node);
   }
 
+  find(node: number): void {
+    this.centred.push(node);
+  }
+
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
     this.plots.push([kind, of, wrt]);
   }

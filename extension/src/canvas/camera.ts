@@ -144,6 +144,17 @@ export class Camera {
     this.go(centred({ ...this._view, scale }, this._size, x, y), true);
   }
 
+  /** Whether all of a card is in sight, where the view is or is going. */
+  sees(card: IRect): boolean {
+    const { left, top, right, bottom } = visible(this._target(), this._size);
+    return (
+      card.x >= left &&
+      card.y >= top &&
+      card.x + card.width <= right &&
+      card.y + card.height <= bottom
+    );
+  }
+
   /** Bring a point to the middle at once. */
   jump(x: number, y: number): void {
     this.go(centred(this._view, this._size, x, y), false);

@@ -81,6 +81,15 @@ export class GraphCanvas extends Widget {
     }
   }
 
+  /** Bring a node to the middle if it is not in sight. */
+  find(node: number): void {
+    const { scene, camera } = this._picture;
+    const item = scene?.items.itemOf[node];
+    if (scene !== null && item !== undefined && !camera.sees(scene.card(item))) {
+      camera.centre(scene.card(item));
+    }
+  }
+
   zoomBy(factor: number): void {
     this._picture.camera.zoomBy(factor);
   }

@@ -16,6 +16,8 @@ export interface IHost {
   redo(): void;
   /** Bring a node into view. */
   centre(node: number): void;
+  /** Bring a node to the middle if it is not in sight. */
+  find(node: number): void;
   /** Go to the line of the cell that made the node. */
   reveal(node: number): void;
   /** Whether there is a cell to go to. */

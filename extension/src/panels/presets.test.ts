@@ -28,7 +28,7 @@ describe('presets of gradient rules', () => {
   });
 
   it('clip at half of the largest entry, to one digit', () => {
-    expect(standardExpression('clip', 1.3e-3)).toBe('clip(d, -7e-4, 7e-4)');
+    expect(standardExpression('clip', 1.34e-3)).toBe('clip(d, -7e-4, 7e-4)');
     expect(standardExpression('clip', 42)).toBe('clip(d, -20, 20)');
     for (const nothing of [0, NaN, Infinity]) {
       expect(standardExpression('clip', nothing)).toBe('clip(d, -0.1, 0.1)');

@@ -55,7 +55,7 @@ export class TopBar extends Widget {
     this._colour = element(
       'select',
       {
-        class: 'workbench-Select workbench-mod-quiet',
+        class: 'workbench-Select workbench-mod-quiet workbench-Colour',
         attributes: { 'aria-label': 'Colour', 'data-lm-suppress-shortcuts': 'true' }
       },
       COLOURINGS.map(({ value, label }) =>
@@ -88,7 +88,7 @@ export class TopBar extends Widget {
         this._value
       ]),
       this._stages.node,
-      element('div', { class: 'workbench-Group' }, [this._search, this._hits]),
+      element('div', { class: 'workbench-SearchField' }, [this._search, this._hits]),
       element('label', { class: 'workbench-Group workbench-Quiet' }, [
         element('span', { class: 'workbench-WideOnly', text: 'Colour:' }),
         this._colour
@@ -161,7 +161,9 @@ export class TopBar extends Widget {
         ? ''
         : hits.length === 0
           ? 'none'
-          : `${at < 0 ? '–' : at + 1}/${hits.length}`;
+          : at < 0
+            ? formatPlural(hits.length, 'hit')
+            : `${at + 1}/${hits.length}`;
     if (query === '' && document.activeElement !== this._search) {
       this._search.value = '';
     }
@@ -199,7 +201,7 @@ export class TopBar extends Widget {
       event.stopPropagation();
       const node = state.nextMatch(event.shiftKey);
       if (node !== null) {
-        this._host.centre(node);
+        this._host.find(node);
         this._showHits();
       }
     } else if (event.key === 'Escape') {
