@@ -131,7 +131,7 @@ describe('SavedGraph', () => {
     expect(panels[0].state.graph?.header.output_value).toBe(0.5);
   });
 
-  it('is the saved picture again when the kernel dies, with its selection', async () => {
+  it('keeps the last live picture when the kernel dies, with its selection', async () => {
     const kernel = new TestKernel();
     const connection = kernel.connect();
     live.add('m', connection);
@@ -140,8 +140,32 @@ describe('SavedGraph', () => {
     panels[0].state.select(H);
     connection.dispose();
     expect(panels[0].connection).toBeNull();
-    expect(panels[0].state.graph?.header.output_value).toBe(0.0831);
+    expect(panels[0].state.graph?.header.output_value).toBe(0.5);
     expect(panels[0].state.selected).toBe(H);
+    expect(banner()).toBe('saved picture · run the cell to make it live');
+    // The notebook holds something else by now: that is what it shows.
+    await render(savedNetwork('other'));
+    expect(panels[0].state.graph?.header.output_value).toBe(0.0831);
+  });
+
+  it('keeps the saved picture when the kernel dies before it sent one', async () => {
+    const connection = new TestKernel().connect();
+    live.add('m', connection);
+    await render(savedNetwork('m'));
+    connection.dispose();
+    expect(panels[0].state.graph?.header.output_value).toBe(0.0831);
+    expect(banner()).toBe('saved picture · run the cell to make it live');
+  });
+
+  it('keeps the last live picture where the saved one cannot be read', async () => {
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('m', connection);
+    kernel.snapshot(network());
+    await render({ [MIME_TYPE]: { schema: 99, model_id: 'm' } });
+    connection.dispose();
+    expect(panels[0].isDisposed).toBe(false);
+    expect(panels[0].state.graph?.label(H)).toBe('h');
     expect(banner()).toBe('saved picture · run the cell to make it live');
   });
 

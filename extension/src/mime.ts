@@ -55,9 +55,15 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
   }
 
   private _onLive(_: LiveGraphs, modelId: string): void {
-    if (modelId === this._modelId) {
-      this._show();
+    if (modelId !== this._modelId) {
+      return;
     }
+    const gone = this._options.live.get(modelId) === null;
+    if (gone && this._panel !== null && this._panel.state.graph !== null) {
+      // The panel keeps its last live graph: what is saved may be older.
+      return;
+    }
+    this._show();
   }
 
   private _show(): void {

@@ -1,6 +1,6 @@
 /**
  * A graph with its bar, inspector and drawer: one view. It shows a saved picture
- * until it is attached to a connection, and again when that is closed.
+ * until it is attached to a connection, and its last live one when that is closed.
  */
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -143,7 +143,6 @@ export class GraphPanel extends Widget implements IHost {
 
   /** The picture to show while there is no live one; null with a reason why not. */
   setSaved(saved: Graph | null, problem: string | null = null): void {
-    this._saved = saved;
     this._savedProblem = problem;
     // A live picture is brought up to date by the kernel, not by what is saved.
     if (!this._connection?.graph) {
@@ -179,6 +178,10 @@ export class GraphPanel extends Widget implements IHost {
 
   centre(node: number): void {
     this.canvas.centre(node);
+  }
+
+  find(node: number): void {
+    this.canvas.find(node);
   }
 
   undo(): void {
@@ -319,10 +322,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'closed':
         this._release();
-        // The kernel's picture went with the kernel; what the notebook holds stays.
-        if (this._saved !== null) {
-          this._show(this._saved);
-        }
+        // The last live graph stays: it is newer than what the notebook holds.
         this._refresh('connection');
         break;
       default:
@@ -371,7 +371,9 @@ export class GraphPanel extends Widget implements IHost {
   private _showBanner(): void {
     const { graph } = this.state;
     const live = this._connection;
-    const problem = live === null ? this._savedProblem : live.problem;
+    // What is wrong with the saved picture does not matter where another is shown.
+    const savedProblem = graph === null ? this._savedProblem : null;
+    const problem = live === null ? savedProblem : live.problem;
     const note = live === null && graph !== null ? SAVED : '';
     this._banner.inform(problem ?? graph?.header.error?.message ?? null, note);
     const coming = live !== null && graph === null;
@@ -417,7 +419,6 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _banner = new Banner();
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private _connection: GraphConnection | null = null;
-  private _saved: Graph | null = null;
   private _savedProblem: string | null = null;
   private _sizes: ResizeObserver | null = null;
   private _themes: MutationObserver | null = null;
