@@ -23,3 +23,6 @@ const matchMedia = (media: string): MediaQueryList =>
 export {};
 
 Object.assign(globalThis, { DragEvent, ResizeObserver, matchMedia });
+
+/** Nothing in a test has a place that could be scrolled to. */
+Element.prototype.scrollIntoView = () => undefined;

@@ -66,6 +66,21 @@ describe('Drawer', () => {
     drawer.refresh('graph');
   });
 
+  it('is brought into sight by the figure that was asked for alone', async () => {
+    const scrolled = vi.spyOn(drawer.node, 'scrollIntoView');
+    drawer.plot('jacobian', H, [W]);
+    expect(scrolled).not.toHaveBeenCalled();
+    await answer('∂h/∂W');
+    await vi.waitFor(() => {
+      expect(scrolled).toHaveBeenCalledExactlyOnceWith({ block: 'nearest' });
+    });
+    drawer.redraw();
+    await vi.waitFor(() => {
+      expect(figures.drawn).toHaveLength(2);
+    });
+    expect(scrolled).toHaveBeenCalledOnce();
+  });
+
   it('asks, waits, and draws what comes', async () => {
     drawer.plot('jacobian', H, [W]);
     expect(kernel.last('plot')).toMatchObject({ plot: 'jacobian', of: H, wrt: [W] });

@@ -186,7 +186,10 @@ export class Drawer extends Widget {
     }
     this._showTabs();
     if (this._shown === plot.key) {
-      this._draw();
+      this._draw(() => {
+        // What was asked for is to be seen: the drawer has grown by its figure.
+        this.node.scrollIntoView({ block: 'nearest' });
+      });
     }
     this._onResult();
   }
@@ -199,7 +202,10 @@ export class Drawer extends Widget {
 
   private _showTabs(): void {
     this._tabs.setChoices(
-      this._plots.map(plot => ({ value: plot.key, label: this._titleOf(plot) }))
+      this._plots.map(plot => {
+        const title = this._titleOf(plot);
+        return { value: plot.key, label: title, title };
+      })
     );
     this._tabs.choose(this._shown);
   }
@@ -211,7 +217,8 @@ export class Drawer extends Widget {
     return KINDS.find(({ value }) => value === plot.kind)!.label;
   }
 
-  private _draw(): void {
+  /** Draw the plot that is shown; calls back when its figure is there. */
+  private _draw(onDrawn: () => void = () => undefined): void {
     this._showCaption();
     const plot = this._plots.find(({ key }) => key === this._shown);
     const drawing = ++this._drawing;
@@ -243,6 +250,7 @@ export class Drawer extends Widget {
       () => {
         if (drawing === this._drawing && !renderer.isDisposed) {
           MessageLoop.postMessage(renderer, Widget.ResizeMessage.UnknownSize);
+          onDrawn();
         }
       },
       (error: unknown) => {
