@@ -79,7 +79,7 @@ export class OverrideList extends Widget {
             override.matched.length === 0
               ? 'matches no node'
               : `${formatPlural(override.matched.length, 'node')} · ` +
-                (effectsLine(graph.header.output_name, override) || 'no effect known')
+                (effectsLine(graph.header, override) || 'no effect known')
         }),
         ...effects(graph, override),
         overrideLinks(this._host, override, live)

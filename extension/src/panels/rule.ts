@@ -180,7 +180,7 @@ export class RuleForm extends Widget {
     return [
       element('div', { class: 'workbench-Effect' }, [
         pill(override, what),
-        element('span', { text: effectsLine(graph.header.output_name, override) })
+        element('span', { text: effectsLine(graph.header, override) })
       ]),
       overrideLinks(this._host, override, live)
     ];

@@ -46,14 +46,18 @@ describe('what is said about overrides', () => {
 
   it('names the gradient that changes most', () => {
     const effects = [effect('b', 0.02), effect('W', 0.123), effect('c', 0)];
-    expect(effectsLine('loss', clipOfH({ effects }))).toBe(
+    const header = { output_name: 'loss', wrt: [1, 2, 3, 4] };
+    expect(effectsLine(header, clipOfH({ effects }))).toBe(
+      'changes 2 of 4 gradients asked for, ∂loss/∂W by 12\u00a0%'
+    );
+    expect(effectsLine({ ...header, wrt: [] }, clipOfH({ effects }))).toBe(
       'changes 2 gradients, ∂loss/∂W by 12\u00a0%'
     );
-    expect(effectsLine('loss', clipOfH({ effects: [effect('W', 0)] }))).toBe(
+    expect(effectsLine(header, clipOfH({ effects: [effect('W', 0)] }))).toBe(
       'changes no gradient'
     );
-    expect(effectsLine('loss', clipOfH({ enabled: false }))).toContain('off');
-    expect(effectsLine('loss', clipOfH({ effects: [effect('W', null)] }))).toContain(
+    expect(effectsLine(header, clipOfH({ enabled: false }))).toContain('off');
+    expect(effectsLine(header, clipOfH({ effects: [effect('W', null)] }))).toContain(
       'beyond comparison'
     );
   });

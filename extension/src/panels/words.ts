@@ -2,7 +2,7 @@
 
 import type { Graph } from '../graph';
 import type { IStep } from '../model';
-import type { IEffect, IOverride, Target } from '../protocol';
+import type { IEffect, IHeader, IOverride, Target } from '../protocol';
 import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
 
 /** At most so many terms of a sum of the chain rule are written out. */
@@ -80,8 +80,11 @@ export function effectText(effect: IEffect): string {
   return `${formatPercent(effect.relative)}${angle}`;
 }
 
-/** "changes 3 gradients, ∂loss/∂W1 most: by 12 %" */
-export function effectsLine(output: string, override: IOverride): string {
+/** "changes 2 of 4 gradients asked for, ∂loss/∂W1 by 12 %" */
+export function effectsLine(
+  { output_name: output, wrt }: Pick<IHeader, 'output_name' | 'wrt'>,
+  override: IOverride
+): string {
   if (!override.enabled) {
     return 'off: the true rule runs';
   }
@@ -93,7 +96,10 @@ export function effectsLine(output: string, override: IOverride): string {
     (b.relative ?? -1) > (a.relative ?? -1) ? b : a
   );
   const name = `∂${output}/∂${most.name}`;
-  const changes = `changes ${formatPlural(changed.length, 'gradient')}`;
+  // Other gradients may change too: these are the ones that were asked for.
+  const asked = `${changed.length} of ${formatPlural(wrt.length, 'gradient')} asked for`;
+  const known = wrt.length >= changed.length;
+  const changes = `changes ${known ? asked : formatPlural(changed.length, 'gradient')}`;
   if (most.relative === null) {
     return `${changes}, ${name} beyond comparison`;
   }

@@ -43,6 +43,18 @@ test.describe('the first tutorial', () => {
     await expect(graph.panel.locator('.workbench-Bars')).toHaveCount(2);
     await graph.screenshot('light-node');
 
+    // The bar stays as it is, whatever is searched for and drawn.
+    const bar = graph.panel.locator('.workbench-TopBar');
+    const height = (await bar.boundingBox())!.height;
+    const search = graph.panel.getByRole('searchbox');
+    await graph.panel.getByLabel('Colour').selectOption('change');
+    await search.fill('tanh');
+    await expect(graph.panel.locator('.workbench-Hits')).toHaveText('1 hit');
+    expect((await bar.boundingBox())!.height).toBe(height);
+    await graph.screenshot('light-search');
+    await search.press('Escape');
+    await graph.panel.getByLabel('Colour').selectOption('gradient');
+
     await graph.chip('clip').click();
     // The bound is of the size of the gradient, so that it cuts.
     await expect(graph.field).toHaveValue(/^clip\(d, -(\S+), \1\)$/);
@@ -53,7 +65,7 @@ test.describe('the first tutorial', () => {
     await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
     await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
     await graph.button('Apply').click();
-    await expect(graph.effect).toContainText('changes 2 gradients');
+    await expect(graph.effect).toContainText('changes 2 of 4 gradients asked for');
     expect(await print(page, BY_HAND)).toBe('False True');
     await graph.screenshot('light-override');
 
