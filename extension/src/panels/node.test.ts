@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { TestKernel } from '../../tests/channel';
 import { RecordingHost } from '../../tests/host';
-import { H, LOSS, W, clipOfH, network } from '../../tests/network';
+import { H, LOSS, SCALED, W, clipOfH, network } from '../../tests/network';
 import type { IDistribution } from '../protocol';
 import { histogram, oddities } from './histogram';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
@@ -145,6 +145,28 @@ describe('the selected node', () => {
     expect(numbers.node.querySelector('pre')?.textContent).toBe('[[0.5 <b>1</b>]]');
     expect(numbers.node.querySelector('b')).toBeNull();
     expect(numbers.node.querySelector('table')?.textContent).toContain('0.75');
+  });
+
+  it('has a rule for each of its inputs', async () => {
+    const kernel = new TestKernel();
+    const host = new RecordingHost(kernel.connect());
+    host.state.select(SCALED);
+    const told = async (inputs: string[]): Promise<(string | null)[]> => {
+      const detail = new NodeDetail(host, () => undefined);
+      detail.refresh('selection');
+      const { request } = kernel.last('inspect');
+      const rule = 'g · x₁   g · x₀';
+      kernel.tell({ ...answer(request, SCALED), inputs, params: [], rule });
+      await vi.waitFor(() => {
+        expect(detail.detail).not.toBeNull();
+      });
+      const summary = new NodeSummary(host, detail);
+      summary.refresh();
+      const lines = summary.node.querySelectorAll('.workbench-Facts dd:last-child div');
+      return [...lines].map(({ textContent }) => textContent);
+    };
+    expect(await told(['h', 't'])).toEqual(['by h: g · x₁', 'by t: g · x₀']);
+    expect(await told(['h'])).toEqual(['g · x₁', 'g · x₀']);
   });
 
   it('offers plots of it', () => {

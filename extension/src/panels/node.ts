@@ -277,7 +277,7 @@ export class NodeNumbers extends Widget {
 }
 
 function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement {
-  const rows: [string, string][] = [
+  const rows: [string, ...string[]][] = [
     ['shape', `${shapeText(graph.shape(node))} · ${graph.dtype(node)}`]
   ];
   const inputs =
@@ -292,16 +292,31 @@ function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement 
     rows.push(['scope', graph.scope(node)]);
   }
   if (detail?.rule) {
-    rows.push(['rule', detail.rule]);
+    rows.push(['rule', ...ruleLines(detail.rule, inputs)]);
   }
   return element(
     'dl',
     { class: 'workbench-Facts' },
-    rows.flatMap(([name, value]) => [
+    rows.flatMap(([name, ...lines]) => [
       element('dt', { text: name }),
-      element('dd', { text: value, title: value })
+      element(
+        'dd',
+        { title: lines.join('\n') },
+        lines.map(text => element('div', { text }))
+      )
     ])
   );
+}
+
+/** Between the rules of an op by its inputs, as the kernel writes them. */
+const BETWEEN_RULES = '   ';
+
+/** The rules of an op, each on a line of its own under the name of its input. */
+function ruleLines(rule: string, inputs: readonly string[]): string[] {
+  const rules = rule.split(BETWEEN_RULES);
+  return rules.length > 1 && rules.length === inputs.length
+    ? rules.map((by, i) => `by ${inputs[i]}: ${by}`)
+    : rules;
 }
 
 function legend(): HTMLElement {
