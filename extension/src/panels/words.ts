@@ -97,14 +97,16 @@ export function effectsLine(
   );
   const name = `∂${output}/∂${most.name}`;
   // Other gradients may change too: these are the ones that were asked for.
-  const asked = `${changed.length} of ${formatPlural(wrt.length, 'gradient')} asked for`;
-  const known = wrt.length >= changed.length;
-  const changes = `changes ${known ? asked : formatPlural(changed.length, 'gradient')}`;
+  const count = changed.length;
+  const changes =
+    wrt.length < count
+      ? `changes ${formatPlural(count, 'gradient')}`
+      : `changes ${count} of ${formatPlural(wrt.length, 'gradient')} asked for`;
   if (most.relative === null) {
     return `${changes}, ${name} beyond comparison`;
   }
   const by = `by ${formatPercent(most.relative)}`;
-  return changed.length === 1 ? `changes ${name} ${by}` : `${changes}, ${name} ${by}`;
+  return count === 1 ? `changes ${name} ${by}` : `${changes}, ${name} ${by}`;
 }
 
 /** One node as a screen reader says it. */

@@ -48,8 +48,8 @@ test.describe('the first tutorial', () => {
     const height = (await bar.boundingBox())!.height;
     const search = graph.panel.getByRole('searchbox');
     await graph.panel.getByLabel('Colour').selectOption('change');
-    await search.fill('tanh');
-    await expect(graph.panel.locator('.workbench-Hits')).toHaveText('1 hit');
+    await search.fill('matmul');
+    await expect(graph.panel.locator('.workbench-Hits')).toHaveText(/^\d+ hits?$/);
     expect((await bar.boundingBox())!.height).toBe(height);
     await graph.screenshot('light-search');
     await search.press('Escape');
