@@ -148,6 +148,20 @@ def test_show_names_the_parts_in_order(notebook: Notebook) -> None:
     assert notebook.run("%%autodiff --show none\nnp.sum(w)").outputs == []
 
 
+def test_a_part_that_cannot_be_shown_is_an_error_at_the_line(
+    notebook: Notebook,
+) -> None:
+    notebook.run("big = np.ones(5000)")
+    ran = notebook.run(
+        "%%autodiff loss --show graph hessian\nloss = big @ big", ok=False
+    )
+    assert len(ran.outputs) == 1
+    assert "----> 1 %%autodiff loss --show graph hessian" in ran.text
+    assert "5,000 × 5,000 entries" in ran.text
+    assert "workbench/" not in ran.text
+    assert isinstance(notebook.names["ad"], Session)
+
+
 def test_a_cell_run_again_has_one_live_picture(notebook: Notebook) -> None:
     notebook.run("w = np.array([0.5, 1.0])")
     notebook.run("%%autodiff\nnp.sum(w)")

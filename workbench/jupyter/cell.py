@@ -32,7 +32,7 @@ from workbench.jupyter import rewrite
 from workbench.jupyter.around import cell_number, uninterrupted, warning_at_lines
 from workbench.jupyter.failure import shown
 from workbench.jupyter.items import Runtime
-from workbench.jupyter.memory import Memory, is_array, root
+from workbench.jupyter.memory import Memory, is_array, overlap, root
 from workbench.jupyter.options import Options, close, is_input
 from workbench.jupyter.plain import Plain
 from workbench.session import Session
@@ -106,6 +106,11 @@ class Cell:
             session: Session = self._at_line(1, lambda: self._session(output))
         self.names[self.options.name] = session
         return session, value
+
+    def then(self, step: Callable[[], Any]) -> None:
+        """Do something with the session, as if the magic's line did it."""
+        with self._showing():
+            self._at_line(1, step)
 
     @contextmanager
     def _showing(self) -> Iterator[None]:
@@ -354,7 +359,7 @@ def plain(x: Any, memory: Memory) -> Any:
             start = value.__array_interface__["data"][0]
             offset = start - old.__array_interface__["data"][0]
             return np.ndarray(value.shape, value.dtype, latest, offset, value.strides)
-        if np.may_share_memory(value, entry.region):
+        if overlap(value, entry.region):
             raise TraceError(
                 f"{entry.text} was changed, and a view of it was kept, which would"
                 " have changed too. Keep a .copy() instead."

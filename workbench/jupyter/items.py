@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.graph.tensor import Tensor, value_of
-from workbench.jupyter.memory import Memory, is_array
+from workbench.jupyter.memory import Memory, is_array, is_buffer, overlap
 from workbench.jupyter.rewrite import MAKERS
 from workbench.ops.updates import at
 
@@ -60,7 +60,7 @@ class Runtime:
         memory.check(place.value, text)
         held = [] if isinstance(place.value, Tensor) else memory.holders(place)
         if plain:
-            new = change(place.value.copy(), operand)
+            new = change(np.copy(place.value), operand)
         else:
             new = _in_dtype(method, place.value, operand)
         memory.replace(place, new, None, held)
@@ -126,7 +126,7 @@ class Place:
         if tensors:
             new = at(self.value)[key].set(value)
         else:
-            new = self.value.copy()
+            new = np.copy(self.value)
             new[key] = value
         if not inside:
             memory.replace(self, new, key, held)
@@ -134,7 +134,7 @@ class Place:
                 owner.value[self.key] = new
             elif owner is not None:
                 setattr(owner, self.key, new)
-        elif np.may_share_memory(value_of(self.value), value_of(owner.value)):
+        elif overlap(value_of(self.value), value_of(owner.value)):
             # `out[0][1] = v`: the middle is a view that nobody else has. (Of an
             # index that copies, NumPy too changes only the copy.)
             owner[self.key] = new
@@ -148,7 +148,7 @@ class Place:
         if tensors and is_array(self.value):
             return _in_dtype(method, self.value, operand)
         if is_array(self.value) and not _writeable(self.value):
-            return getattr(operator, method)(self.value.copy(), operand)
+            return getattr(operator, method)(np.copy(self.value), operand)
         return getattr(operator, method)(self.value, operand)
 
 
@@ -185,14 +185,18 @@ class Owner:
         setattr(self._object, name, value)
 
 
-def _writeable(array: np.ndarray[Any, Any]) -> bool:
-    """Whether no trace has caught an array, nor what it is a view of."""
-    while True:
+def _writeable(array: Any) -> bool:
+    """Whether no trace has caught an array, nor what it is a view of.
+
+    Of another library's arrays that is not known.
+    """
+    while type(array) is np.ndarray:
         if not array.flags.writeable:
             return False
-        if not isinstance(array.base, np.ndarray):
+        if array.base is None:
             return True
         array = array.base
+    return isinstance(array, np.ndarray) or not is_buffer(array)
 
 
 def _in_dtype(method: str, old: Any, operand: Any) -> Any:
@@ -203,7 +207,7 @@ def _in_dtype(method: str, old: Any, operand: Any) -> Any:
     have = value_of(old)
     if new.shape != have.shape or new.dtype != have.dtype:
         # NumPy's own refusal, where it refuses; else its rounding.
-        getattr(operator, method)(have.copy(), value_of(operand))
+        getattr(operator, method)(np.copy(have), value_of(operand))
         new = new.astype(have.dtype)
     return new
 

@@ -60,7 +60,8 @@ class AutodiffMagics(magic.Magics):
             chosen = options.parse(line)
             shell: Any = self.shell
             old = shell.user_ns.get(chosen.name)
-            session, value = Cell(shell, chosen, line, cell, self.raw).run()
+            run = Cell(shell, chosen, line, cell, self.raw)
+            session, value = run.run()
         except (UsageError, DtypeError) as problem:
             if hasattr(problem, "_render_traceback_"):
                 raise
@@ -69,7 +70,7 @@ class AutodiffMagics(magic.Magics):
 
         if isinstance(old, Session):
             display.close(old)
-        display.show_parts(session, chosen.show)
+        run.then(lambda: display.show_parts(session, chosen.show))
         return value
 
 

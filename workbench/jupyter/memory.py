@@ -22,24 +22,33 @@ from workbench.graph import blame, traces
 from workbench.graph.tensor import Tensor, next_serial, value_of
 from workbench.jupyter import frames
 
-__all__ = ["Memory", "Written", "is_array", "root"]
+__all__ = ["Memory", "Written", "is_array", "is_buffer", "overlap", "root"]
 
 Names = dict[str, Any]
 
 
 def root(array: Any) -> Any:
     """The array that owns the memory behind an array."""
-    while isinstance(getattr(array, "base", None), np.ndarray):
-        array = array.base
+    while (base := getattr(array, "base", None)) is not None and is_buffer(base):
+        array = base
     return array
 
 
+def is_buffer(value: Any) -> bool:
+    """Whether it is an array of numbers, of NumPy or of another library."""
+    if type(value) is np.ndarray:
+        return bool(value.dtype != object)
+    return hasattr(type(value), "__cuda_array_interface__")
+
+
 def is_array(x: Any) -> bool:
-    """Whether it is an array that an item assignment would change in place."""
-    value = value_of(x)
-    if isinstance(x, Tensor):
-        return hasattr(value, "shape") and not isinstance(value, np.generic)
-    return type(value) is np.ndarray and value.dtype != object
+    """Whether an item assignment would change it in place: an array, or its Tensor."""
+    return is_buffer(value_of(x))
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays may share memory."""
+    return type(a) is type(b) and bool(np.may_share_memory(a, b))
 
 
 class Written(Protocol):
@@ -115,7 +124,7 @@ class Memory:
         for label, x in visible:
             if x is obj or not is_array(x) or root(value_of(x)) is not owner:
                 continue
-            if np.may_share_memory(value_of(x), value) and not _made_from(x, obj):
+            if overlap(value_of(x), value) and not _made_from(x, obj):
                 view = f"{name} is a view of {label}"
                 if getattr(value, "base", None) is None:
                     view = f"{label} is a view of it"
@@ -194,11 +203,11 @@ class Memory:
         """The first node that read an array after it had been replaced, and why."""
         for node in nodes if self.replaced else ():
             for arg in node.args:
-                if not isinstance(arg, np.ndarray):
+                if not is_buffer(arg):
                     continue
                 for entry in self.replaced.get(id(root(arg)), ()):
                     late = node.serial > entry.after
-                    if late and np.may_share_memory(arg, entry.region):
+                    if late and overlap(arg, entry.region):
                         name = entry.text.split("[")[0]
                         return node, (
                             f"{node.op.name}{blame.at(node.site)} reads an array as it"
@@ -220,7 +229,7 @@ def region(value: Any, key: Any) -> Any:
         else:
             return value
     found = value[tuple(parts)]
-    return found if np.may_share_memory(found, value) else value
+    return found if overlap(found, value) else value
 
 
 def _swap(holder: Any, old: Any, new: Any) -> None:

@@ -104,7 +104,7 @@ def _parts(session: Session, wrt: Wrt) -> tuple[list[int], Axis]:
 def _refuse_large(rows: Axis, columns: Axis, what: str) -> None:
     if rows.size * columns.size > MOST_ENTRIES:
         raise UsageError(
-            f"{what} would have {rows.size} × {columns.size} entries; the most is"
+            f"{what} would have {rows.size:,} × {columns.size:,} entries; the most is"
             f" {MOST_ENTRIES:,}. Choose a smaller node, or fewer variables."
         )
 
