@@ -11,7 +11,6 @@ from tests.test_foreign_arrays import Foreign, unwrapped, wrapped
 
 from .conftest import Notebook
 
-
 #: Methods that CuPy's arrays have, and that statistics ask for.
 METHODS = "all any clip copy dot item max mean min ravel std sum".split()
 
