@@ -10,26 +10,19 @@ leaves the last good state. What the page shows of a session is written by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-import numpy as np
-
-from workbench.errors import UnknownNodeError, UsageError
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
-from workbench.ops.define import shape_of
-from workbench.session import attached, derivatives, question, stages
+from workbench.errors import UsageError
+from workbench.session import attached, derivatives, stages
 from workbench.session.attached import Attached
-from workbench.session.history import Entries, Entry, History, entry_of
-from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
-from workbench.session.stages import Backward, Forward
-from workbench.session.turns import Turns
+from workbench.session.history import Entries, Entry, entry_of
+from workbench.session.kept import Kept
+from workbench.session.nodes import Node, fitted
 from workbench.transforms import overrides as overriding
-from workbench.transforms import reverse
 from workbench.transforms.expression import parse
-from workbench.transforms.overrides import Override, Resolution, resolve
+from workbench.transforms.overrides import Override, resolve
 from workbench.transforms.rules import check_on
 
 if TYPE_CHECKING:
@@ -51,17 +44,7 @@ def changing(method: F) -> F:
     return cast(F, alone)
 
 
-@dataclass(frozen=True)
-class State:
-    """Everything a session shows; it never changes, a session swaps it."""
-
-    forward: Forward
-    entries: Entries
-    resolution: Resolution | None
-    backward: Backward | None
-
-
-class Session:
+class Session(Kept):
     """A traced program that is kept, looked at, overridden and run again.
 
     Parameters
@@ -110,188 +93,6 @@ class Session:
 
     #: What shows a session; set by the floor that knows notebooks.
     presenter: ClassVar[Callable[[Session], Any] | None] = None
-
-    def __init__(
-        self,
-        graph: Graph,
-        output: Node | None = None,
-        wrt: Iterable[Node] | None = None,
-        *,
-        name: str = "ad",
-        seed: Any = None,
-        copy: bool = True,
-    ) -> None:
-        #: Held while the session changes, and by who reads several of its stages.
-        self.lock = Turns()
-        #: What its own code calls it.
-        self.name = name
-        #: Its nodes by name and id.
-        self.nodes = Nodes(graph.nodes, name)
-        #: The id of the node that is differentiated.
-        self.output = question.output_of(self.nodes, graph, output)
-        #: The ids of the nodes it is differentiated by.
-        self.wrt = question.wrt_of(self.nodes, graph, self.output, wrt)
-        #: The cotangent of an output that is not one number.
-        self.seed = question.seed_for(seed, graph.nodes[self.output])
-        self.history = History()
-        self._next = 1
-        self._listeners: list[Callable[[str], object]] = []
-        self._gradient_graph: tuple[State, Graph] | None = None
-        traced = Forward(graph)
-        self._take(self._made(stages.own(traced) if copy else traced, ()))
-
-    # Stages
-
-    def _made(self, forward: Forward, entries: Entries) -> State:
-        """The state that follows from inputs and overrides."""
-        nodes = forward.graph.nodes
-        resolution = None
-        if entries:
-            given = [entry.override for entry in entries]
-            resolution = resolve(given, nodes, where=f"session {self.name!r}")
-        backward = None
-        if nodes[self.output]._value is not None:
-            if resolution is not None and resolution.winners:
-                backward = self._swept(forward, resolution)
-            else:
-                backward = self._true(forward)
-        return State(forward, entries, resolution, backward)
-
-    def _swept(self, forward: Forward, resolution: Resolution | None) -> Backward:
-        seed = self._seed_of(forward)
-        return stages.sweep(forward, self.output, seed, self.wrt, resolution)
-
-    def _true(self, forward: Forward) -> Backward:
-        if forward.truth is None:
-            forward.truth = self._swept(forward, None)
-        return forward.truth
-
-    def _seed_of(self, forward: Forward) -> Any:
-        if self.seed is not None:
-            return self.seed
-        return np.ones_like(forward.graph.nodes[self.output]._value)
-
-    def _take(self, state: State) -> None:
-        self._state = state
-        self.nodes.current = state.forward.ids
-
-    def _change(self, state: State, what: str) -> None:
-        self._take(state)
-        for callback in list(self._listeners):
-            callback(what)
-
-    # What it shows
-
-    @property
-    def graph(self) -> Graph:
-        """The program, forward."""
-        return self._state.forward.graph
-
-    @property
-    def forward(self) -> Forward:
-        """The stage of the values."""
-        return self._state.forward
-
-    @property
-    def backward(self) -> Backward | None:
-        """The stage of the gradients; None for a program without values."""
-        return self._state.backward
-
-    @property
-    def truth(self) -> Backward | None:
-        """The stage of the gradients with all overrides off."""
-        state = self._state
-        return None if state.backward is None else self._true(state.forward)
-
-    @property
-    def resolution(self) -> Resolution | None:
-        """Which override runs where; None without overrides."""
-        return self._state.resolution
-
-    def needed(self) -> Backward:
-        """The stage of the gradients, or the error that says why there is none."""
-        if self._state.backward is None:
-            raise UsageError(
-                f"session {self.name!r} has no values, so no gradients: it was traced"
-                f" without. Give all inputs to {self.name}.run(...)."
-            )
-        return self._state.backward
-
-    @property
-    def value(self) -> Any:
-        """The output's value."""
-        return handed(self.graph.nodes[self.output]._value)
-
-    @property
-    def values(self) -> Arrays:
-        """The value of each node, by its name, its id or its Tensor."""
-        nodes = self.graph.nodes
-        names = self.nodes.names
-        return Arrays(self.nodes, names, lambda i: nodes[i]._value, "values")
-
-    @property
-    def grads(self) -> Arrays:
-        """The gradient by each ``wrt``, under its name; overrides applied."""
-        known, nodes = self.needed().cotangents, self.graph.nodes
-        names = {self.nodes.labels[i]: i for i in self.wrt}
-
-        def gradient(i: int) -> Any:
-            if i not in self.wrt:
-                label = self.nodes.labels[i]
-                raise UnknownNodeError(
-                    f"{label} is not in wrt ({', '.join(names)}). What flows back to"
-                    f" it is {self.name}.cotangents[{label!r}]."
-                )
-            return known[i] if i in known else np.zeros_like(nodes[i]._value)
-
-        return Arrays(self.nodes, names, gradient, "gradients")
-
-    @property
-    def cotangents(self) -> Arrays:
-        """What flows back to each node; None where nothing does."""
-        known = self.needed().cotangents
-        names = {name: i for name, i in self.nodes.names.items() if i in known}
-        return Arrays(self.nodes, names, known.get, "cotangents")
-
-    @property
-    def gradient_graph(self) -> Graph:
-        """The gradients as a program, overrides applied.
-
-        Each of its Tensors names the forward node that it belongs to (`origin`).
-        """
-        state = self._state
-        if self._gradient_graph is None or self._gradient_graph[0] is not state:
-            self.needed()
-            nodes = state.forward.graph.nodes
-            made = reverse.pull_back(
-                [nodes[self.output]],
-                [self._seed_of(state.forward)],
-                [nodes[i] for i in self.wrt],
-                record=True,
-                rules=None if state.resolution is None else state.resolution.pulls(),
-            )
-            graph = Graph(state.forward.graph.inputs, made)
-            self._gradient_graph = state, graph
-        return self._gradient_graph[1]
-
-    def __getitem__(self, node: Node) -> Tensor:
-        return self.graph.nodes[self.nodes.find(node)]
-
-    def __repr__(self) -> str:
-        state, labels = self._state, self.nodes.labels
-        node = state.forward.graph.nodes[self.output]
-        text = node.name or node.op.name
-        if shape_of(node) != ():
-            text += f" {node.shape}"
-        elif node._value is not None:
-            number = node._value.item() if hasattr(node._value, "item") else node._value
-            text += f" = {number:g}"
-        by = ", ".join(labels[i] for i in self.wrt) or "nothing"
-        more = len(state.entries)
-        tail = f", {more} override{'s' * (more != 1)}" if more else ""
-        return (
-            f"<Session {self.name!r}: {text} by {by}; {self.nodes.count} nodes{tail}>"
-        )
 
     # Other derivatives
 
@@ -497,45 +298,6 @@ class Session:
         state = self._made(before.forward, self.history.peek(back))
         self.history.step(back, before.entries)
         self._change(state, "overrides")
-
-    @property
-    def overrides(self) -> list[Attached]:
-        """All overrides in order: what each matched and what it changes."""
-        state = self._state
-        if state.resolution is None:
-            return []
-        return [
-            Attached(
-                entry.id,
-                entry.override,
-                tuple(state.forward.ids[node.serial] for node in matched),
-                attached.target_text(entry.override.target, self.nodes),
-                attached.code_line(self.name, entry.override, self.nodes),
-                partial(self._effects, state, entry.override),
-            )
-            for entry, matched in zip(
-                state.entries, state.resolution.matched, strict=True
-            )
-        ]
-
-    def _effects(self, state: State, override: Override) -> list[attached.Effect]:
-        if state.backward is None:
-            return []
-        on = [e.override for e in state.entries if e.override.enabled]
-        forward = state.forward
-        alone: Mapping[int, Any] | None
-        if on == [override]:
-            alone = state.backward.cotangents
-        elif (alone := forward.alone.get(override)) is None:
-            resolution = resolve([override], forward.graph.nodes)
-            alone = self._swept(forward, resolution).cotangents
-            # Kept without what flows elsewhere, which is large.
-            alone = {i: g for i, g in alone.items() if i in self.wrt}
-            for gone in set(forward.alone).difference(on):
-                del forward.alone[gone]
-            forward.alone[override] = alone
-        true = self._true(forward).cotangents
-        return attached.effects(alone, true, self.wrt, self.nodes.labels)
 
     def code(self) -> str:
         """The lines of Python that attach the overrides as they are now."""
