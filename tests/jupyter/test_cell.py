@@ -15,6 +15,8 @@ from workbench.session import Session
 from .conftest import Notebook, Ran
 
 SETUP = """
+import types
+mod = types.ModuleType("mod")
 X = np.arange(12.0).reshape(4, 3) / 7
 w = np.array([0.5, -1.0, 2.0])
 s = 0.25
@@ -107,6 +109,19 @@ def test_a_value_of_the_cell_can_be_differentiated_by(cells: Notebook) -> None:
     )
 
 
+def test_a_cell_runs_again_with_its_own_values_there(cells: Notebook) -> None:
+    for _ in range(2):
+        cells.run(
+            "%%autodiff loss --wrt h w --show none\nh = X @ w\nloss = np.sum(h**2)"
+        )
+        h = cells.names["X"] @ cells.names["w"]
+        np.testing.assert_allclose(cells.names["ad"].grads["h"], 2 * h)
+    for k in range(2):  # what it is before, and what it becomes
+        cells.run("%%autodiff loss --wrt s --show none\ns = s * 2\nloss = s * w[2]")
+        assert cells.names["ad"].grads["s"] == 4.0
+        assert cells.names["s"] == 0.5 * 2**k
+
+
 def test_what_only_a_function_reads_is_named_by_wrt(cells: Notebook) -> None:
     cells.run("def f(v):\n    return v * s")
     cells.run("%%autodiff --show none\nf(w).sum()")
@@ -153,10 +168,10 @@ def test_an_exception_in_a_function_of_another_cell(cells: Notebook) -> None:
         ran,
         f"Cell In[{cells.number}], line 2\n",
         "----> 2 loss = inner(w).sum()",
-        f"Cell In[{cells.number - 1}], line 10, in inner(v)",
-        "---> 10     return v @ X",
+        f"Cell In[{cells.number - 1}], line 12, in inner(v)",
+        "---> 12     return v @ X",
         "ShapeError: matmul(float64[3], float64[4, 3])",
-        f"(at [{cells.number - 1}]:10: return v @ X)",
+        f"(at [{cells.number - 1}]:12: return v @ X)",
     )
 
 
@@ -248,6 +263,8 @@ def test_a_warning_names_the_line(cells: Notebook) -> None:
         ("v = w\nv[0] = s\nv.sum()", 3, "Write v = v.copy()"),
         ("v = w[1:]\nv[0] = s\nv.sum()", 3, "older than this cell"),
         ("labels[0] = s\nw.sum()", 2, "older than this cell"),
+        ("mod.buf = np.zeros(2)\nmod.buf[0] = s\nw.sum()", 3,
+         "Write mod.buf = mod.buf.copy() before"),
         ("y = w * 2\nv = y[1:]\nv[0] = s\ny.sum()", 4, "v is a view of y, which would"
          " change too"),
         ("y = np.zeros(3)\nv = y[1:]\ny[1] = s\nv.sum() + w.sum()", 4, "v is a view of"

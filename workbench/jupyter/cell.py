@@ -83,6 +83,8 @@ class Cell:
             raw_code=head + body if raw is None else raw,
         )
         self.leaves: dict[str, Tensor] = {}
+        #: The names that the cell binds.
+        self.made: list[str] = []
 
     def run(self) -> tuple[Session, Any]:
         """Run the cell; its session, and the value of its last expression.
@@ -135,7 +137,7 @@ class Cell:
     def _inputs(self, tree: ast.Module) -> Names:
         """The variables that become inputs, in the order of their reading."""
         options, names = self.options, self.names
-        made = rewrite.assigned(tree)
+        made = self.made = rewrite.assigned(tree)
         read = rewrite.names_read(self.source, tree)
         if options.output is None and not isinstance(tree.body[-1], ast.Expr):
             last = f", as in %%autodiff {made[-1]}" if made else ""
@@ -164,7 +166,8 @@ class Cell:
                     f"{close(name, known)}"
                 )
             check_wrt(names[name], name)
-        wanted = dict.fromkeys([*read, *options.wrt])
+        # What the cell makes anew is no input, whatever it was in an earlier run.
+        wanted = dict.fromkeys([*read, *(n for n in options.wrt if n not in made)])
         hidden = self.shell.user_ns_hidden
         return {
             name: names[name]
@@ -220,6 +223,8 @@ class Cell:
             with uninterrupted():
                 RUNTIME.memory = outer
                 value = self._restored(memory, value, tree)
+        if memory.problem is not None:
+            self._refuse(1, memory.problem)
         return output, value
 
     def _arrays(self, inside: bool) -> list[Any]:
@@ -258,22 +263,24 @@ class Cell:
             node, message = found
             site = node.site
             own = site is not None and site.filename == self.filename
-            line = site.line if site is not None and own else 1
+            self._refuse(site.line if site is not None and own else 1, message)
 
-            def refuse() -> None:
-                raise TraceError(message)
+    def _refuse(self, line: int, message: str) -> None:
+        def refuse() -> None:
+            raise TraceError(message)
 
-            self._at_line(line, refuse)
+        self._at_line(line, refuse)
 
     # After
 
     def _restored(self, memory: Memory, value: Any, tree: ast.Module) -> Any:
         """Make the notebook plain again, and the last expression's value too."""
-        for name in rewrite.assigned(tree):
+        for name in self.made:
             RUNTIME.named(self.names.get(name), name)
         made = Plain(lambda x: plain(x, memory))
         made.names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
+            # Of objects that the notebook has not defined, those that the cell names.
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 base = node.value
                 while isinstance(base, (ast.Attribute, ast.Subscript)):
@@ -302,9 +309,12 @@ class Cell:
         wrt: list[Any] = []
         for name in options.wrt:
             leaf = self.leaves.get(name)
-            wrt.append(name if leaf is None else leaf)
-            if leaf is not None and leaf not in set(inputs):
-                inputs.append(leaf)
+            if leaf is None or (leaf.serial not in nodes and name in self.made):
+                wrt.append(name)
+                continue
+            wrt.append(leaf)
+            if leaf.serial not in nodes:
+                inputs.append(leaf)  # for the session to refuse
         seed = None
         if options.seed is not None:
             if options.seed not in self.names:
@@ -360,7 +370,7 @@ def plain(x: Any, memory: Memory) -> Any:
             offset = start - old.__array_interface__["data"][0]
             return np.ndarray(value.shape, value.dtype, latest, offset, value.strides)
         if overlap(value, entry.region):
-            raise TraceError(
+            memory.problem = (
                 f"{entry.text} was changed, and a view of it was kept, which would"
                 " have changed too. Keep a .copy() instead."
             )

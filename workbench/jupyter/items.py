@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
 from workbench.graph.tensor import Tensor, value_of
-from workbench.jupyter.memory import Memory, is_array, is_buffer, overlap
+from workbench.jupyter.memory import Memory, is_array, is_buffer, older, overlap
 from workbench.jupyter.rewrite import MAKERS
 from workbench.ops.updates import at
 
@@ -120,6 +121,8 @@ class Place:
         owner, held = self.owner, []
         inside = isinstance(owner, Place) and is_array(owner.value)
         if not inside:
+            if not isinstance(self.value, Tensor) and _is_foreign(owner):
+                raise older(self.text)
             memory.check(self.value, self.text)
             if not isinstance(self.value, Tensor):
                 held = memory.holders(self)
@@ -183,6 +186,15 @@ class Owner:
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._object, name, value)
+
+
+def _is_foreign(owner: Any) -> bool:
+    """Whether an array that this has for an attribute may be anybody's."""
+    return (
+        owner is not None
+        and not isinstance(owner, (Place, SimpleNamespace))
+        and getattr(owner, "__module__", None) != "__main__"
+    )
 
 
 def _writeable(array: Any) -> bool:

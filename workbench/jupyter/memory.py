@@ -22,7 +22,7 @@ from workbench.graph import blame, traces
 from workbench.graph.tensor import Tensor, next_serial, value_of
 from workbench.jupyter import frames
 
-__all__ = ["Memory", "Written", "is_array", "is_buffer", "overlap", "root"]
+__all__ = ["Memory", "Written", "is_array", "is_buffer", "older", "overlap", "root"]
 
 Names = dict[str, Any]
 
@@ -98,6 +98,8 @@ class Memory:
         self.locked: dict[int, Any] = {}
         #: By the id of the memory's owner.
         self.replaced: dict[int, list[Replaced]] = {}
+        #: What could not be put right at the end.
+        self.problem: str | None = None
         self._new: dict[int, Replaced] = {}
         #: What holds an array besides names, by the array's id.
         self._held: dict[int, list[Any]] = {}
@@ -106,11 +108,7 @@ class Memory:
         """Refuse an array that the cell must not change."""
         value = value_of(obj)
         if id(root(value)) in self.older:
-            raise TraceError(
-                f"{name} changes in place{blame.here()}, and the array behind it is"
-                " older than this cell: the graph would not know its new value. Write"
-                f" {name} = {name}.copy() before, and change that."
-            )
+            raise older(name)
         if getattr(value, "base", None) is not None or not isinstance(obj, Tensor):
             self._check_views(obj, name)
 
@@ -216,6 +214,15 @@ class Memory:
                             f" where it is to stay as it was; else read {name} itself."
                         )
         return None
+
+
+def older(name: str) -> TraceError:
+    """The error for an array that other cells see."""
+    return TraceError(
+        f"{name} changes in place{blame.here()}, and the array behind it is older than"
+        " this cell: the graph would not know its new value. Write"
+        f" {name} = {name}.copy() before, and change that."
+    )
 
 
 def region(value: Any, key: Any) -> Any:
