@@ -251,6 +251,16 @@ def test_a_warning_names_the_line(cells: Notebook) -> None:
     assert [warning.lineno for warning in found] == [3]
 
 
+def test_what_is_displayed_is_what_it_is_without_the_magic(cells: Notebook) -> None:
+    body = (
+        "from IPython.display import display\ny = w * 2\ndisplay(y, [y[0], s])\nw.sum()"
+    )
+    plain = cells.run(body)
+    ran = cells.run("%%autodiff --show none\n" + body)
+    assert ran.outputs == plain.outputs
+    assert plain.outputs[0] == {"text/plain": "array([ 1., -2.,  4.])"}
+
+
 # Assignment to items
 
 

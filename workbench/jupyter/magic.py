@@ -7,9 +7,10 @@ from typing import Any
 from IPython.core import error, magic
 
 from workbench.errors import DtypeError, UsageError
+from workbench.graph.tensor import MaskedTensor, Tensor
 from workbench.jupyter import options
 from workbench.jupyter.around import name_cells
-from workbench.jupyter.cell import Cell
+from workbench.jupyter.cell import RUNTIME, Cell
 from workbench.session import Session
 
 __all__ = ["AutodiffMagics", "load"]
@@ -85,6 +86,14 @@ def load(shell: Any) -> None:
     def remember(info: Any) -> None:
         magics.raw = info.raw_cell
 
+    def print_value(x: Tensor, printer: Any, cycle: bool) -> None:
+        # In a cell display(h) shows what it shows without the magic.
+        inside = RUNTIME.memory is not None and x.value is not None
+        printer.pretty(x.value) if inside else printer.text(repr(x))
+
+    text = shell.display_formatter.formatters["text/plain"]
+    text.for_type(Tensor, print_value)
+    text.for_type(MaskedTensor, print_value)
     shell.set_hook("complete_command", completer, str_key="%%autodiff")
     shell.events.register("pre_run_cell", remember)
     name_cells(shell)
