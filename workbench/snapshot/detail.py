@@ -37,7 +37,7 @@ def detail(session: Session, node: int) -> DetailBody:
     >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
     >>> found = detail(session, 1)
     >>> found["rule"], found["inputs"], found["gradient_array"]
-    ('g · (1 − y · y)', ['x'], '[1. 1.]')
+    ('g · (1 − y²)', ['x'], '[1. 1.]')
     """
     i = session.nodes.find(node)
     g = true = None
