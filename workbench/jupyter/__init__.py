@@ -1,7 +1,20 @@
 """Floor 7: the cell, the widget and the plots.
 
-Nothing is loaded before it is used: `load` needs IPython, `show` and the plots
-need ipywidgets and Plotly.
+The cell: `magic.py` registers it, `options.py` reads its line, `cell.py` runs it.
+`rewrite.py` changes its code into calls of `items.py`; `memory.py` and `frames.py`
+let all that held an array follow its item assignments; `plain.py` takes the Tensors
+out of the notebook again; `failure.py` shows exceptions, `around.py` knows the
+cell's number, warnings and interrupts.
+
+The picture: `display.py` puts a session into an output, `picture.py` and `rows.py`
+draw it still, `widget.py` is its live model, `link.py` what it says to the page,
+`worker.py` where long answers are made.
+
+The plots: `plots.py` makes them, `heat.py` matrices, `checked.py` checks, in the
+looks of `figure.py`.
+
+Nothing is loaded before it is used: the cell needs IPython, pictures and plots need
+ipywidgets and Plotly.
 """
 
 from __future__ import annotations
