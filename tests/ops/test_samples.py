@@ -71,14 +71,14 @@ def test_value_and_both_modes(
     sample: Sample, kind: str, rng: np.random.Generator
 ) -> None:
     args = drawn(sample, kind, rng)
-    expected = np.asarray(sample.f(*args))
+    expected = np.asarray(sample.value(*args))
     value, pullback = wb.vjp(sample.f, *args)
     assert not isinstance(value, Tensor)
     assert np.shape(value) == expected.shape
     assert np.asarray(value).dtype == expected.dtype
     close(value, expected, 1e-14)
     moves = [direction(a, rng) for a in args]
-    truth = differences(sample.f, args, moves)
+    truth = differences(sample.value, args, moves)
     _, tangent = wb.jvp(sample.f, tuple(args), tuple(moves))
     assert np.shape(tangent) == expected.shape
     close(tangent, truth)
@@ -129,7 +129,7 @@ def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
         args = [a.astype(np.complex64) for a in drawn(sample, "c", rng)]
     else:
         args = [a.astype(np.float32) for a in drawn(sample, "f", rng)]
-    expected = np.asarray(sample.f(*args))
+    expected = np.asarray(sample.value(*args))
     value, pullback = wb.vjp(sample.f, *args)
     assert np.asarray(value).dtype == expected.dtype
     close(value, expected, 1e-5)
@@ -189,7 +189,7 @@ def test_inference_without_values(
     if not sample.batch:
         pytest.skip("its shape depends on values")
     args = drawn(sample, kind, rng)
-    expected = np.asarray(sample.f(*args))
+    expected = np.asarray(sample.value(*args))
     specs = [wb.Spec(a.shape, a.dtype) for a in args]
     output = wb.trace(sample.f)(*specs).outputs[0]
     if isinstance(output, Tensor):
@@ -210,6 +210,7 @@ def test_kinks(kink: Kink) -> None:
 #: Ops that no sample of a single function shows, and where they are tested.
 ELSEWHERE = {
     "identity": "every test: a leaf",
+    "item": "tests/ops/test_several.py",
     "strong": "tests/graph: a Python number under a ufunc",
     "stop_gradient": "tests/graph",
     "div0": "tests/graph: where never poisons",

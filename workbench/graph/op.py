@@ -7,9 +7,21 @@ paragraph each.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
-__all__ = ["FUNCTIONS", "MAKERS", "OPS", "UFUNCS", "Op", "declare", "implements"]
+__all__ = [
+    "FUNCTIONS",
+    "LATER",
+    "MAKERS",
+    "OPS",
+    "UFUNCS",
+    "Op",
+    "declare",
+    "implements",
+    "load",
+    "load_all",
+]
 
 
 class Op:
@@ -125,6 +137,11 @@ UFUNCS: dict[Any, Op] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
+#: Modules of ops that load when the first function of a module of NumPy or SciPy
+#: meets a Tensor, by the name of that module.
+LATER: dict[str, str] = {}
+
+
 #: Those NumPy functions that make an array for ``like=x`` and are not told of x.
 MAKERS: set[Any] = set()
 
@@ -135,6 +152,25 @@ def declare(name: str) -> Op:
     if op is None:
         op = OPS[name] = Op(name)
     return op
+
+
+def load(function: Any) -> bool:
+    """Load the ops behind a function that nothing answers yet; False: there are none.
+
+    SciPy's ufuncs name no module; they are those of `scipy.special`.
+    """
+    home = getattr(function, "__module__", None) or "scipy.special"
+    module = LATER.pop(home, None)
+    if module is None:
+        return False
+    import_module(module)
+    return True
+
+
+def load_all() -> None:
+    """Load every op, for who wants the whole table."""
+    while LATER:
+        import_module(LATER.pop(next(iter(LATER))))
 
 
 def implements(

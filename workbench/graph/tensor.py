@@ -19,7 +19,7 @@ from workbench.errors import TraceError
 from workbench.graph import blame, source, traces, types
 from workbench.graph.conversions import Conversions
 from workbench.graph.methods import ArrayMethods
-from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare
+from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
 from workbench.graph.types import Spec
 
 __all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_of"]
@@ -137,7 +137,10 @@ class Tensor(ArrayMethods, Conversions):
         if value is None:
             return self.spec.dtype
         found = getattr(value, "dtype", None)
-        return types.spec_of(value).dtype if found is None else np.dtype(found)
+        made: np.dtype[Any] = (
+            types.spec_of(value).dtype if found is None else np.dtype(found)
+        )
+        return made
 
     @property
     def scope(self) -> str | None:
@@ -209,6 +212,8 @@ class Tensor(ArrayMethods, Conversions):
         kwargs: dict[str, Any],
     ) -> Any:
         answer = FUNCTIONS.get(function)
+        if answer is None and load(function):
+            answer = FUNCTIONS.get(function)
         if answer is None:
             name = f"{function.__module__}.{function.__name__}"
             raise TraceError(

@@ -53,8 +53,16 @@ def weak(value: object) -> bool:
     return type(value) in WEAK_TYPES
 
 
-def spec_of(value: Any) -> Spec:
-    """The spec of an array of any library, a NumPy scalar or a Python number."""
+def spec_of(value: Any) -> Any:
+    """The spec of an array of any library, a NumPy scalar or a Python number.
+
+    A tuple of specs for the tuple of an op's several outputs.
+    """
+    held = getattr(value, "_value", value)
+    if held is None:
+        return value.spec
+    if isinstance(held, tuple):
+        return tuple(map(spec_of, held))
     if weak(value):
         return Spec((), np.result_type(type(value)), True)
     if hasattr(value, "dtype") and hasattr(value, "shape"):

@@ -1,5 +1,9 @@
-"""What can be computed: importing this package declares every op."""
+"""What can be computed: importing this package declares the ops.
 
+Those behind NumPy's submodules and SciPy load when the first of them is needed.
+"""
+
+from workbench.graph.op import LATER
 from workbench.ops import (
     arithmetic,
     arranging,
@@ -8,13 +12,13 @@ from workbench.ops import (
     entries,
     indexing,
     joining,
-    linalg,
     makers,
     masked,
     moments,
     products,
     reductions,
     scans,
+    several,
     shaping,
     sorting,
     taking,
@@ -30,16 +34,18 @@ __all__ = [
     "entries",
     "indexing",
     "joining",
-    "linalg",
     "makers",
     "masked",
     "moments",
     "products",
     "reductions",
     "scans",
+    "several",
     "shaping",
     "sorting",
     "taking",
     "ufuncs",
     "updates",
 ]
+
+LATER.update({"numpy.linalg": "workbench.ops.linalg"})

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame
-from workbench.graph.op import FUNCTIONS, UFUNCS
+from workbench.graph.op import FUNCTIONS, UFUNCS, load
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import weak
 from workbench.ops.arithmetic import sign
@@ -87,6 +87,8 @@ def _call(
         return apply(UFUNCS[ufunc], inputs)
     if ufunc in CALLS:
         return CALLS[ufunc](*inputs)
+    if load(ufunc):
+        return _call(ufunc, name, *inputs, dtype=dtype)
     raise _unknown(name)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from workbench.graph import source, traces, walk
 from workbench.graph.op import Op
 from workbench.graph.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
+from workbench.ops import several
 from workbench.ops.define import _batch_elementwise, masked
 from workbench.transforms import reverse
 
@@ -214,7 +215,8 @@ def _loop(node: Tensor, op: Op, inputs: tuple[Any, ...], mask: int, size: int) -
     ]
     spec: Any = node.spec
     if isinstance(spec, tuple):
-        return tuple(np.stack([row[i] for row in rows]) for i in range(len(spec)))
+        split = [several.outputs(r) if isinstance(r, Tensor) else r for r in rows]
+        return tuple(np.stack(column) for column in zip(*split, strict=True))
     return np.stack(rows)
 
 

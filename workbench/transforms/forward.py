@@ -10,6 +10,7 @@ import numpy as np
 from workbench.graph import types
 from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
+from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms import reverse
 
@@ -59,7 +60,7 @@ def push_forward(
         recorded = record or node.serial in outer
         before = next_serial()
         if recorded:
-            t = push(incoming, node, inputs, node.params)
+            t = push(incoming, several.outputs(node), inputs, node.params)
         else:
             t = push(incoming, node._value, node.args, node.params)
         if t is not None:
@@ -82,8 +83,8 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
         params: dict[str, Any],
     ) -> Any:
         mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
-        several = isinstance(y, tuple)
-        parts = y if several else (y,)
+        many = isinstance(y, tuple)
+        parts = y if many else (y,)
         with OpenTrace() as opened:
             # The rule does not depend on g otherwise than linearly: any g serves.
             seeds = [
@@ -93,9 +94,7 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
                 for part in parts
             ]
             opened.leaves.update(s.serial for s in seeds)
-            passed = pull(
-                mask, tuple(seeds) if several else seeds[0], y, inputs, params
-            )
+            passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
         chosen = [
             (c, t)
             for c, t in zip(passed, tangents, strict=False)
@@ -106,7 +105,7 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
             np.zeros_like(s) if m is None else m
             for s, m in zip(seeds, moved, strict=True)
         ]
-        return tuple(filled) if several else filled[0]
+        return tuple(filled) if many else filled[0]
 
     return push
 
@@ -120,9 +119,9 @@ def reverse_leaf(part: Tensor) -> Tensor:
 
 def _fit(t: Any, node: Tensor) -> Any:
     """A tangent in the shape and dtype of its primal."""
+    if isinstance(t, tuple):
+        return t  # one per output, each fitted when it is taken out
     value = node._value if node._value is not None else node
-    if isinstance(value, tuple):
-        return t
     shape = shape_of(value)
     if types.weak(t):
         t = np.full_like(value, t)

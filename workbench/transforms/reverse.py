@@ -16,6 +16,7 @@ from workbench.errors import ShapeError
 from workbench.graph import blame, traces, types, walk
 from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
+from workbench.ops import several
 from workbench.ops.define import shape_of, sum_to
 
 __all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back"]
@@ -189,7 +190,7 @@ def _sweep(
         recorded = record or serial in outer
         before = next_serial()
         if recorded:
-            passed = pull(mask, g, node, node.inputs, node.params)
+            passed = pull(mask, g, several.outputs(node), node.inputs, node.params)
         else:
             passed = pull(mask, g, node._value, node.args, node.params)
         fitted = [
@@ -226,6 +227,8 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     ShapeError
         If the shape is no broadcast of that of ``x``.
     """
+    if isinstance(c, several.Parts):
+        return c  # each was fitted to the output that it belongs to
     shape = shape_of(x)
     if types.weak(c):
         c = np.full_like(_bare(x), c)
@@ -262,7 +265,8 @@ def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> 
 
     ``rule`` is the one that stood in for the op's own, or None.
     """
-    roots = [c for c in passed if isinstance(c, Tensor) and c.serial > before]
+    flat = [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
+    roots = [c for c in flat if isinstance(c, Tensor) and c.serial > before]
     if roots:
         text = node.op.rule if rule is None else getattr(rule, "label", "")
         origin = Origin(node, text, rule is not None)

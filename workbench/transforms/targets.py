@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.graph import blame
-from workbench.graph.op import OPS, UFUNCS, Op
+from workbench.graph.op import OPS, UFUNCS, Op, load_all
 from workbench.graph.tensor import IDENTITY, Tensor
 
 __all__ = [
@@ -133,6 +133,8 @@ def target_of(target: Any) -> Target:
     if isinstance(target, np.ufunc) and target in UFUNCS:
         return ByOp(UFUNCS[target].name)
     if isinstance(target, str) and target:
+        if target.isidentifier() and target not in OPS:
+            load_all()  # it may be one of those that load when needed
         if target in OPS:
             return ByOp(target)
         numpy_name = UFUNCS.get(getattr(np, target, None))

@@ -6,18 +6,20 @@ Entries drawn are apart from each other and from 0 unless a row says otherwise, 
 that no difference steps over a kink; the kinks have a table of their own.
 """
 
-from tests.ops.samples import (
-    elementwise,
-    indexing,
-    linalg,
-    products,
-    reductions,
-    shapes,
-)
+from importlib import import_module
+from pathlib import Path
+
 from tests.ops.samples.kinks import KINKS, Kink
 from tests.ops.samples.table import Sample
+from workbench.graph.op import load_all
 
 __all__ = ["KINKS", "SAMPLES", "Kink", "Sample"]
 
-FILES = (elementwise, reductions, shapes, indexing, products, linalg)
+load_all()
+NAMES = sorted(file.stem for file in Path(__file__).parent.glob("*.py"))
+FILES = [
+    import_module(f"tests.ops.samples.{name}")
+    for name in NAMES
+    if name not in ("__init__", "kinks", "table")
+]
 SAMPLES: list[Sample] = [sample for file in FILES for sample in file.row.rows]

@@ -21,6 +21,11 @@ class Sample:
     kinds: str = "f"  # f: floats; c: complex too
     order: int = 2  # 1: its second derivative vanishes or is tested elsewhere
     batch: bool = True  # False: refused by vmap, with an error tested elsewhere
+    truth: Callable[..., Any] | None = None  # None: f itself on plain arrays
+
+    def value(self, *args: Any) -> Any:
+        """What NumPy or SciPy says, on plain arrays."""
+        return (self.truth or self.f)(*args)
 
     def arguments(self, rng: np.random.Generator) -> list[Any]:
         return [draw(rng) for draw in self.draws]

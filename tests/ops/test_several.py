@@ -1,0 +1,104 @@
+"""Ops with several outputs, through every transform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.backends.numpy import compile
+from workbench.graph.op import OPS
+from workbench.ops.define import op
+from workbench.ops.several import Parts, several
+from workbench.snapshot import detail, take
+
+X = np.array([0.3, -0.7])
+
+
+def _pull(g: Any, y: Any, x: Any) -> Any:
+    sin, cos, _ = y
+    total = 0 * x
+    if g[0] is not None:
+        total = total + g[0] * cos
+    if g[1] is not None:
+        total = total - g[1] * sin
+    return total
+
+
+@pytest.fixture(params=["push", "no push", "batch"])
+def sincos(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Sine, cosine, and the sign as an integer: with and without rules of its own."""
+    more: dict[str, Any] = {}
+    if request.param == "push":
+        more["push"] = lambda t, y, x: (t[0] * y[1], -t[0] * y[0], None)
+    if request.param == "batch":
+        more["batch"] = lambda inputs, batched, params: several(made, inputs)
+    made = op(
+        "sincos_of_test",
+        lambda x: (np.sin(x), np.cos(x), np.sign(x).astype(int)),
+        _pull,
+        **more,
+    )
+    yield lambda x: several(made, (x,))
+    del OPS["sincos_of_test"]
+
+
+def test_both_modes_and_orders(sincos: Any) -> None:
+    s, c = np.sin(X), np.cos(X)
+    f = lambda x: np.sum(sincos(x)[0] ** 2 + 3 * sincos(x)[1])  # noqa: E731
+    np.testing.assert_allclose(wb.grad(f)(X), 2 * s * c - 3 * s)
+    one = lambda x: np.sum(sincos(x)[1])  # noqa: E731
+    np.testing.assert_allclose(wb.hessian(one)(X), np.diag(-c))
+    third = wb.grad(lambda x: np.sum(wb.grad(lambda z: np.sum(wb.grad(one)(z)))(x)))
+    np.testing.assert_allclose(third(X), s)
+    (a, b, k), tangents = wb.jvp(sincos, (X,), (np.ones(2),))
+    np.testing.assert_allclose((a, b), (s, c))
+    assert k.tolist() == [1, -1]
+    np.testing.assert_allclose(tangents[0], c)
+    np.testing.assert_allclose(tangents[1], -s)
+
+
+def test_one_op_shared_by_its_outputs(sincos: Any) -> None:
+    def f(x: Any) -> Any:
+        sin, cos, _ = sincos(x)
+        return sin * cos
+
+    np.testing.assert_allclose(wb.jacobian(f)(X), np.diag(np.cos(2 * X)))
+    np.testing.assert_allclose(wb.jacobian(f, mode="fwd")(X), np.diag(np.cos(2 * X)))
+    graph = wb.trace(f)(X)
+    assert [n.op.name for n in graph.nodes].count("sincos_of_test") == 1
+    assert "(float64[2], float64[2], int64[2])" in str(graph)
+    (made,) = compile(wb.trace(f)(wb.Spec((2,), float)))(X)
+    np.testing.assert_allclose(made, np.sin(X) * np.cos(X))
+
+
+def test_batches(sincos: Any) -> None:
+    stacked = np.stack([X, 2 * X, X - 1])
+
+    def f(x: Any) -> Any:
+        sin, cos, _ = sincos(x)
+        return sin * cos
+
+    np.testing.assert_allclose(wb.vmap(f)(stacked), np.sin(stacked) * np.cos(stacked))
+    rows = wb.vmap(wb.grad(lambda x: np.sum(f(x))))(stacked)
+    np.testing.assert_allclose(rows, np.cos(2 * stacked))
+    per_row = wb.grad(lambda z: np.sum(wb.vmap(f)(z)))(stacked)
+    np.testing.assert_allclose(per_row, np.cos(2 * stacked))
+
+
+def test_a_session_shows_it(sincos: Any) -> None:
+    graph = wb.trace(lambda x: np.sum(sincos(x)[0] * sincos(x)[1]))(X)
+    session = wb.Session(graph)
+    np.testing.assert_allclose(session.grads["x"], np.cos(2 * X))
+    product = next(n for n in graph.nodes if n.op.name == "multiply")
+    session.override(product, "2 * d")
+    np.testing.assert_allclose(session.grads["x"], 2 * np.cos(2 * X))
+    assert "3 outputs" in take(session).header["strings"]
+    detail(session, graph.ids[next(n for n in graph.nodes if "sincos" in n.op.name)])
+
+
+def test_parts_add_where_something_arrived() -> None:
+    assert Parts((None, 1)) + Parts((2, 3)) + Parts((None, None)) == (2, 4)
