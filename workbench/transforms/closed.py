@@ -1,0 +1,417 @@
+"""Closure conversion: a function becomes a program of all that it reads.
+
+A function of arrays may read Tensors of open traces through its closure. `close`
+records it once, finds these, and makes each an input of its own. What comes out
+runs on arrays (and is plain) or on Tensors (and records), in time linear in its
+size, so ops can be built on functions: `checkpoint`, implicit differentiation,
+differential equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame, source, tree, types, walk
+from workbench.graph.tensor import (
+    MaskedTensor,
+    Tensor,
+    apply,
+    leaf,
+    next_serial,
+    value_of,
+)
+from workbench.graph.trace import argument_names, live, record
+from workbench.graph.types import Spec
+from workbench.ops.define import masked
+from workbench.transforms import forward, reverse
+from workbench.transforms.batch import Batched
+
+__all__ = ["Closed", "Program", "close", "is_array", "pulled", "pushed", "vectorized"]
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class Program:
+    """A graph that runs on values for its leaves.
+
+    Plain arrays give plain arrays, and what no later step reads is let go at once;
+    a Tensor among the values, or a live one among the constants, and the steps
+    record, each on its user's line, in its scope, under its name.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> graph = wb.trace(lambda x: np.exp(-x) * 2)(wb.Spec((3,), float))
+    >>> Program(graph.outputs, graph.inputs)([np.zeros(3)])
+    [array([2., 2., 2.])]
+    """
+
+    def __init__(self, outputs: Sequence[Any], leaves: Sequence[Tensor]) -> None:
+        self.outputs = list(outputs)
+        self.leaves = list(leaves)
+        slots = {x.serial: i for i, x in enumerate(self.leaves)}
+        template: list[Any] = [None] * len(slots)
+
+        def slot(x: Any) -> int:
+            if isinstance(x, Tensor):
+                if x.serial in slots:
+                    return slots[x.serial]
+                if not live(x):
+                    x = value_of(x)
+            template.append(x)
+            return len(template) - 1
+
+        steps: list[tuple[Tensor, tuple[int, ...], int]] = []
+        for node in _between(self.outputs, self.leaves):
+            reads = tuple([slot(x) for x in node.inputs])
+            slots[node.serial] = len(template)
+            template.append(None)
+            steps.append((node, reads, slots[node.serial]))
+        self._results = [slot(x) for x in self.outputs]
+        self._template = template
+        # A value is let go after the last step that reads it.
+        made = {out for _, _, out in steps} | set(range(len(self.leaves)))
+        seen = set(self._results)
+        self._steps = []
+        for node, reads, out in reversed(steps):
+            dead = tuple([i for i in {*reads} if i in made and i not in seen])
+            seen.update(reads)
+            self._steps.append((node, _taker(reads), out, dead))
+        self._steps.reverse()
+        self._recorded = any(isinstance(x, Tensor) for x in template)
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs for one value per leaf."""
+        slots = self._template.copy()
+        slots[: len(values)] = values
+        if self._recorded or any(isinstance(x, Tensor) for x in values):
+            self._record(slots)
+        else:
+            for node, take, out, dead in self._steps:
+                slots[out] = apply(node.op, take(slots), node.params)
+                for i in dead:
+                    slots[i] = None
+        return [slots[i] for i in self._results]
+
+    def _record(self, slots: list[Any]) -> None:
+        # The recorded Tensor of a node, which its gradient's nodes refer to.
+        became: dict[int, Tensor] = {}
+        token = source.CONTEXT.set(source.CONTEXT.get())
+        try:
+            for node, take, out, dead in self._steps:
+                source.CONTEXT.set(_place(node))
+                made = apply(node.op, take(slots), node.params)
+                if isinstance(made, Tensor):
+                    if isinstance(node, MaskedTensor) and type(made) is Tensor:
+                        made = masked(made)
+                    became[node.serial] = made
+                    if node.name is not None:
+                        made.name = node.name
+                    if node.origin is not None and made.origin is None:
+                        first = became.get(node.origin.forward.serial)
+                        made.origin = (
+                            node.origin
+                            if first is None
+                            else node.origin._replace(forward=first)
+                        )
+                slots[out] = made
+                for i in dead:
+                    slots[i] = None
+        finally:
+            source.CONTEXT.reset(token)
+
+
+def _taker(reads: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """How a step takes its operands out of the slots: always a tuple."""
+    if len(reads) > 1:
+        return itemgetter(*reads)
+    return lambda slots: tuple([slots[i] for i in reads])
+
+
+def _place(node: Tensor) -> source.Context:
+    """The user's line and scope of a node, for what is recorded in its place."""
+    context = node.context
+    if context is None or context.code is None:
+        context = source.Context(node.scope, node.code, node.lasti)
+    return context
+
+
+def _between(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[Tensor]:
+    """The nodes that depend on a leaf and on which an output depends, ascending."""
+    varying = {x.serial for x in leaves}
+    roots = [x for x in outputs if isinstance(x, Tensor)]
+    found = []
+    for node in walk.order(roots, min(varying, default=0)):
+        if node.serial not in varying and any(
+            isinstance(x, Tensor) and x.serial in varying for x in node.inputs
+        ):
+            varying.add(node.serial)
+            found.append(node)
+    return found
+
+
+class Closed:
+    """A function as a program of its arguments and of what it captured.
+
+    Attributes
+    ----------
+    captured
+        The live Tensors that the function read besides its arguments.
+    leaves
+        The arguments that are arrays, flat, in order, as they were given.
+    specs
+        Shape and dtype of each output.
+    tree
+        How the outputs nest.
+    values
+        The outputs' values, where the arguments had some.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        captured: list[Tensor],
+        leaves: list[Any],
+        structure: tree.Tree,
+        values: list[Any],
+    ) -> None:
+        self.program = program
+        self.captured = captured
+        self.leaves = leaves
+        self.tree = structure
+        self.values = values
+        self.specs = [types.spec_of(x) for x in program.outputs]
+        #: Records the function anew on the values of each run, if it must.
+        self.again: Callable[[Sequence[Any]], Closed] | None = None
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What an op built on it takes: what was captured, then the arguments."""
+        return (*self.captured, *self.leaves)
+
+    def run(self, captured: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """The outputs, flat, for values of what was captured and of the arguments."""
+        if self.again is None:
+            return self.program([*captured, *leaves])
+        anew = self.again(leaves)
+        known = dict(zip(self.captured, captured, strict=True))
+        for x in anew.captured:
+            if x not in known:
+                raise TraceError(
+                    f"{blame.describe(x)}{blame.at(x.site)} is read by a function in"
+                    " one of its branches only, and the first run took another. Give"
+                    " it as an argument, or choose with np.where."
+                )
+        return anew.program([*[known[x] for x in anew.captured], *leaves])
+
+    def flat(self, values: Sequence[Any]) -> list[Any]:
+        """`run` on one sequence: what was captured, then the arguments."""
+        count = len(self.captured)
+        return self.run(values[:count], values[count:])
+
+
+def is_array(x: Any) -> bool:
+    """Whether an argument is data: arrays, Tensors, floats; no flags or counts."""
+    return isinstance(x, (Tensor, Spec, float, complex)) or (
+        hasattr(x, "dtype") and hasattr(x, "shape")
+    )
+
+
+def close(
+    f: Callable[..., Any],
+    *examples: Any,
+    values: bool = False,
+    dynamic: bool = False,
+) -> Closed:
+    """Record a function of nests, and find all live Tensors that it reads.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests; its result may be a nest too.
+    examples
+        Its arguments. Arrays, Tensors and floats become leaves of the program;
+        everything else (integers, strings, None) is fixed as it is.
+    values
+        Record on the values of the examples, so that Python's ``if`` may look at
+        them: the program is then right for these values alone.
+    dynamic
+        Where the function cannot be recorded without values, record it anew, on
+        the values at hand, whenever it runs.
+
+    Raises
+    ------
+    TraceError
+        If ``f`` asks for a value, and there is none.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def f(theta):
+    ...     closed = close(lambda x: np.sin(theta) * x, np.zeros(3))
+    ...     assert closed.captured[0] is theta
+    ...     return np.sum(closed.run([theta], [np.ones(3)])[0])
+    >>> float(wb.grad(f)(0.0))
+    3.0
+    """
+    flat, structure = tree.flatten(examples)
+    chosen = [i for i, x in enumerate(flat) if is_array(x)]
+    names = argument_names(f, examples, {})
+    labels = [names[i] for i in chosen]
+
+    def call(inner: Sequence[Any]) -> Any:
+        filled = list(flat)
+        for i, x in zip(chosen, inner, strict=True):
+            filled[i] = x
+        return f(*structure(filled))
+
+    def closed_on(given: Sequence[Any], leaves: Sequence[Any]) -> Closed:
+        first = next_serial()
+        recording = record(call, given, labels)
+        copied = _Copy(first, recording.leaves)
+        outputs = copied.of(recording.outputs)
+        captured = list(copied.captured.values())
+        starts = [copied.placeholder[x.serial] for x in captured]
+        starts += [copied.placeholder[x.serial] for x in recording.leaves]
+        found = [value_of(x) for x in recording.outputs]
+        return Closed(
+            Program(outputs, starts), captured, list(leaves), recording.tree, found
+        )
+
+    leaves = [flat[i] for i in chosen]
+    specs = [x if isinstance(x, Spec) else types.spec_of(x) for x in leaves]
+    if values:
+        return closed_on(leaves, leaves)
+    try:
+        return closed_on(specs, leaves)
+    except TraceError:
+        if not dynamic or any(isinstance(x, Spec) for x in leaves):
+            raise
+    made = closed_on(leaves, leaves)
+    made.again = lambda given: closed_on(given, given)
+    return made
+
+
+class _Copy:
+    """A recorded graph made anew without values, on leaves of its own."""
+
+    def __init__(self, first: int, leaves: Sequence[Tensor]) -> None:
+        self.first = first
+        self.captured: dict[int, Tensor] = {}
+        self.placeholder: dict[int, Tensor] = {x.serial: _blank(x) for x in leaves}
+        self.made: dict[int, Any] = dict(self.placeholder)
+
+    def of(self, outputs: Sequence[Any]) -> list[Any]:
+        """The copies of outputs, and of all that they need."""
+        roots = [x for x in outputs if isinstance(x, Tensor)]
+        for node in walk.order(roots, self.first):
+            if node.serial not in self.made:
+                self.made[node.serial] = self.node(node)
+        return [
+            self.made[x.serial]
+            if isinstance(x, Tensor) and x.serial in self.made
+            else self.outer(x)
+            for x in outputs
+        ]
+
+    def node(self, node: Tensor) -> Any:
+        """The copy of one node, or its value if it depends on no input."""
+        inputs = tuple(
+            [
+                self.made[x.serial]
+                if isinstance(x, Tensor) and x.serial in self.made
+                else self.outer(x)
+                for x in node.inputs
+            ]
+        )
+        if not any(isinstance(x, Tensor) for x in inputs):
+            return value_of(node)
+        args = tuple(map(value_of, inputs))
+        made = type(node)(
+            node.op, inputs, args, node.params, None, node.code, node.lasti,
+            node.context,
+        )  # fmt: skip
+        made.spec = types.spec_of(node)
+        if node.name is not None:
+            made.name = node.name
+        if node.origin is not None:
+            forward = self.made.get(node.origin.forward.serial)
+            made.origin = (
+                node.origin._replace(forward=forward)
+                if isinstance(forward, Tensor)
+                else node.origin
+            )
+        return made
+
+    def outer(self, x: Any) -> Any:
+        """A placeholder for a live Tensor from outside; others are constants."""
+        if not isinstance(x, Tensor) or not live(x):
+            return value_of(x)
+        if x.serial not in self.placeholder:
+            self.captured[x.serial] = x
+            self.placeholder[x.serial] = self.made[x.serial] = _blank(x)
+        return self.placeholder[x.serial]
+
+
+def _blank(x: Tensor) -> Tensor:
+    """A leaf without value that looks like a Tensor."""
+    made = leaf(None, x.name)
+    made.spec = types.spec_of(x)
+    return made
+
+
+# Derivatives and batches of flat functions, on arrays or recorded on Tensors
+
+
+def pulled(run: Run, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """The cotangents of ``values``; None for one that ``run`` does not depend on.
+
+    >>> import numpy as np
+    >>> pulled(lambda xs: [np.sin(xs[0]) * xs[1]], [0.0, 3.0], [np.float64(1)])
+    [np.float64(3.0), np.float64(0.0)]
+    """
+    made = record(lambda leaves: list(run(leaves)), values)
+    seeds = [
+        None if g is None or not isinstance(y, Tensor) else reverse.fit(g, y)
+        for g, y in zip(cotangents, made.outputs, strict=True)
+    ]
+    return reverse.pull_back(made.outputs, seeds, made.leaves)
+
+
+def pushed(run: Run, values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents of the outputs; None for one that does not move."""
+    made = record(lambda leaves: list(run(leaves)), values)
+    fitted = [
+        None if t is None else reverse.fit(t, x)
+        for t, x in zip(tangents, made.leaves, strict=True)
+    ]
+    return forward.push_forward(made.outputs, made.leaves, fitted)
+
+
+def vectorized(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """The outputs for many examples: axis 0 of the values that are ``batched``.
+
+    Every output carries the batch axis first.
+    """
+    chosen = [i for i, b in enumerate(batched) if b]
+    size = values[chosen[0]].shape[0]
+    specs = [Spec(values[i].shape[1:], values[i].dtype) for i in chosen]
+
+    def call(inner: list[Tensor]) -> list[Any]:
+        filled = list(values)
+        for i, x in zip(chosen, inner, strict=True):
+            filled[i] = x
+        return list(run(filled))
+
+    made = record(call, specs)
+    program = Batched(made.outputs, made.leaves)
+    outputs = program([values[i] for i in chosen], size)
+    return [
+        y if b else np.broadcast_to(y, (size, *np.shape(value_of(y))))
+        for y, b in zip(outputs, program.batched, strict=True)
+    ]
