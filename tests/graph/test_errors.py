@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.cluster.vq
+import scipy.fft
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg
+import scipy.ndimage
+import scipy.signal
 import scipy.special
+import scipy.stats
+from numpy._core.overrides import array_function_dispatch
 
 import workbench as wb
 from workbench.errors import (
@@ -22,6 +33,8 @@ from workbench.errors import (
     ShapeError,
     TraceError,
 )
+from workbench.graph.op import FUNCTIONS, OPS, UFUNCS, implements
+from workbench.ops.define import elementwise
 
 X = np.array([0.5, 1.5, 2.5])
 
@@ -106,17 +119,62 @@ def test_where_of_a_ufunc() -> None:
         gradient(lambda x: np.log(x, where=x > 1))
 
 
+def cumsums(x: Any) -> Any:
+    """A function that NumPy dispatches and nobody answers."""
+    raise AssertionError("plain")
+
+
+wrapping = array_function_dispatch(lambda x: (x,), module="numpy")(cumsums)
+gamely = np.frompyfunc(lambda x: x, 1, 1)
+
+
 def test_unknown_functions() -> None:
-    with pytest.raises(TraceError, match=r"numpy\.unwrap is not known.*x\.value"):
-        gradient(np.unwrap)
-    with pytest.raises(TraceError, match=r"np\.spacing is not known.*x\.value"):
-        gradient(np.spacing)
-    with pytest.raises(TraceError, match=r"^expit is not known.*x\.value"):
-        gradient(scipy.special.expit)
-    with pytest.raises(TraceError, match=r"np\.add\.reduceat is not known"):
-        gradient(lambda x: np.add.reduceat(x, [0]))
+    with pytest.raises(TraceError, match=r"np\.cumsums is not known.*") as error:
+        gradient(wrapping)
+    text = lines(error)
+    assert "near to it: np.cumsum" in text
+    assert "x.value" in text
+    assert "@workbench.graph.op.implements(np.cumsums)" in text
+
+
+def test_an_unknown_function_is_added_as_its_error_says() -> None:
+    implements(wrapping)(lambda x: x * x)
+    try:
+        np.testing.assert_array_equal(gradient(wrapping), 2 * X)
+    finally:
+        FUNCTIONS.pop(wrapping)
+
+
+def test_an_unknown_ufunc_is_added_as_its_error_says() -> None:
+    with pytest.raises(TraceError, match=r"elementwise\(.*partial.*x\.value") as error:
+        gradient(gamely)
+    lines(error)
+    op = elementwise("gamely", gamely, "2")
+    try:
+        np.testing.assert_array_equal(wb.jvp(gamely, (X,), (X,))[1], 2 * X)
+    finally:
+        UFUNCS.pop(gamely)
+        OPS.pop(op.name)
+
+
+def test_what_a_ufunc_does_in_place() -> None:
     with pytest.raises(TraceError, match=r"np\.add\.at.*wb\.at\(x\)\[i\]\.add"):
         gradient(lambda x: np.add.at(x, [0], 1.0))
+
+
+@pytest.mark.parametrize(
+    ("f", "found"),
+    [
+        (lambda x: np.busday_count(x, x), r"np\.busday_count.*dates.*x\.value"),
+        (lambda x: np.isnat(x), r"np\.isnat.*dates.*np\.isnan\(x\)"),
+        (lambda x: np.save("file", x), r"np\.save\(file, x\.value\)"),
+        (lambda x: np.shares_memory(x, x), r"memory.*x\.value"),
+    ],
+)
+def test_refused_functions(f: Callable[[Any], Any], found: str) -> None:
+    with pytest.raises(TraceError, match=found) as error:
+        gradient(f)
+    lines(error)
 
 
 def test_singular_values_have_no_derivative() -> None:
@@ -273,3 +331,63 @@ def test_arguments_are_writable_afterwards() -> None:
     x = np.copy(X)
     wb.grad(np.sum)(x)
     x += 1
+
+
+# Functions of SciPy that do not see Tensors
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [
+        (lambda x: scipy.linalg.expm(np.outer(x, x)), "scipy.linalg.expm"),
+        (lambda x: scipy.linalg.inv(np.outer(x, x)), "scipy.linalg.inv"),
+        (lambda x: scipy.signal.convolve(x, x), "scipy.signal.convolve"),
+        (lambda x: scipy.stats.norm.logpdf(x), "scipy.stats.norm.logpdf"),
+        (lambda x: scipy.stats.zscore(x), "scipy.stats.zscore"),
+        (lambda x: scipy.fft.dct(x), "scipy.fft.dct"),
+        (lambda x: scipy.ndimage.gaussian_filter(x, 1.0), "scipy.ndimage.gauss"),
+        (lambda x: scipy.special.logsumexp(x), "scipy.special.logsumexp"),
+        (lambda x: scipy.special.comb(x, 2), "scipy.special.comb"),
+        (lambda x: scipy.interpolate.interp1d(X, x), "scipy.interpolate.interp1d"),
+        (
+            lambda x: scipy.integrate.quad(lambda t: t * x[0], 0, 1)[0],
+            "scipy.integrate.quad",
+        ),
+    ],
+)
+def test_functions_of_scipy(f: Callable[[Any], Any], name: str) -> None:
+    with pytest.raises(GradientLostError, match=f"{name}.*not see Tensors") as error:
+        gradient(f)
+    text = lines(error)
+    assert "x.value" in text
+    assert f"workbench.{name}, which does" in text or "NumPy's functions" in text
+
+
+def test_the_cure_names_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(GradientLostError) as error:
+        gradient(lambda x: scipy.cluster.vq.whiten(x))
+    assert "Write it with NumPy's functions" in str(error.value)
+    ours = ModuleType("workbench.scipy.cluster.vq")
+    ours.whiten = np.sin  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, ours.__name__, ours)
+    with pytest.raises(GradientLostError) as error:
+        gradient(lambda x: scipy.cluster.vq.whiten(x))
+    assert "Write workbench.scipy.cluster.vq.whiten, which does" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        scipy.special.softmax,
+        scipy.integrate.trapezoid,
+        scipy.integrate.simpson,
+    ],
+)
+def test_functions_of_scipy_in_plain_numpy(f: Callable[[Any], Any]) -> None:
+    h = 1e-6
+    weights = np.arange(1.0, 1.0 + np.size(f(X)))
+    found = wb.grad(lambda x: np.sum(weights * f(x)))(np.copy(X))
+    truth = [
+        np.sum(weights * (f(X + h * e) - f(X - h * e))) / (2 * h) for e in np.eye(3)
+    ]
+    np.testing.assert_allclose(found, truth, atol=1e-8)

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import DtypeError, GradientLostError, MatrixError, ShapeError
 from workbench.graph import source, types
+from workbench.graph.libraries import instead, library_call
 from workbench.graph.op import Op
 
 __all__ = ["at", "describe", "here", "lost", "refusal"]
@@ -33,8 +36,19 @@ def at(site: source.Site | None) -> str:
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
-def lost(x: Any, what: str) -> GradientLostError:
-    """The error for a Tensor that would become a plain number."""
+def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
+    """The error for a Tensor that would become a plain number.
+
+    ``called`` is the function of SciPy or scikit-learn that asks for the number;
+    found where none is given.
+    """
+    called = called or library_call(_asking())
+    if called is not None:
+        return GradientLostError(
+            f"{called}{here()} does not see Tensors, and {describe(x)} would lose its"
+            f" gradient. {instead(called)}, or give it x.value to cut the gradient on"
+            " purpose."
+        )
     why = (
         "has no value while tracing without values"
         if x._value is None
@@ -45,6 +59,14 @@ def lost(x: Any, what: str) -> GradientLostError:
         " NumPy spelling, which keeps the gradient (np.sin(x) in place of math.sin(x),"
         " x itself in place of float(x)), or x.value to cut it on purpose."
     )
+
+
+def _asking() -> FrameType | None:
+    """The nearest frame outside Workbench."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals["__name__"].startswith("workbench."):
+        frame = frame.f_back
+    return frame
 
 
 def refusal(

@@ -63,6 +63,9 @@ class Context(NamedTuple):
 #: What new Tensors note; a context variable, so each thread and task has its own.
 CONTEXT: ContextVar[Context | None] = ContextVar("CONTEXT", default=None)
 
+#: What the user's line is never in.
+LIBRARIES = ("workbench.", "numpy.", "scipy.", "sklearn.")
+
 _namers: list[Callable[[str], str | None]] = []
 
 
@@ -100,12 +103,12 @@ def scope(name: str) -> Iterator[None]:
 
 
 def internal(frame: FrameType) -> bool:
-    """Whether a frame runs Workbench's or NumPy's own code.
+    """Whether a frame runs the code of Workbench, NumPy, SciPy or scikit-learn.
 
     That of `contextlib` stands between the two where a ``with`` opens a trace.
     """
     name: str = frame.f_globals.get("__name__", "")
-    return name.startswith(("workbench.", "numpy.")) or name in ("numpy", "contextlib")
+    return name.startswith(LIBRARIES) or name in ("numpy", "contextlib")
 
 
 def caller(depth: int = 1) -> tuple[CodeType, int]:

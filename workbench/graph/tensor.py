@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import TraceError
 from workbench.graph import blame, source, traces, types
 from workbench.graph.conversions import Conversions
 from workbench.graph.methods import ArrayMethods
@@ -215,13 +214,7 @@ class Tensor(ArrayMethods, Conversions):
         if answer is None and load(function):
             answer = FUNCTIONS.get(function)
         if answer is None:
-            name = f"{function.__module__}.{function.__name__}"
-            raise TraceError(
-                f"{name} is not known to Workbench, so its gradient would be lost"
-                f"{blame.here()}. Write it with NumPy functions"
-                " that are (arithmetic, reductions, indexing, matmul, ...), or cut"
-                f" the gradient on purpose with {function.__name__}(x.value)."
-            )
+            raise FUNCTIONS["unknown"](function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
         with source.pinned():

@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, TraceError
 from workbench.graph import blame
+from workbench.graph.libraries import library_call
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.ops.indexing import GETITEM
@@ -23,6 +24,13 @@ __all__: list[str] = []
 #: An array of more Python objects than this would take seconds and much memory.
 LIMIT = 100_000
 
+#: Functions of SciPy that are written in NumPy alone, and keep the gradient.
+BY_ENTRIES = {
+    "scipy.integrate.simpson",
+    "scipy.integrate.trapezoid",
+    "scipy.special.softmax",
+}
+
 
 class _Entry(dict[str, Any]):
     """The params of an entry that NumPy asked for; no line of the user's has it."""
@@ -31,9 +39,14 @@ class _Entry(dict[str, Any]):
 def _entries(x: Tensor) -> np.ndarray[Any, Any]:
     """An object array of the entries of a Tensor."""
     shape = x.shape
+    frame = sys._getframe(2)
+    called = library_call(frame)
     # SciPy's sparse arrays step aside for what is an array of no axis.
-    asking = sys._getframe(2).f_globals.get("__name__", "")
-    apart = shape != () and not asking.startswith("scipy.sparse")
+    asking = frame.f_globals.get("__name__", "")
+    sparse = asking.startswith("scipy.sparse")
+    if called is not None and not sparse and called not in BY_ENTRIES:
+        raise blame.lost(x, called, called)
+    apart = shape != () and not sparse
     if apart and x.size > LIMIT:
         raise TraceError(
             f"{blame.describe(x)}{blame.here()} is to become an array of Python"

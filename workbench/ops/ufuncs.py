@@ -44,20 +44,16 @@ def _answer(
     )
     answer = METHODS.get(method)
     if answer is None:
-        raise _unknown(f"{name}.{method}")
+        raise _unknown(ufunc, f".{method}")
     return answer(ufunc, name, *inputs, **settings)
 
 
 FUNCTIONS["ufunc"] = _answer
 
 
-def _unknown(name: str) -> TraceError:
-    return TraceError(
-        f"{name} is not known to Workbench, so its gradient would be lost"
-        f"{blame.here()}. Write it with NumPy functions that are (arithmetic,"
-        " reductions, matmul, ...), or cut the gradient on purpose by giving it"
-        " x.value."
-    )
+def _unknown(ufunc: Ufunc, part: str = "") -> Exception:
+    error: Exception = FUNCTIONS["unknown"](ufunc, part)
+    return error
 
 
 # A call: with keyword arguments, or of a ufunc that is written with other ops
@@ -79,7 +75,7 @@ def _call(
         )
     for setting in ("signature", "axes", "axis", "keepdims"):
         if settings.get(setting) is not None:
-            raise _unknown(f"{name}(..., {setting}=...)")
+            raise _unknown(ufunc, f"(..., {setting}=...)")
     if dtype is not None:
         arrays = tuple(map(admit, inputs))
         inputs = tuple(x if weak(x) else x.astype(dtype) for x in arrays)
@@ -89,7 +85,7 @@ def _call(
         return CALLS[ufunc](*inputs)
     if load(ufunc):
         return _call(ufunc, name, *inputs, dtype=dtype)
-    raise _unknown(name)
+    raise _unknown(ufunc)
 
 
 CALLS: dict[Ufunc, Callable[..., Any]] = {
@@ -121,10 +117,10 @@ def _reduce(
             array, axis=axis, keepdims=keepdims, where=where, **more
         )
     if ufunc is not np.logaddexp and ufunc not in ASSOCIATIVE:
-        raise _unknown(f"{name}.reduce")
+        raise _unknown(ufunc, ".reduce")
     if where is not True:
         if ufunc is not np.logaddexp:
-            raise _unknown(f"{name}.reduce(..., where=...)")
+            raise _unknown(ufunc, ".reduce(..., where=...)")
         array = np.where(where, array, -np.inf)
     if ufunc is np.logaddexp:
         y = logsumexp(array, axis=axis, keepdims=keepdims)
@@ -178,7 +174,7 @@ def _accumulate(
     if ufunc is np.multiply:
         return np.cumprod(array, axis=axis)
     if ufunc not in ASSOCIATIVE | {np.maximum, np.minimum}:
-        raise _unknown(f"{name}.accumulate")
+        raise _unknown(ufunc, ".accumulate")
     # Each step takes in twice as many entries: log2(n) steps and no loop over n.
     y = np.moveaxis(array, axis, 0)
     reach, length = 1, shape_of(y)[0]

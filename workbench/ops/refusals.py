@@ -1,0 +1,115 @@
+"""What Workbench refuses, why, and what it says of functions that it does not know.
+
+A function of NumPy is supported, or stands in `REFUSED` with its reason (a test
+looks through all of them), or was added to NumPy later: then it is not known.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.op import FUNCTIONS, LATER, UFUNCS
+from workbench.ops.ufuncs import CALLS
+
+__all__ = [
+    "REFUSED",
+    "name_of",
+    "supported",
+    "unknown",
+]
+
+_DATES = "dates have no derivative"
+_FILES = "a file holds numbers and no gradient"
+_MEMORY = "a traced value has no memory of its own that could be shared"
+
+#: Functions of NumPy that take arrays and no Tensors: why, and what to write.
+REFUSED: dict[str, tuple[str, str]] = {
+    "np.busday_count": (_DATES, "np.busday_count(x.value, ...)"),
+    "np.busday_offset": (_DATES, "np.busday_offset(x.value, ...)"),
+    "np.datetime_as_string": (_DATES, "np.datetime_as_string(x.value)"),
+    "np.is_busday": (_DATES, "np.is_busday(x.value)"),
+    "np.isnat": (_DATES, "np.isnan(x) for floats"),
+    "np.may_share_memory": (_MEMORY, "np.may_share_memory(x.value, ...)"),
+    "np.save": (_FILES, "np.save(file, x.value)"),
+    "np.savetxt": (_FILES, "np.savetxt(file, x.value)"),
+    "np.savez": (_FILES, "np.savez(file, x=x.value)"),
+    "np.savez_compressed": (_FILES, "np.savez_compressed(file, x=x.value)"),
+    "np.shares_memory": (_MEMORY, "np.shares_memory(x.value, ...)"),
+}
+
+
+def name_of(function: Any) -> str:
+    """How users write a function: ``"np.sum"``, ``"scipy.special.gamma"``.
+
+    >>> name_of(np.sum), name_of(np.linalg.inv), name_of(np.add)
+    ('np.sum', 'np.linalg.inv', 'np.add')
+    """
+    name = getattr(function, "__name__", repr(function))
+    if isinstance(function, np.ufunc):
+        if getattr(np, name, None) is function:
+            return f"np.{name}"
+        special = sys.modules.get("scipy.special")
+        return (
+            f"scipy.special.{name}"
+            if special is not None and getattr(special, name, None) is function
+            else name
+        )
+    home: str = getattr(function, "__module__", None) or ""
+    home = "np" + home.removeprefix("numpy") if home.startswith("numpy") else home
+    return f"{home}.{name}" if home else name
+
+
+def supported() -> dict[str, Any]:
+    """Every function of NumPy, and of SciPy once it is loaded, that takes Tensors.
+
+    Loads all ops that are not loaded yet, but does not load SciPy for its own.
+    """
+    for home in list(LATER):
+        if home.partition(".")[0] in sys.modules:
+            import_module(LATER.pop(home))
+    answered = {*filter(callable, FUNCTIONS), *UFUNCS, *CALLS}
+    return {name_of(f): f for f in answered if not isinstance(f, type)}
+
+
+def unknown(function: Any, part: str = "") -> TraceError:
+    """The error for a function that takes no Tensors, at the user's line.
+
+    ``part`` names the method or argument of the function that is meant, such as
+    ``".reduceat"``.
+    """
+    name = name_of(function)
+    if name in REFUSED:
+        why, instead = REFUSED[name]
+        return TraceError(
+            f"{name}{part}{blame.here()} takes no Tensors: {why}. Write {instead}."
+        )
+    short = {full.rpartition(".")[2]: full for full in sorted(supported())}
+    near = difflib.get_close_matches(name.rpartition(".")[2], short, n=3)
+    close = ", ".join(short[n] for n in near if short[n] != name)
+    if isinstance(function, np.ufunc):
+        add = (
+            f'workbench.ops.define.elementwise("{function.__name__}", {name}, "...")'
+            " with its partial derivatives as text"
+        )
+    else:
+        add = (
+            f"@workbench.graph.op.implements({name}) above a function of the same"
+            " arguments, written with functions that are known"
+        )
+    return TraceError(
+        f"{name}{part} is not known to Workbench, so its gradient would be lost"
+        f"{blame.here()}. "
+        + (f"Known and near to it: {close}. " if close and not part else "")
+        + ("Write it with NumPy functions that are known" if part else f"Add it: {add}")
+        + f", or cut the gradient on purpose: give {name}{part} x.value."
+    )
+
+
+FUNCTIONS["unknown"] = unknown
