@@ -51,3 +51,4 @@ __all__ = [
 ]
 
 LATER.update({"numpy.linalg": "workbench.ops.linalg"})
+LATER.update({"numpy.fft": "workbench.ops.fft"})
