@@ -1,19 +1,23 @@
 """`einsum`: any product of any number of operands, summed over any axes.
 
 All spellings become one: explicit subscripts without an ellipsis. The gradient of
-an operand is an einsum of the cotangent and the other operands.
+an operand is an einsum of the cotangent and the other operands. Three operands and
+more are multiplied pair by pair, in the order that opt_einsum finds (D. G. A. Smith,
+J. Gray, "opt_einsum", Journal of Open Source Software 3 (2018) 753).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from workbench.graph.op import declare, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.graph.tensor import Tensor, admit, apply
+from workbench.graph.types import Spec, spec_of
 from workbench.ops.contraction import LETTERS, product_dtype, spec_or_value
 from workbench.ops.define import no_out, shape_of, sum_to
 from workbench.ops.indexing import ARRAY, SCATTER
@@ -26,11 +30,26 @@ Shape = tuple[int, ...]
 
 
 def _einsum_compute(*operands: Any, subscripts: str, optimize: Any = None) -> Any:
+    shapes = tuple(map(shape_of, operands))
     if optimize is None:
         # Looking for products that BLAS can do pays only for large operands.
-        entries = sum(math.prod(shape_of(x)) for x in operands)
-        optimize = len(operands) > 1 and entries > 4096
+        optimize = len(operands) > 1 and sum(map(math.prod, shapes)) > 4096
+        if len(operands) > 2 and not optimize:
+            optimize = math.prod(_lengths(parse(subscripts)[0], shapes).values()) > 4096
+    if len(operands) > 2 and (optimize is True or isinstance(optimize, str)):
+        how = "auto" if optimize is True else optimize
+        optimize = _path(subscripts, shapes, how)
     return np.einsum(subscripts, *operands, optimize=optimize)
+
+
+@lru_cache(maxsize=1024)
+def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> Any:
+    """The order of pairwise products, by opt_einsum; looked for once."""
+    # Loaded here: a program without such products needs no search for paths.
+    from opt_einsum import contract_path
+
+    path, _ = contract_path(subscripts, *shapes, shapes=True, optimize=how)
+    return ["einsum_path", *path]
 
 
 def parse(subscripts: str) -> tuple[list[str], str]:
@@ -39,7 +58,7 @@ def parse(subscripts: str) -> tuple[list[str], str]:
     return inputs.split(","), output
 
 
-def _lengths(terms: list[str], shapes: list[Shape]) -> dict[str, int]:
+def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
     """The length of each letter's axis."""
     lengths: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -59,6 +78,8 @@ def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
     specs = [spec_or_value(x) for x in operands]
     terms, output = parse(subscripts)
     lengths = _lengths(terms, [s.shape for s in specs])
+    if missing := set(output) - set(lengths):
+        raise ValueError(f"the output names {sorted(missing)}, which no operand has")
     return Spec(tuple(lengths[c] for c in output), product_dtype(*specs))
 
 
@@ -194,3 +215,16 @@ def _explicit(subscripts: str, shapes: list[Shape]) -> str:
         ]
         output = output.replace("...", widest)
     return f"{','.join(terms)}->{output}"
+
+
+@implements(np.einsum_path)
+def einsum_path(
+    *operands: Any, optimize: Any = "greedy", einsum_call: bool = False
+) -> Any:
+    """`numpy.einsum_path`: it looks at shapes alone."""
+    find: Any = np.einsum_path
+    return find(
+        *(spec_of(x).example() if isinstance(x, Tensor) else x for x in operands),
+        optimize=optimize,
+        einsum_call=einsum_call,
+    )

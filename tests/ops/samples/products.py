@@ -112,6 +112,43 @@ row(
     apart(2, 3),
     apart(3, 2),
 )
+for _how in (False, True, "greedy", "optimal", ("einsum_path", (0, 2), (0, 1))):
+    row(
+        f"einsum of three, {_how}",
+        lambda a, b, c, o=_how: np.einsum("ij,jk,kl->il", a, b, c, optimize=o),
+        apart(2, 3),
+        apart(3, 2),
+        apart(2, 2),
+    )
+row(
+    "einsum of four",
+    lambda a, b, c, d: np.einsum("ij,j,kj,k->i", a, b, c, d),
+    apart(2, 3),
+    apart(3),
+    apart(2, 3),
+    apart(2),
+)
+row(
+    "einsum of complex",
+    lambda a, b, c: np.einsum("ij,jk,k", a, b, c),
+    apart(2, 2),
+    apart(2, 2),
+    apart(2),
+    kinds="c",
+)
+row(
+    "einsum ellipsis of unequal ranks",
+    lambda a, b: np.einsum("...ij,j...->i...", a, b),
+    apart(2, 2, 3),
+    apart(3, 2),
+)
+row(
+    "einsum lists of three",
+    lambda a, b, c: np.einsum(a, [2, 0], b, [0, 5], c, [5], [2]),
+    apart(2, 3),
+    apart(3, 2),
+    apart(2),
+)
 _SPARSE = scipy.sparse.csr_array(np.array([[1.0, 0, 2], [0, -3, 0]]))
 row("sparse @ vector", lambda x: _SPARSE @ (x * x), apart(3))
 row("sparse @ matrix", lambda x: _SPARSE @ x, apart(3, 2))
