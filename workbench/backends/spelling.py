@@ -24,7 +24,6 @@ INFIX: dict[str, tuple[str, int, int, int]] = {
     "floor_divide": ("//", 13, 13, 14),
     "remainder": ("%", 13, 13, 14),
     "matmul": ("@", 13, 13, 14),
-    "sparse_matmul": ("@", 13, 13, 14),
     "power": ("**", 15, 16, 15),
     "less": ("<", 8, 9, 9),
     "less_equal": ("<=", 8, 9, 9),
@@ -46,10 +45,12 @@ SILENT = frozenset({"identity", "positive", "stop_gradient", "mask"})
 #: must bind by 14, ``{all}`` all of them, ``{index:1}`` the index whose arrays are
 #: the operands from 1 on, ``{name}`` a setting, ``{more}`` the other settings.
 SPELLED: dict[str, str] = {
+    "sparse_matmul": "({pattern}.matrix({0}) @ {1:14})",
     "negative": "-{0:14}",
     "strong": "np.asarray({0})",
     "item": "{0:20}[{index}]",
     "getitem": "{0:20}[{index:1}]",
+    "one_minus_square": "(1 - {0:13}) * (1 + {0:13})",
     "scatter": "scatter({0}, np.s_[{index:1}], {shape})",
     "index_set": "index_set({0}, np.s_[{index:2}], {1})",
     "index_add": "index_at(np.add, {0}, np.s_[{index:2}], {1})",

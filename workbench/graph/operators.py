@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import source
-from workbench.graph.op import FUNCTIONS, Op, declare
+from workbench.graph.op import Op, declare
 from workbench.graph.tensor import (
     NO_PARAMS,
     MaskedTensor,
@@ -23,6 +23,7 @@ from workbench.graph.tensor import (
     apply,
     next_serial,
 )
+from workbench.graph.tree import is_sparse, sparse_rules
 
 _frame = sys._getframe
 _new = object.__new__
@@ -100,9 +101,8 @@ def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
 def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     if isinstance(other, str) or other is None:
         return NotImplemented
-    if hasattr(other, "tocsr"):  # a sparse array of SciPy, which is a constant
-        answer = FUNCTIONS.get((op, "sparse"))
-        return NotImplemented if answer is None else answer(*operands)
+    if is_sparse(other):
+        return sparse_rules().operate(op.name, *operands)
     return apply(op, operands)
 
 

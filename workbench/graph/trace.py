@@ -185,7 +185,7 @@ def argument_names(
 
 def _leaf_names(base: str, value: Any) -> list[str | None]:
     leaves, _ = tree.flatten(value)
-    if len(leaves) == 1 and leaves[0] is value:
+    if len(leaves) == 1 and (leaves[0] is value or tree.is_sparse(value)):
         return [base]
     return [f"{base}[{i}]" for i in range(len(leaves))]
 

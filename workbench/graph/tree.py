@@ -1,18 +1,22 @@
 """Nested arguments and results: dicts, lists, tuples, named tuples, dataclasses.
 
 A thin face over optree. A dataclass needs no registration by the user: its class
-is registered here when its first instance arrives.
+is registered here when its first instance arrives. A sparse array is a nest too: its
+stored values are the leaf, and where they stand is structure.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any
 
+from workbench.graph.op import FUNCTIONS
 from workbench.graph.types import Spec
 
-__all__ = ["Tree", "flatten", "map_tree"]
+__all__ = ["Tree", "flatten", "is_sparse", "map_tree", "sparse_rules"]
 
 _NAMESPACE = "workbench"
 
@@ -59,13 +63,17 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
         return [value], _LEAF
     import optree
 
+    if is_sparse(value):
+        value = _opened(value)
     while True:
         leaves, spec = optree.tree_flatten(value, namespace=_NAMESPACE)
         classes = {type(x) for x in leaves if _is_nest(x)}
-        if not classes:
-            return list(leaves), Tree(spec)
         for kind in classes:
             _register(kind)
+        if any(map(is_sparse, leaves)):
+            value = spec.unflatten([_opened(x) if is_sparse(x) else x for x in leaves])
+        elif not classes:
+            return list(leaves), Tree(spec)
 
 
 def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
@@ -74,8 +82,25 @@ def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
     return tree([function(x) for x in leaves])
 
 
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a sparse array of SciPy, CuPy or our own."""
+    return hasattr(type(value), "tocsr")
+
+
+def sparse_rules() -> Any:
+    """What the ops know of sparse arrays, which loads when the first one arrives."""
+    if "sparse" not in FUNCTIONS:
+        import_module("workbench.ops.sparse")
+    return FUNCTIONS["sparse"]
+
+
 def _is_leaf(value: Any) -> bool:
-    return not isinstance(value, (dict, list, tuple)) and not _is_nest(value)
+    kind = type(value)
+    return not (
+        isinstance(value, (dict, list, tuple))
+        or hasattr(kind, "tocsr")
+        or _is_nest(value)
+    )
 
 
 def _is_nest(value: Any) -> bool:
@@ -98,3 +123,32 @@ def _register(kind: Any) -> None:
         return made
 
     optree.register_pytree_node(kind, take, build, namespace=_NAMESPACE)
+
+
+@cache
+def _sparse_node() -> Any:
+    """The class that stands for a sparse array while optree takes a nest apart."""
+    import optree
+
+    class Stored:
+        """The pattern and the stored values of a sparse array."""
+
+        def __init__(self, pattern: Any, data: Any) -> None:
+            self.pattern = pattern
+            self.data = data
+
+    def build(pattern: Any, children: Iterable[Any]) -> Any:
+        (data,) = children
+        return sparse_rules().build(data, pattern)
+
+    def take(x: Any) -> tuple[list[Any], Any]:
+        return [x.data], x.pattern
+
+    kind: Any = Stored
+    optree.register_pytree_node(kind, take, build, namespace=_NAMESPACE)
+    return kind
+
+
+def _opened(value: Any) -> Any:
+    data, pattern = sparse_rules().take(value)
+    return _sparse_node()(pattern, data)

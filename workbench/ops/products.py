@@ -1,7 +1,4 @@
-"""Products written with others: `dot`, `inner`, `outer`, `kron`, `cross`, chains.
-
-Products with SciPy's sparse arrays, which take part as constants, stand here too.
-"""
+"""Products written with others: `dot`, `inner`, `outer`, `kron`, `cross`, chains."""
 
 from __future__ import annotations
 
@@ -11,15 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import FUNCTIONS, Op, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
-from workbench.ops.contraction import (
-    MATMUL,
-    product_dtype,
-    spec_or_value,
-)
-from workbench.ops.define import multilinear, no_out, shape_of
+from workbench.graph.op import implements
+from workbench.graph.tensor import admit
+from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import conjugate
 from workbench.ops.ufuncs import CALLS
 
@@ -163,48 +154,3 @@ def matrix_power(a: Any, n: int) -> Any:
         if n:
             a = a @ a
     return reduce(operator.matmul, factors)
-
-
-# Sparse arrays of SciPy: constants, on either side
-
-
-def _sparse_infer(s: Any, x: Any) -> Spec:
-    spec = spec_or_value(x)
-    if not spec.shape or s.shape[-1] != spec.shape[0]:
-        raise ValueError(
-            f"the last axis of {s.shape} has length {s.shape[-1]}, the first of"
-            f" {spec.shape} another"
-        )
-    return Spec((*s.shape[:-1], *spec.shape[1:]), product_dtype(s.dtype.type(1), spec))
-
-
-def _sparse_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    s, x = inputs
-    size, length, *rest = shape_of(x)
-    columns = np.reshape(np.moveaxis(x, 0, -1), (length, -1))
-    y = apply(SPARSE, (s, columns))
-    return np.moveaxis(np.reshape(y, (s.shape[0], *rest, size)), -1, 0)
-
-
-SPARSE: Op = multilinear(
-    "sparse_matmul",
-    operator.matmul,
-    None,
-    lambda g, s, x: apply(SPARSE, (s.T, g)),
-    rule="x₀ᵀ g",
-    batch=_sparse_batch,
-    infer=_sparse_infer,
-    cure="The sparse array has as many columns as the other operand has rows.",
-)
-
-
-def _sparse_product(a: Any, b: Any) -> Any:
-    """``a @ b``, where one of them is a sparse array."""
-    if hasattr(a, "tocsr"):
-        return apply(SPARSE, (a, b))
-    if len(shape_of(a)) == 1:
-        return apply(SPARSE, (b.T, a))
-    return np.swapaxes(apply(SPARSE, (b.T, np.swapaxes(a, -1, -2))), -1, -2)
-
-
-FUNCTIONS[MATMUL, "sparse"] = _sparse_product

@@ -1,0 +1,414 @@
+"""`SparseTensor`: a sparse array whose stored values are a Tensor.
+
+It is what a sparse argument is inside a traced function. Its operators and methods
+are SciPy's; what depends on a value other than through the stored entries is not
+there, and says what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import TraceError, UsageError
+from workbench.graph import blame, types
+from workbench.graph.op import FUNCTIONS
+from workbench.graph.tensor import Tensor
+from workbench.ops.define import shape_of
+from workbench.ops.sparse import arithmetic
+from workbench.ops.sparse.entries import (
+    AROUND,
+    canonical,
+    carried,
+    listed,
+    made_of,
+    spread,
+    taken,
+)
+from workbench.ops.sparse.pattern import INDEX, Pattern
+
+__all__ = ["SparseTensor"]
+
+#: Functions with f(0) = 0, which SciPy's sparse arrays have as methods.
+KEEPING_ZERO = """
+arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh
+sqrt tan tanh trunc
+""".split()
+
+
+class SparseTensor:
+    """A sparse array in a traced program.
+
+    Not made by hand: a sparse argument of a function under :func:`workbench.grad` and
+    its kin is one, and so is what `workbench.scipy.sparse` makes of Tensors. A value
+    that leaves the derivative is an array of SciPy's again, of the same class and with
+    the same entries stored.
+
+    Attributes
+    ----------
+    data
+        The stored values, a Tensor: as ``data`` of the SciPy class.
+    pattern
+        The class, the shape and the indices.
+
+    Raises
+    ------
+    TraceError
+        By what would make it a plain array of objects, or needs its zeros.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, workbench as wb
+    >>> S = scipy.sparse.csr_array([[1.0, 0.0], [2.0, 3.0]])
+    >>> g = wb.grad(lambda S: np.sum((S @ np.array([1.0, 10.0])) ** 2))(S)
+    >>> g.data, type(g).__name__
+    (array([  2.,  64., 640.]), 'csr_array')
+    """
+
+    __slots__ = ("data", "pattern")
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    def __init__(self, data: Any, pattern: Pattern) -> None:
+        self.data = data
+        self.pattern = pattern
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        return self.pattern.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the stored values."""
+        found: np.dtype[Any] = self.data.dtype
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """How many values are stored."""
+        return len(self.pattern.rows)
+
+    @property
+    def size(self) -> int:
+        """How many values are stored, as SciPy has it."""
+        return self.nnz
+
+    @property
+    def format(self) -> str:
+        """SciPy's name of the format: ``"csr"``, ``"csc"``, ``"coo"``, ..."""
+        return self.pattern.format
+
+    @property
+    def T(self) -> Any:
+        """The transpose."""
+        return self.transpose()
+
+    def __repr__(self) -> str:
+        size = "×".join(map(str, self.shape))
+        kind = self.pattern.kind.__name__
+        return f"<SparseTensor {kind} {self.dtype}[{size}], {self.nnz} stored>"
+
+    def __getattr__(self, name: str) -> Any:
+        pattern = self.pattern
+        if name in INDEX.get(pattern.format, ()):
+            return pattern.index[INDEX[pattern.format].index(name)]
+        if pattern.format == "coo" and name in ("coords", "row", "col"):
+            return pattern.index if name == "coords" else pattern.index[name == "col"]
+        if hasattr(pattern.kind, name):
+            raise TraceError(
+                f"{pattern.kind.__name__}.{name} is not known to Workbench"
+                f"{blame.here()}. Write it with products, sums, indexing and"
+                " conversions (.tocsr(), .toarray()), or work on S.data."
+            )
+        raise AttributeError(f"a sparse Tensor has no attribute {name!r}")
+
+    def __bool__(self) -> bool:
+        raise ValueError(f"the truth of {self!r}, which has many entries, is not known")
+
+    def __len__(self) -> int:
+        raise TypeError("the length of a sparse array is not known; write S.shape[0]")
+
+    # Moving entries
+
+    def transpose(self, axes: Any = None, copy: bool = False) -> Any:
+        """As SciPy's."""
+        if self.ndim == 1:
+            return self
+        data, pattern = self.data, self.pattern
+        if not pattern.exact:
+            data, pattern = listed(self)
+        return made_of(data, pattern.T)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, Tensor):
+            index = index.value
+        parts = index if isinstance(index, tuple) else (index,)
+        index = tuple(p.value if isinstance(p, Tensor) else p for p in parts)
+        key = index if len(index) > 1 else index[0]
+        return carried(
+            lambda s: (s if s.format in ("csr", "csc") else s.tocsr())[key], self
+        )
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool = False) -> Any:
+        """As SciPy's."""
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        return carried(lambda s: s.reshape(shape, order=order), self)
+
+    def asformat(self, format: str | None, copy: bool = False) -> Any:
+        """The same array in another format of SciPy's."""
+        if format is None or format == self.format:
+            return self
+        return carried(lambda s: s.asformat(format), self)
+
+    def toarray(self, order: Any = None, out: None = None) -> Any:
+        """The whole array as a Tensor."""
+        return arithmetic.dense(self)
+
+    todense = toarray
+
+    def diagonal(self, k: int = 0) -> Any:
+        """The ``k``-th diagonal, as a Tensor."""
+        return carried(lambda s: s.diagonal(k), self)
+
+    def copy(self) -> Any:
+        """Itself: a traced value never changes in place."""
+        return self
+
+    # Sums
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        """The sum over an axis, or of everything, as a Tensor."""
+        values, pattern = listed(self)
+        if dtype is not None:
+            values = values.astype(dtype)
+        elif values.dtype.kind in "bui":
+            values = values.astype(np.result_type(values.dtype, np.int_))
+        rank = self.ndim
+        axes = {a % rank for a in (axis if isinstance(axis, tuple) else (axis,)) if
+                a is not None}  # fmt: skip
+        if axis is None or len(axes) == rank:
+            return np.sum(values)
+        (summed,) = axes
+        index = pattern.columns if summed == 0 else pattern.rows
+        y = spread(values, index, self.shape[1 - summed])
+        if not self.pattern.matrixlike:
+            return y
+        return y[None, :] if summed == 0 else y[:, None]
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        """The mean over an axis, or of everything, zeros counted."""
+        total = self.sum(axis, dtype)
+        whole = int(np.prod(self.shape))
+        return total / (whole // max(1, total.size))
+
+    def trace(self, offset: int = 0) -> Any:
+        """The sum of a diagonal."""
+        return np.sum(self.diagonal(offset))
+
+    # Entry by entry
+
+    def map(self, function: Callable[[Any], Any], *, once: bool = True) -> Any:
+        """The array with a function of the stored values in their place.
+
+        ``once``: entries that stand in one place are added up before.
+        """
+        if once and not self.pattern.distinct:
+            values, pattern = canonical(self)
+            return made_of(function(values), pattern)
+        return made_of(function(self.data), self.pattern)
+
+    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
+        """The same array in another dtype."""
+        return self.map(lambda x: x.astype(dtype), once=False)
+
+    def conj(self, copy: bool = True) -> Any:
+        """The complex conjugate."""
+        return self.map(np.conj, once=False)
+
+    conjugate = conj
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return self.map(np.real, once=False)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return self.map(np.imag, once=False)
+
+    def power(self, n: Any, dtype: Any = None) -> Any:
+        """Each stored entry to the power ``n``, a number that is not 0."""
+        if not types.weak(n) and shape_of(n) != ():
+            raise NotImplementedError("the power of a sparse array must be a number")
+        if types.weak(n) and n == 0:
+            raise NotImplementedError(
+                "the power 0 of a sparse array would fill it with ones; write"
+                " np.ones(S.shape)"
+            )
+        made = self if dtype is None else self.astype(dtype)
+        return made.map(lambda x: x**n)
+
+    def __pow__(self, n: Any) -> Any:
+        if not self.pattern.matrixlike:
+            return self.power(n)
+        if n < 1:
+            return np.linalg.matrix_power(self.toarray(), n)
+        made: Any = self
+        for _ in range(n - 1):
+            made = made @ self
+        return made
+
+    def __neg__(self) -> Any:
+        return self.map(np.negative, once=False)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.map(np.abs)
+
+    def multiply(self, other: Any) -> Any:
+        """The product entry by entry, broadcast; sparse."""
+        return arithmetic.multiply(self, other)
+
+    def dot(self, other: Any) -> Any:
+        """``self @ other``, or the product with a number."""
+        return self * other if shape_of(other) == () else self @ other
+
+    # What NumPy asks
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **settings: Any
+    ) -> Any:
+        name = ufunc.__name__
+        if method == "__call__" and not settings:
+            if name in OPERATORS:
+                return _operate(name, *inputs)
+            if name in KEEPING_ZERO or name in SAME:
+                return getattr(self, SAME.get(name, name))()
+        raise TraceError(
+            f"np.{name} of a sparse array{blame.here()} would need its zeros, or is not"
+            f" known. Write np.{name}(S.toarray()), or apply it to S.data."
+        )
+
+    def __array_function__(
+        self, function: Any, kinds: Any, args: tuple[Any, ...], settings: Any
+    ) -> Any:
+        if function is np.dot and len(args) == 2:
+            return _operate("matmul", *args)
+        if function in METHODS and args and args[0] is self:
+            return getattr(self, METHODS[function])(*args[1:], **settings)
+        name = f"np.{function.__name__}"
+        raise TraceError(
+            f"{name} of a sparse array{blame.here()} is not known to Workbench. Write"
+            f" {name}(S.toarray()), or S.data for the stored values alone."
+        )
+
+
+OPERATORS = {"add", "subtract", "multiply", "divide", "matmul"}
+SAME = {"absolute": "__abs__", "negative": "__neg__", "conjugate": "conj"}
+METHODS = {
+    np.sum: "sum",
+    np.mean: "mean",
+    np.transpose: "transpose",
+    np.trace: "trace",
+    np.diagonal: "diagonal",
+}
+
+
+def _operate(name: str, a: Any, b: Any) -> Any:
+    """What an operator answers where a sparse array takes part."""
+    answer = arithmetic.OPERATORS.get(name)
+    if answer is None:
+        raise TraceError(
+            f"{name} with a sparse array{blame.here()} would need its zeros. Write"
+            " S.toarray() for the dense array, or work on S.data."
+        )
+    return answer(a, b)
+
+
+def _method(name: str, reflected: bool) -> Callable[[SparseTensor, Any], Any]:
+    def method(self: SparseTensor, other: Any) -> Any:
+        if isinstance(other, str) or other is None:
+            return NotImplemented
+        return _operate(name, other, self) if reflected else _operate(name, self, other)
+
+    return method
+
+
+def _mapped(function: Callable[[Any], Any]) -> Callable[[SparseTensor], Any]:
+    return lambda self: self.map(function)
+
+
+def _converted(name: str) -> Callable[..., Any]:
+    return lambda self, copy=False: self.asformat(name)
+
+
+for _name, _op in {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "matmul": "matmul",
+}.items():
+    setattr(SparseTensor, f"__{_name}__", _method(_op, False))
+    setattr(SparseTensor, f"__r{_name}__", _method(_op, True))
+for _name, _op in {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}.items():
+    setattr(SparseTensor, f"__{_name}__", _method(_op, False))
+for _name in KEEPING_ZERO:
+    setattr(SparseTensor, _name, _mapped(getattr(np, _name)))
+for _name in ("csr", "csc", "coo", "bsr", "dia"):
+    setattr(SparseTensor, f"to{_name}", _converted(_name))
+AROUND.append(SparseTensor)
+
+
+class Rules(NamedTuple):
+    """What the rest of the library asks of sparse arrays."""
+
+    #: The stored values and the pattern of one.
+    take: Callable[[Any], tuple[Any, Pattern]]
+    #: The one of these values and this pattern.
+    build: Callable[[Any, Pattern], Any]
+    #: What an operator makes of one and something else.
+    operate: Callable[[str, Any, Any], Any]
+
+
+def _build(data: Any, pattern: Pattern) -> Any:
+    """A sparse array of a nest, around what has come for its values.
+
+    What is not of their shape is no sparse array: the block of a Jacobian, a batch.
+    """
+    shape = getattr(data, "shape", None)
+    if shape == pattern.data_shape:
+        return made_of(data, pattern)
+    if isinstance(data, Tensor) and data.ndim < len(pattern.data_shape):
+        raise UsageError(
+            f"vmap over the stored entries of {pattern!r}: a batch of sparse arrays"
+            " is one array of stored values per example. Give"
+            " in_axes=None for a sparse array that all examples share; for a batch,"
+            " pass the values, (examples, stored), and make the array inside with"
+            " workbench.scipy.sparse.csr_array((data, indices, indptr), shape)."
+        )
+    return data
+
+
+FUNCTIONS["sparse"] = Rules(taken, _build, _operate)  # type: ignore[assignment]
