@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
 from workbench.calculus import grad, jvp, value_and_grad, vjp
+from workbench.checkpoints import checkpoint
+from workbench.directions import elementwise_grad, gnvp, linearize
 from workbench.graph import operators as _operators  # sets Tensor's operators
 from workbench.graph.graph import Graph
 from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
-from workbench.matrices import hessian, hvp, jacobian, vmap
+from workbench.matrices import hessian, hvp, jacfwd, jacobian, jacrev, vmap
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
@@ -36,11 +38,17 @@ __all__ = [
     "Tensor",
     "at",
     "check_grads",
+    "checkpoint",
+    "elementwise_grad",
+    "gnvp",
     "grad",
     "hessian",
     "hvp",
+    "jacfwd",
     "jacobian",
+    "jacrev",
     "jvp",
+    "linearize",
     "logsumexp",
     "override",
     "overrides",

@@ -14,120 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
+from workbench.calls import Argnames, Argnums, Aux, Call, owned, released
+from workbench.errors import DtypeError, NonScalarOutputError, ShapeError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import argument_names, check_float, live, record
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
-from workbench.transforms.overrides import Override, resolve_call
+from workbench.transforms.overrides import Override
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
 Function = Callable[..., Any]
-
-
-class Call:
-    """One call of a function to differentiate: which leaves vary, what came out."""
-
-    def __init__(
-        self,
-        f: Function,
-        argnums: int | Sequence[int],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str,
-        overrides: Sequence[Override] | None = None,
-    ) -> None:
-        single = isinstance(argnums, int)
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        for n in numbers:
-            if not -len(args) <= n < len(args):
-                raise UsageError(
-                    f"{name}: argnums={argnums!r}, but the call has {len(args)}"
-                    " positional arguments. Count from 0, and pass what is"
-                    " differentiated by position."
-                )
-        numbers = tuple(n % len(args) for n in numbers)
-        if len(set(numbers)) < len(numbers):
-            raise UsageError(
-                f"{name}: argnums={argnums!r} names an argument twice. Name each once."
-            )
-        chosen = tuple(args[n] for n in numbers)
-        values, self.tree = tree.flatten(chosen[0] if single else chosen)
-        names = argument_names(f, args, {})
-        sizes = [len(tree.flatten(a)[0]) for a in args]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        picked = [names[starts[n] + k] for n in numbers for k in range(sizes[n])]
-        for value, label in zip(values, picked, strict=True):
-            check_float(value, str(label), name)
-
-        def call(leaves: list[Tensor]) -> Any:
-            rebuilt = self.tree(leaves)
-            new = list(args)
-            for n, x in zip(numbers, (rebuilt,) if single else rebuilt, strict=True):
-                new[n] = x
-            return f(*new, **kwargs)
-
-        self.values = values
-        self.recording = record(call, values, picked)
-        self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
-
-    @property
-    def leaves(self) -> list[Tensor]:
-        """The Tensors that stand for what is differentiated by."""
-        return self.recording.leaves
-
-    @property
-    def outputs(self) -> list[Any]:
-        """The leaves of what the function returned."""
-        return self.recording.outputs
-
-    def result(self, *, saved: bool = False) -> Any:
-        """What the function returned, plain where no outer trace takes part.
-
-        ``saved``: a pullback still reads the values, so the caller gets copies.
-        """
-        made = [released(x) for x in self.outputs]
-        return self.recording.tree(owned(made, made if saved else self.values))
-
-    def gradients(self, cotangents: Sequence[Any]) -> Any:
-        """The cotangents of the arguments, nested as they are; zeros for None."""
-        rules = None if self.resolution is None else self.resolution.pulls()
-        made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
-        filled = [
-            zeros_like(v) if g is None else g
-            for v, g in zip(self.values, made, strict=True)
-        ]
-        return self.tree(owned(filled, (*self.values, *cotangents)))
-
-
-def released(x: Any) -> Any:
-    """A Tensor of a closed trace as its value, unless an outer trace needs it."""
-    return x if live(x) else value_of(x)
-
-
-def owned(arrays: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """The arrays, each the caller's own to write into.
-
-    A rule passes on what it got, or a view of it: the gradients of ``a + b`` are one
-    array, that of ``sum`` is a single number seen many times.
-    """
-    taken = {id(x) for x in others}
-    made = []
-    for x in arrays:
-        if isinstance(x, np.ndarray) and (
-            id(x) in taken or x.base is not None or not x.flags.writeable
-        ):
-            x = x.copy()
-        taken.add(id(x))
-        made.append(x)
-    return made
-
-
-def zeros_like(value: Any) -> Any:
-    """A zero gradient for an argument that the output does not depend on."""
-    return np.zeros_like(value_of(value) if not live(value) else value)
 
 
 def scalar_output(call: Call, name: str) -> Any:
@@ -167,9 +64,12 @@ def seed_for(y: Any) -> Any:
 
 def value_and_grad(
     f: Function,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = None,
     *,
+    argnames: Argnames = None,
     has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> Function:
     """A function that returns ``(f(*args), gradient)``.
@@ -180,8 +80,19 @@ def value_and_grad(
         A function of arrays that returns one number; with ``has_aux`` a pair of
         that number and anything else.
     argnums
-        The position, or positions, of what is differentiated by. An argument may
-        be a nest of arrays; its gradient is nested alike.
+        The position, or positions, of what is differentiated by; the first by
+        default. An argument may be a nest of arrays; its gradient is nested alike.
+    argnames
+        The name, or names, of further arguments to differentiate by; they may be
+        passed by keyword. Their gradients follow those of ``argnums``.
+    has_aux
+        The function returns a pair, and only the first is differentiated.
+    holomorphic
+        The function is complex-differentiable, and its complex derivative is
+        wanted: arguments and result must be complex.
+    allow_int
+        Arrays of integers (and other things without a derivative) among what is
+        differentiated by have gradient None, instead of an error.
     overrides
         Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
@@ -206,47 +117,41 @@ def value_and_grad(
     >>> y, g = wb.value_and_grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     >>> float(y), g
     (9.0, array([ 3., 12.]))
+    >>> loss = lambda x, *, scale: np.sum(scale * x)
+    >>> y, g = wb.value_and_grad(loss, argnames="scale")(np.ones(2), scale=3.0)
+    >>> float(g)
+    2.0
     """
 
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        aux: list[Any] = []
-
-        def scalar(*a: Any, **k: Any) -> Any:
-            pair = f(*a, **k)
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise UsageError(
-                    "has_aux=True: the function must return a pair, one number and"
-                    f" anything else; it returned {pair!r}."
-                )
-            y, extra = pair
-            aux.append(extra)
-            return y
-
-        if has_aux:
-            scalar = wraps(f)(scalar)
-        target = scalar if has_aux else f
-        call = Call(target, argnums, args, kwargs, "grad", overrides)
+        aux = Aux(f, has_aux)
+        call = Call(
+            aux.target, argnums, args, kwargs, "grad", overrides,
+            argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
+        )  # fmt: skip
         y = scalar_output(call, "grad")
         g = call.gradients([seed_for(y)])
-        value = call.result()
-        if has_aux:
-            return (value, tree.map_tree(released, aux[0])), g
-        return value, g
+        return aux.beside(call.result()), g
 
     return differentiated
 
 
 def grad(
     f: Function,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = None,
     *,
+    argnames: Argnames = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> Function:
     """The gradient of a function that returns one number.
 
-    As :func:`value_and_grad`, without the value. Nests to any order; a function
-    that does not depend on its argument has gradient zero.
+    As :func:`value_and_grad`, without the value; with ``has_aux`` it returns
+    ``(gradient, aux)``. Nests to any order; a function that does not depend on its
+    argument has gradient zero.
 
     Examples
     --------
@@ -256,19 +161,28 @@ def grad(
     >>> third = wb.grad(wb.grad(wb.grad(lambda x: x**4)))
     >>> float(third(2.0))
     48.0
+    >>> complex(wb.grad(np.exp, holomorphic=True)(0j))
+    (1+0j)
     """
-    both = value_and_grad(f, argnums, overrides=overrides)
+    both = value_and_grad(
+        f, argnums, argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
+        allow_int=allow_int, overrides=overrides,
+    )  # fmt: skip
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
+        value, g = both(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
 
     return gradient
 
 
 def vjp(
-    f: Function, *primals: Any, overrides: Sequence[Override] | None = None
-) -> tuple[Any, Function]:
+    f: Function,
+    *primals: Any,
+    has_aux: bool = False,
+    overrides: Sequence[Override] | None = None,
+) -> tuple[Any, ...]:
     """The value at the primals, and the map from cotangents back to gradients.
 
     Parameters
@@ -277,13 +191,16 @@ def vjp(
         A function of arrays or nests; its result may be a nest too.
     primals
         Where to differentiate; all of them are differentiated by.
+    has_aux
+        The function returns a pair, and only the first is differentiated.
     overrides
         Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
     ``(y, pullback)``, where ``pullback(cotangent)`` takes what is nested and
-    shaped as ``y`` and returns a tuple, one gradient per primal.
+    shaped as ``y`` and returns a tuple, one gradient per primal. With ``has_aux``
+    ``(y, pullback, aux)``.
 
     Examples
     --------
@@ -292,7 +209,8 @@ def vjp(
     >>> pullback(np.array([1.0, 0.0]))
     (array([1., 0.]),)
     """
-    call = Call(f, range(len(primals)), primals, {}, "vjp", overrides)
+    aux = Aux(f, has_aux)
+    call = Call(aux.target, range(len(primals)), primals, {}, "vjp", overrides)
 
     def pullback(cotangent: Any) -> Any:
         seeds, structure = tree.flatten(cotangent)
@@ -307,7 +225,8 @@ def vjp(
         ]
         return call.gradients(fitted)
 
-    return call.result(saved=True), pullback
+    made: tuple[Any, ...] = aux.beside(call.result(saved=True), pullback)
+    return made
 
 
 def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
@@ -334,8 +253,9 @@ def jvp(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     *,
+    has_aux: bool = False,
     overrides: Sequence[Override] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, ...]:
     """The value at the primals, and how it moves along the tangents.
 
     Parameters
@@ -344,12 +264,14 @@ def jvp(
         A function of arrays or nests.
     primals, tangents
         Two tuples of the same structure, shapes and (float) dtypes.
+    has_aux
+        The function returns a pair, and only the first is differentiated.
     overrides
         Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
     Returns
     -------
-    ``(y, ty)``, nested alike.
+    ``(y, ty)``, nested alike; with ``has_aux`` ``(y, ty, aux)``.
 
     Examples
     --------
@@ -363,7 +285,8 @@ def jvp(
             f"jvp: the tangents are nested as {structure}, the primals as"
             f" {tree.flatten(tuple(primals))[1]}. Give one tangent per primal array."
         )
-    call = Call(f, range(len(primals)), tuple(primals), {}, "jvp", overrides)
+    aux = Aux(f, has_aux)
+    call = Call(aux.target, range(len(primals)), tuple(primals), {}, "jvp", overrides)
     fitted = [
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
@@ -374,4 +297,6 @@ def jvp(
         else reverse.finish(t, False)
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
-    return call.result(), call.recording.tree(owned(results, (*call.values, *fitted)))
+    moved = call.recording.tree(owned(results, (*call.values, *fitted)))
+    pair: tuple[Any, ...] = aux.beside(call.result(), moved)
+    return pair

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.calculus import Call, grad, jvp, released
+from workbench.calculus import grad, jvp
+from workbench.calls import Argnames, Argnums, Aux, Call, released
 from workbench.errors import OverrideError, UsageError
 from workbench.graph import traces, tree, types
 from workbench.graph.tensor import Tensor, leaf
@@ -24,7 +25,7 @@ from workbench.transforms.batch import Batched
 from workbench.transforms.diagonal import Diagonal
 from workbench.transforms.overrides import Override
 
-__all__ = ["hessian", "hvp", "jacobian", "vmap"]
+__all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vmap"]
 
 Function = Callable[..., Any]
 Mode = Literal["auto", "fwd", "rev"]
@@ -107,9 +108,13 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 
 def jacobian(
     f: Function,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = None,
     mode: Mode = "auto",
     *,
+    argnames: Argnames = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> Function:
     """The matrix of all first derivatives, as a function of the same arguments.
@@ -123,6 +128,9 @@ def jacobian(
     mode
         ``"rev"`` pulls all cotangents back at once, ``"fwd"`` pushes all tangents
         forward; ``"auto"`` takes the one with fewer of them.
+    argnames, has_aux, holomorphic, allow_int
+        As for :func:`workbench.value_and_grad`; with ``has_aux`` the result is
+        ``(jacobian, aux)``.
     overrides
         Other gradient rules for parts of ``f``; see :func:`workbench.override`.
 
@@ -151,19 +159,47 @@ def jacobian(
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        call = Call(f, argnums, args, kwargs, "jacobian", overrides)
+        aux = Aux(f, has_aux)
+        call = Call(
+            aux.target, argnums, args, kwargs, "jacobian", overrides,
+            argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
+        )  # fmt: skip
         height = sum(_size(y.shape) for y in call.outputs if isinstance(y, Tensor))
         width = sum(_size(x.shape) for x in call.leaves)
         narrow = mode == "auto" and width < height
-        return _blocks(call, "fwd" if narrow else mode, optional=narrow)
+        return aux.beside(_blocks(call, "fwd" if narrow else mode, optional=narrow))
 
     return dense
 
 
+def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Function:
+    """`jacobian` in reverse mode: one sweep for each entry of the output.
+
+    >>> import numpy as np, workbench as wb
+    >>> wb.jacrev(lambda x: np.sum(x**2, keepdims=True))(np.arange(3.0))
+    array([[0., 2., 4.]])
+    """
+    return jacobian(f, argnums, "rev", **settings)
+
+
+def jacfwd(f: Function, argnums: Argnums = None, **settings: Any) -> Function:
+    """`jacobian` in forward mode: one push for each entry of the argument.
+
+    >>> import numpy as np, workbench as wb
+    >>> wb.jacfwd(lambda t: np.stack([t, t**2]))(3.0)
+    array([1., 6.])
+    """
+    return jacobian(f, argnums, "fwd", **settings)
+
+
 def hessian(
     f: Function,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = None,
     *,
+    argnames: Argnames = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> Function:
     """The matrix of all second derivatives of a function that returns one number.
@@ -175,7 +211,8 @@ def hessian(
     -------
     A function whose result is nested as the argument, twice; each block has the
     shape of the first variable followed by that of the second. With several
-    ``argnums`` the cross blocks are included.
+    ``argnums`` the cross blocks are included. The other settings are those of
+    :func:`workbench.value_and_grad`; with ``has_aux`` it gives ``(hessian, aux)``.
 
     Examples
     --------
@@ -184,12 +221,16 @@ def hessian(
     array([[6., 2.],
            [2., 0.]])
     """
-    gradient = grad(f, argnums, overrides=overrides)
+    settings: dict[str, Any] = {
+        "argnames": argnames, "allow_int": allow_int, "holomorphic": holomorphic,
+    }  # fmt: skip
+    gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        call = Call(gradient, argnums, args, kwargs, "hessian", overrides)
-        return _blocks(call, "fwd", optional=True)
+        aux = Aux(gradient, has_aux)
+        call = Call(aux.target, argnums, args, kwargs, "hessian", overrides, **settings)
+        return aux.beside(_blocks(call, "fwd", optional=True))
 
     return dense
 
@@ -245,7 +286,9 @@ def _blocks(call: Call, mode: Mode, optional: bool) -> Any:
                 raise
     if rows is None:
         rows = _by_rows(call)
-    return call.recording.tree([call.tree([released(b) for b in row]) for row in rows])
+    return call.recording.tree(
+        [call.nested([released(b) for b in row]) for row in rows]
+    )
 
 
 def _by_rows(call: Call) -> list[list[Any]]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import Call, jvp, vjp
+from workbench.calculus import jvp, vjp
+from workbench.calls import Call
 from workbench.checks.differences import Slope, curvature, perturbed, slope
 from workbench.checks.judging import Tolerance, Truth, verdict
 from workbench.checks.report import Comparison, Entry, Identity, Report

@@ -194,6 +194,13 @@ class Closed:
         """What an op built on it takes: what was captured, then the arguments."""
         return (*self.captured, *self.leaves)
 
+    def only(self, places: Sequence[int]) -> Closed:
+        """The same program for some of its outputs, which nest no more."""
+        outputs = [self.program.outputs[i] for i in places]
+        program = Program(outputs, self.program.leaves)
+        flat = tree.flatten(outputs)[1]
+        return Closed(program, self.captured, self.leaves, flat, [])
+
     def run(self, captured: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """The outputs, flat, for values of what was captured and of the arguments."""
         if self.again is None:

@@ -1,0 +1,265 @@
+"""One call of a function that is differentiated: `Call`.
+
+Which arguments vary (by position, by name), what is recorded, and how results are
+given back: nested as they came, each array the caller's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, UsageError
+from workbench.graph import blame, tree, types
+from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import argument_names, check_float, live, record
+from workbench.transforms import reverse
+from workbench.transforms.overrides import Override, resolve_call
+
+__all__ = ["Argnames", "Argnums", "Aux", "Call", "owned", "released"]
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int] | None
+Argnames = str | Sequence[str] | None
+
+
+class Call:
+    """One call of a function to differentiate: which leaves vary, what came out."""
+
+    def __init__(
+        self,
+        f: Function,
+        argnums: Argnums,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str,
+        overrides: Sequence[Override] | None = None,
+        *,
+        argnames: Argnames = None,
+        allow_int: bool = False,
+        holomorphic: bool = False,
+    ) -> None:
+        single, places = chosen_arguments(f, argnums, argnames, args, kwargs, name)
+        chosen = tuple(args[p] if isinstance(p, int) else kwargs[p] for p in places)
+        flat, self.tree = tree.flatten(chosen[0] if single else chosen)
+        labels = _labels(f, args, kwargs, places)
+        #: Which leaves vary; with ``allow_int`` the others have no gradient.
+        self.varies = [not (allow_int and not has_derivative(value)) for value in flat]
+        picked = [label for label, v in zip(labels, self.varies, strict=True) if v]
+        self.values = [x for x, v in zip(flat, self.varies, strict=True) if v]
+        for value, label in zip(self.values, picked, strict=True):
+            check_float(value, str(label), name)
+            if holomorphic and types.spec_of(value).dtype.kind != "c":
+                raise DtypeError(
+                    f"{name}(holomorphic=True): {label} is of dtype"
+                    f" {types.spec_of(value).dtype}. The complex derivative is by a"
+                    f" complex number: pass {label} + 0j."
+                )
+
+        def call(leaves: list[Tensor]) -> Any:
+            rest = iter(leaves)
+            rebuilt = self.tree(
+                [next(rest) if v else x for x, v in zip(flat, self.varies, strict=True)]
+            )
+            new, named = list(args), dict(kwargs)
+            for place, x in zip(places, (rebuilt,) if single else rebuilt, strict=True):
+                if isinstance(place, int):
+                    new[place] = x
+                else:
+                    named[place] = x
+            return f(*new, **named)
+
+        self.recording = record(call, self.values, picked)
+        self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
+        for y in self.outputs if holomorphic else ():
+            if isinstance(y, Tensor) and y.dtype.kind != "c":
+                raise DtypeError(
+                    f"{name}(holomorphic=True): the function returned"
+                    f" {blame.describe(y)}{blame.at(y.site)}, and a function with a"
+                    " complex derivative has complex values. Drop holomorphic=True:"
+                    " the gradient of a real function is df/dx - i df/dy."
+                )
+
+    def nested(self, gradients: Sequence[Any]) -> Any:
+        """What belongs to the leaves that vary, nested as the arguments are."""
+        rest = iter(gradients)
+        return self.tree([next(rest) if v else None for v in self.varies])
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """The Tensors that stand for what is differentiated by."""
+        return self.recording.leaves
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The leaves of what the function returned."""
+        return self.recording.outputs
+
+    def result(self, *, saved: bool = False) -> Any:
+        """What the function returned, plain where no outer trace takes part.
+
+        ``saved``: a pullback still reads the values, so the caller gets copies.
+        """
+        made = [released(x) for x in self.outputs]
+        return self.recording.tree(owned(made, made if saved else self.values))
+
+    def gradients(self, cotangents: Sequence[Any]) -> Any:
+        """The cotangents of the arguments, nested as they are; zeros for None."""
+        rules = None if self.resolution is None else self.resolution.pulls()
+        made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
+        filled = [
+            zeros_like(v) if g is None else g
+            for v, g in zip(self.values, made, strict=True)
+        ]
+        return self.nested(owned(filled, (*self.values, *cotangents)))
+
+
+def chosen_arguments(
+    f: Function,
+    argnums: Argnums,
+    argnames: Argnames,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> tuple[bool, list[int | str]]:
+    """Whether one argument alone is meant, and where each stands in the call."""
+    if argnums is None:
+        argnums = () if argnames is not None else 0
+    names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
+    try:
+        numbers: tuple[int, ...] = (index(argnums),)  # type: ignore[arg-type]
+        bare = True
+    except TypeError:
+        numbers, bare = tuple(map(index, argnums)), False  # type: ignore[arg-type]
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise UsageError(
+                f"{name}: argnums={argnums!r}, but the call has {len(args)}"
+                " positional arguments. Count from 0, and pass what is"
+                " differentiated by position, or give its name: argnames='x'."
+            )
+    places: list[int | str] = [n % len(args) for n in numbers]
+    for label in names:
+        places.append(_place(f, label, args, kwargs, name))
+    if not places:
+        raise UsageError(
+            f"{name}: argnums and argnames name no argument. Name at least one."
+        )
+    if len(set(places)) < len(places):
+        which = f"argnums={argnums!r}"
+        if names:
+            which += f", argnames={argnames!r}"
+        raise UsageError(f"{name}: {which} names an argument twice. Name each once.")
+    return len(places) == 1 and (bare or isinstance(argnames, str)), places
+
+
+def _place(
+    f: Function,
+    label: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> int | str:
+    """Where the argument of this name stands in a call."""
+    if label in kwargs:
+        return label
+    try:
+        parameters = list(signature(f).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    if label in parameters[: len(args)]:
+        return parameters.index(label)
+    given = ", ".join([*parameters[: len(args)], *kwargs]) or "none by name"
+    raise UsageError(
+        f"{name}: argnames={label!r} is no argument of this call; it has {given}."
+    )
+
+
+def _labels(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    places: Sequence[int | str],
+) -> list[str | None]:
+    """The names of the leaves of the arguments at these places."""
+    names = argument_names(f, args, kwargs)
+    keys: list[int | str] = [*range(len(args)), *sorted(kwargs)]
+    found: dict[int | str, list[str | None]] = {}
+    start = 0
+    for key in keys:
+        value = args[key] if isinstance(key, int) else kwargs[key]
+        count = len(tree.flatten(value)[0])
+        found[key] = names[start : start + count]
+        start += count
+    return [label for place in places for label in found[place]]
+
+
+def has_derivative(value: Any) -> bool:
+    """Whether a leaf is a float or complex number or array of them."""
+    if types.weak(value):
+        return isinstance(value, (float, complex))
+    if not hasattr(value, "dtype"):
+        return value is not None and not isinstance(value, str)
+    return types.differentiable(value.dtype)
+
+
+class Aux:
+    """A function with ``has_aux``: it keeps aside the second of what is returned."""
+
+    def __init__(self, f: Function, wanted: bool) -> None:
+        self.wanted = wanted
+        self.value: Any = None
+        self.target = self._split(f) if wanted else f
+
+    def _split(self, f: Function) -> Function:
+        @wraps(f)
+        def first(*args: Any, **kwargs: Any) -> Any:
+            pair = f(*args, **kwargs)
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise UsageError(
+                    "has_aux=True: the function must return a pair, what is"
+                    f" differentiated and anything else; it returned {pair!r}."
+                )
+            y, self.value = pair
+            return y
+
+        return first
+
+    def beside(self, *results: Any) -> Any:
+        """The results, and after them what was kept aside, if anything was."""
+        if self.wanted:
+            results = (*results, tree.map_tree(released, self.value))
+        return results if len(results) > 1 else results[0]
+
+
+def released(x: Any) -> Any:
+    """A Tensor of a closed trace as its value, unless an outer trace needs it."""
+    return x if live(x) else value_of(x)
+
+
+def owned(arrays: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The arrays, each the caller's own to write into.
+
+    A rule passes on what it got, or a view of it: the gradients of ``a + b`` are one
+    array, that of ``sum`` is a single number seen many times.
+    """
+    taken = {id(x) for x in others}
+    made = []
+    for x in arrays:
+        if isinstance(x, np.ndarray) and (
+            id(x) in taken or x.base is not None or not x.flags.writeable
+        ):
+            x = x.copy()
+        taken.add(id(x))
+        made.append(x)
+    return made
+
+
+def zeros_like(value: Any) -> Any:
+    """A zero gradient for an argument that the output does not depend on."""
+    return np.zeros_like(value_of(value) if not live(value) else value)

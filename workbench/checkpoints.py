@@ -1,0 +1,125 @@
+"""`checkpoint`: values of the forward pass are computed again, not kept.
+
+The backward pass of a long program needs what the forward pass computed. Inside a
+checkpointed function only the inputs and outputs are kept; its program runs again
+when its gradient is asked for (Griewank & Walther, *Evaluating Derivatives*, 2nd
+ed., ch. 12): memory for time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from workbench.graph import source, traces
+from workbench.graph.op import declare
+from workbench.graph.tensor import MaskedTensor, Tensor, value_of
+from workbench.graph.trace import live
+from workbench.ops import several
+from workbench.transforms.closed import Closed, close, pulled, pushed, vectorized
+
+__all__ = ["checkpoint"]
+
+Function = Callable[..., Any]
+Params = dict[str, Any]
+
+CHECKPOINT = declare("checkpoint")
+
+
+def checkpoint(f: Function) -> Function:
+    """The same function, whose inner values are not kept for the backward pass.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests. It may read Tensors through its closure,
+        take keyword arguments, and look at values with Python's ``if``.
+
+    Returns
+    -------
+    A function with the same results and derivatives, of any order and in both
+    modes. Its gradient runs the program of ``f`` once more; what ``f`` computes in
+    between is held in memory only while that lasts.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> layer = wb.checkpoint(lambda W, x: np.tanh(W @ np.tanh(W @ x)))
+    >>> W, x = np.eye(2), np.array([0.5, -0.5])
+    >>> g = wb.grad(lambda W: np.sum(layer(W, x)))(W)
+    >>> h = wb.grad(lambda W: np.sum(np.tanh(W @ np.tanh(W @ x))))(W)
+    >>> bool(np.all(g == h))
+    True
+    """
+
+    @wraps(f)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if not traces.any_open():
+            return f(*args, **kwargs)
+        closed = close(lambda a, k: f(*a, **k), args, kwargs, values=True)
+        results = closed.values
+        if any(map(live, closed.inputs)):
+            # What the function returns besides (a text, a constant) stays as it is.
+            moving = [
+                i for i, y in enumerate(closed.program.outputs) if isinstance(y, Tensor)
+            ]
+            made = _apply(closed.only(moving), [results[i] for i in moving])
+            results = list(results)
+            for i, y in zip(moving, made, strict=True):
+                results[i] = y
+        return closed.tree(results)
+
+    return checkpointed
+
+
+def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
+    """The outputs as one node of the program, whose values are known already."""
+    inputs, params = closed.inputs, {"closed": closed}
+    known = all(not isinstance(x, Tensor) or x._value is not None for x in inputs)
+    if not known or any(isinstance(x, MaskedTensor) for x in inputs):
+        return several.several(CHECKPOINT, inputs, params)
+    args = tuple(map(value_of, inputs))
+    whole = Tensor(
+        CHECKPOINT, inputs, args, params, tuple(values), *source.caller(),
+        source.CONTEXT.get(),
+    )  # fmt: skip
+    made: Sequence[Any] = several.outputs(whole)
+    return made
+
+
+def _compute(*inputs: Any, closed: Closed) -> tuple[Any, ...]:
+    return tuple(closed.flat(inputs))
+
+
+def _infer(*inputs: Any, closed: Closed) -> tuple[Any, ...]:
+    return tuple(closed.specs)
+
+
+def _pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> Sequence[Any]:
+    return pulled(params["closed"].flat, inputs, g)
+
+
+def _push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> tuple[Any, ...]:
+    return tuple(pushed(params["closed"].flat, inputs, tangents))
+
+
+def _batch(
+    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> tuple[Any, ...]:
+    run = params["closed"].flat
+    many = close(lambda *xs: vectorized(run, xs, batched), *inputs)
+    return several.several(CHECKPOINT, inputs, {"closed": many})
+
+
+CHECKPOINT.compute = _compute
+CHECKPOINT.infer = _infer
+CHECKPOINT.pull = _pull
+CHECKPOINT.push = _push
+CHECKPOINT.batch = _batch
+CHECKPOINT.rule = "the rules of the function, which runs again"
+CHECKPOINT.reads = None

@@ -1,0 +1,172 @@
+"""Derivatives along directions: `linearize`, `gnvp`, `elementwise_grad`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from workbench.calculus import checked_seed, jvp, vjp
+from workbench.calls import Argnames, Argnums, Call, owned, released
+from workbench.errors import ShapeError
+from workbench.graph import blame, tree, types
+from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.types import Spec
+from workbench.matrices import hvp
+from workbench.ops.define import shape_of
+from workbench.transforms import forward
+from workbench.transforms.closed import Program
+
+__all__ = ["elementwise_grad", "gnvp", "linearize"]
+
+Function = Callable[..., Any]
+
+
+def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
+    """The value at the primals, and the derivative there as a linear function.
+
+    The derivative is recorded once and then runs without ``f``: cheaper than
+    :func:`workbench.jvp` where many tangents meet one point.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests.
+    primals
+        Where to differentiate; all of them are differentiated by.
+
+    Returns
+    -------
+    ``(y, f_jvp)``, where ``f_jvp(*tangents)`` takes one tangent per primal and
+    returns the tangent of ``y``, nested alike.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> y, f_jvp = wb.linearize(lambda x: np.sin(x) * x, np.array([0.0, np.pi]))
+    >>> np.round(f_jvp(np.array([1.0, 1.0])), 12)
+    array([ 0.        , -3.14159265])
+    """
+    call = Call(f, range(len(primals)), primals, {}, "linearize")
+    nested = tree.flatten(primals)[1]
+    seeds = [_unknown(x) for x in call.leaves]
+    made = forward.push_forward(call.outputs, call.leaves, seeds)
+    program = Program([t for t in made if t is not None], seeds)
+
+    def f_jvp(*tangents: Any) -> Any:
+        moving, structure = tree.flatten(tangents)
+        if structure != nested:
+            raise ShapeError(
+                f"linearize: the tangents are nested as {structure}, the primals as"
+                f" {nested}. Give one tangent per primal array."
+            )
+        fitted = [
+            checked_seed(t, x, "tangent")
+            for t, x in zip(moving, call.leaves, strict=True)
+        ]
+        rest = iter(program(fitted))
+        results = [
+            np.zeros_like(released(y)) if t is None else next(rest)
+            for y, t in zip(call.outputs, made, strict=True)
+        ]
+        return call.recording.tree(owned(results, (*call.values, *fitted)))
+
+    return call.result(saved=True), f_jvp
+
+
+def gnvp(f: Function, loss: Function, primals: Any, tangents: Any) -> Any:
+    """The Gauss-Newton matrix of ``loss(f(x))`` times a vector.
+
+    ``Jᵀ H J v`` with J the Jacobian of ``f`` at the primals and H the Hessian of
+    ``loss`` at ``f``'s result: the Hessian without the curvature of ``f``, positive
+    semi-definite for a convex loss (Schraudolph, *Fast curvature matrix-vector
+    products*, 2002).
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests, such as a network.
+    loss
+        A function of what ``f`` returns, that returns one number.
+    primals, tangents
+        Where, and along what: two tuples, one entry per argument of ``f``; or the
+        single argument and its tangent.
+
+    Returns
+    -------
+    A tuple with one product per argument; a bare one for a bare argument.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> f = lambda x: x**2
+    >>> x, v = np.array([1.0, 2.0]), np.array([1.0, 1.0])
+    >>> wb.gnvp(f, lambda y: np.sum(y**2) / 2, x, v)
+    array([ 4., 16.])
+    """
+    if not isinstance(primals, (tuple, list)):
+        return gnvp(f, loss, (primals,), (tangents,))[0]
+    y, pullback = vjp(f, *primals)
+    _, moved = jvp(f, tuple(primals), tuple(tangents))
+    return pullback(hvp(loss, (y,), (moved,))[0])
+
+
+def elementwise_grad(
+    f: Function, argnums: Argnums = None, *, argnames: Argnames = None
+) -> Function:
+    """The derivative, entry by entry, of a function that works entry by entry.
+
+    It is the gradient of the sum of the outputs, so each entry of an argument gets
+    the derivatives of all outputs by it; for a function that works entry by entry
+    that is its own.
+
+    Raises
+    ------
+    ShapeError
+        If an output's shape is not that of the arguments, broadcast together.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.elementwise_grad(np.tanh)(np.zeros(3))
+    array([1., 1., 1.])
+    >>> float(wb.elementwise_grad(wb.elementwise_grad(lambda x: x**3))(2.0))
+    12.0
+    """
+
+    @wraps(f)
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        call = Call(f, argnums, args, kwargs, "elementwise_grad", argnames=argnames)
+        arrays = [
+            shape_of(x)
+            for x in tree.flatten((args, kwargs))[0]
+            if hasattr(x, "shape") or types.weak(x)
+        ]
+        for y in call.outputs:
+            if isinstance(y, Tensor) and y.shape != np.broadcast_shapes(*arrays):
+                shapes = ", ".join(map(str, arrays))
+                raise ShapeError(
+                    f"elementwise_grad: the arguments have shapes {shapes}, and the"
+                    f" function returned {blame.describe(y)}{blame.at(y.site)}, so it"
+                    " does not work entry by entry. Ask for wb.grad of a sum, or for"
+                    " wb.jacobian."
+                )
+        return call.gradients(
+            [
+                np.ones_like(y if y._value is None else y._value)
+                if isinstance(y, Tensor) and types.differentiable(y.dtype)
+                else None
+                for y in call.outputs
+            ]
+        )
+
+    return derivative
+
+
+def _unknown(x: Tensor) -> Tensor:
+    """A tangent without value, in the shape and dtype of ``x``."""
+    made = leaf(None)
+    made.spec = Spec(x.shape, x.dtype)
+    return made
