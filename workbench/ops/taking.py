@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import GradientLostError, TraceError
+from workbench.errors import GradientLostError, ShapeError, TraceError
 from workbench.graph import blame, traces
 from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
-from workbench.graph.tensor import Tensor, admit, apply
+from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
@@ -98,10 +98,25 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @implements(np.choose)
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
-    """`numpy.choose`."""
+    """`numpy.choose`; what is not chosen never poisons, as in `numpy.where`."""
     no_out("np.choose", out)
-    arrays = np.broadcast_arrays(a, *choices)
-    return np.take_along_axis(np.stack(arrays[1:]), arrays[0][None], 0)[0]
+    index, *arrays = np.broadcast_arrays(a, *choices)
+    last = len(arrays) - 1
+    if mode == "wrap":
+        index = np.remainder(index, len(arrays))
+    elif mode == "clip":
+        index = np.clip(index, 0, last)
+    elif (known := value_of(index)) is not None and np.any(
+        (known < 0) | (known > last)
+    ):
+        raise ShapeError(
+            f"np.choose{blame.here()}: an index is not among 0 to {last}, the numbers"
+            " of the choices. Write mode='wrap' or mode='clip'."
+        )
+    y = arrays[last]
+    for k in range(last - 1, -1, -1):
+        y = np.where(np.equal(index, k), arrays[k], y)
+    return y
 
 
 # What depends on values in its shape: plain arrays, or an error
