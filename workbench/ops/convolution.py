@@ -1,0 +1,312 @@
+"""Convolution in any number of dimensions, directly or through Fourier transforms.
+
+Two shapes of it are enough: "full" has every overlap, "valid" only the complete ones.
+Each is linear in both arrays, and the cotangents are convolutions again, with one
+array turned round. `numpy.convolve` and `numpy.correlate` are written with these, and
+so are SciPy's in `workbench/scipy`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import blame
+from workbench.graph.op import Op, implements
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.ops.define import dtype_of, multilinear, shape_of
+from workbench.ops.reductions import conjugate
+
+__all__ = ["centred", "convolved", "turned"]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+Shape = tuple[int, ...]
+
+
+# The values, on arrays of any library
+
+
+def _compute(a: Any, b: Any, *, mode: str, method: str, batch: int) -> Any:
+    if method == "fft":
+        return _by_fft(a, b, mode, batch)
+    if batch == 0 and len(shape_of(a)) == 1:
+        return np.convolve(a, b, mode=_mode(mode))
+    if mode == "full":
+        return _full(a, b, batch)
+    return _valid(a, b, batch)
+
+
+def _mode(mode: str) -> Any:
+    return mode
+
+
+def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
+    """The shape of a convolution."""
+    if len(a) != len(b) or a[:batch] != b[:batch] or 0 in a + b:
+        raise ValueError(f"shapes {a} and {b} do not convolve")
+    if mode == "full":
+        spatial = [n + m - 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
+    else:
+        spatial = [n - m + 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
+        if any(n < 1 for n in spatial):
+            raise ValueError(f"mode 'valid': {b} is larger than {a} along an axis")
+    return (*a[:batch], *spatial)
+
+
+def _at(rank: int, axes: list[int], starts: Shape, lengths: list[int]) -> Any:
+    """An index: a window along some axes, all along the others."""
+    index = [slice(None)] * rank
+    for axis, start, length in zip(axes, starts, lengths, strict=True):
+        index[axis] = slice(start, start + length)
+    return tuple(index)
+
+
+def _full(a: Any, b: Any, batch: int) -> Any:
+    """One multiple of ``a`` for each entry of ``b``, shifted and added."""
+    if math.prod(shape_of(b)) > math.prod(shape_of(a)):
+        a, b = b, a
+    n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
+    axes = [i for i in range(batch, rank) if n[i] > 1 and m[i] > 1]
+    shape = _lengths("full", n, m, batch)
+    out = np.zeros_like(a, dtype=product_dtype(a, b), shape=shape)
+    ones, widths = [1] * len(axes), [n[i] for i in axes]
+    for j in np.ndindex(*(m[i] for i in axes)):
+        out[_at(rank, axes, j, widths)] += a * b[_at(rank, axes, j, ones)]
+    return out
+
+
+def _valid(a: Any, b: Any, batch: int) -> Any:
+    """As `_full`, or one sum for each entry of the result, whichever are fewer."""
+    n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
+    axes = [i for i in range(batch, rank) if m[i] > 1]
+    shape = _lengths("valid", n, m, batch)
+    out = np.zeros_like(a, dtype=product_dtype(a, b), shape=shape)
+    ones = [1] * len(axes)
+    kernel, lengths = [m[i] for i in axes], [shape[i] for i in axes]
+    back = np.flip(b, tuple(axes))
+    if math.prod(kernel) <= math.prod(lengths):
+        for j in np.ndindex(*kernel):
+            out += a[_at(rank, axes, j, lengths)] * back[_at(rank, axes, j, ones)]
+        return out
+    for i in np.ndindex(*lengths):
+        window = a[_at(rank, axes, i, kernel)] * back
+        out[_at(rank, axes, i, ones)] = np.sum(
+            window, axis=tuple(axes), keepdims=True
+        )  # fmt: skip
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _fast(n: int) -> int:
+    """The least length of at least ``n`` without prime factors beyond 5.
+
+    >>> [_fast(n) for n in (1, 7, 17, 1001)]
+    [1, 8, 18, 1024]
+    """
+    best, five = 1 << (n - 1).bit_length(), 1
+    while five < best:
+        three = five
+        while three < best:
+            rest = -(-n // three)
+            best = min(best, three << (rest - 1).bit_length())
+            three *= 3
+        five *= 5
+    return best
+
+
+def _by_fft(a: Any, b: Any, mode: str, batch: int) -> Any:
+    """The product of both spectra, by the convolution theorem.
+
+    Axes of length 1 need no transform, and where a valid convolution leaves a single
+    entry along an axis it is a sum of products.
+    """
+    n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
+    shape, dtype = _lengths(mode, n, m, batch), product_dtype(a, b)
+    full = mode == "full"
+    axes = [
+        i
+        for i in range(batch, rank)
+        if m[i] > 1 and (n[i] > 1 if full else n[i] != m[i])
+    ]
+    summed = [i for i in range(batch, rank) if not full and 1 < m[i] == n[i]]
+    b = np.flip(b, tuple(summed))
+    # A circular convolution of length n has all that does not wrap round.
+    sizes = [_fast(n[i] + m[i] - 1 if full else n[i]) for i in axes]
+    real = dtype.kind != "c"
+    ahead: Any = np.fft.rfftn if real else np.fft.fftn
+    back: Any = np.fft.irfftn if real else np.fft.ifftn
+    y = ahead(a, sizes, axes) * ahead(b, sizes, axes) if axes else a * b
+    if summed:
+        y = np.sum(y, axis=tuple(summed), keepdims=True)
+    if axes:
+        y = back(y, sizes, axes)
+        starts = tuple(0 if full else m[i] - 1 for i in axes)
+        y = y[_at(rank, axes, starts, [shape[i] for i in axes])]
+    if dtype.kind in "biu":
+        y = np.rint(y)
+    return y.astype(dtype) if dtype_of(y) != dtype else y
+
+
+# The op, and the one of NumPy's name for a single axis
+
+
+def turned(x: Any, batch: int = 0) -> Any:
+    """``x`` backwards along every axis but the first ``batch``."""
+    return np.flip(x, tuple(range(batch, len(shape_of(x)))))
+
+
+def _apply(a: Any, b: Any, mode: str, method: str, batch: int) -> Any:
+    if batch == 0 and method == "direct" and len(shape_of(a)) == 1:
+        return apply(CONVOLVE, (a, b), {"mode": mode})
+    params = {"mode": mode, "method": method, "batch": batch}
+    return apply(CONVOLVE_ND, (a, b), params)
+
+
+def _left(
+    g: Any, a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
+) -> Any:
+    other = "valid" if mode == "full" else "full"
+    return _apply(g, turned(b, batch), other, method, batch)
+
+
+def _right(
+    g: Any, a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
+) -> Any:
+    if mode == "full":
+        return _apply(g, turned(a, batch), "valid", method, batch)
+    return turned(_apply(a, turned(g, batch), "valid", method, batch), batch)
+
+
+def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    a, b = inputs
+    mode, method = params["mode"], params.get("method", "direct")
+    batch = params.get("batch", 0)
+    if all(batched):
+        return _apply(a, b, mode, method, batch + 1)
+    if batch or (mode == "valid" and batched[1]):
+        size = shape_of(a if batched[0] else b)[0]
+        a, b = (
+            x if k else np.broadcast_to(x, (size, *shape_of(x)))
+            for x, k in zip(inputs, batched, strict=True)
+        )
+        return _apply(a, b, mode, method, batch + 1)
+    # What is the same for all examples has length 1 along one axis more.
+    a, b = (
+        x if k else np.reshape(x, (1, *shape_of(x)))
+        for x, k in zip(inputs, batched, strict=True)
+    )
+    return _apply(a, b, mode, method, 0)
+
+
+def _infer(
+    a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
+) -> Spec:
+    a, b = spec_or_value(a), spec_or_value(b)
+    return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
+
+
+def _declared(name: str, compute: Callable[..., Any]) -> Op:
+    return multilinear(
+        name,
+        compute,
+        _left,
+        _right,
+        rule="g with x₁ turned round   g with x₀ turned round",
+        batch=_batch,
+        infer=_infer,
+        cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
+        " one of them must be at least as long as the other along every axis.",
+    )
+
+
+CONVOLVE = _declared("convolve", lambda a, b, *, mode: np.convolve(a, b, mode=mode))
+CONVOLVE_ND = _declared("convolve_nd", _compute)
+
+
+def convolved(a: Any, b: Any, mode: str, method: str = "direct", batch: int = 0) -> Any:
+    """The convolution of two arrays with as many axes.
+
+    Parameters
+    ----------
+    a, b
+        Arrays or Tensors; their first ``batch`` axes are examples, of equal number.
+    mode
+        ``"full"``, ``"valid"`` (``b`` is nowhere longer than ``a``), or ``"same"``:
+        the middle of the full one, in the shape of ``a``.
+    method
+        ``"direct"`` or ``"fft"``.
+    batch
+        The number of leading axes that are no part of the convolution.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+    """
+    if mode == "same":
+        y = _apply(a, b, "full", method, batch)
+        return centred(y, shape_of(a), batch)
+    return _apply(a, b, mode, method, batch)
+
+
+def centred(x: Any, shape: Shape, batch: int = 0) -> Any:
+    """The middle of ``x``, in a smaller shape."""
+    return x[
+        tuple(
+            slice(None) if i < batch else slice((n - m) // 2, (n - m) // 2 + m)
+            for i, (n, m) in enumerate(zip(shape_of(x), shape, strict=True))
+        )
+    ]
+
+
+# NumPy's names, for one axis
+
+
+def _line(x: Any, name: str, argument: str) -> Any:
+    x = admit(x)
+    if not shape_of(x):
+        x = np.reshape(x, (1,))
+    if len(shape_of(x)) > 1:
+        raise ValueError(
+            f"np.{name}{blame.here()}: {argument} has shape {shape_of(x)}, and must"
+            " have one axis; workbench.scipy.signal has it for more."
+        )
+    if shape_of(x) == (0,):
+        raise ValueError(f"np.{name}{blame.here()}: {argument} cannot be empty")
+    return x
+
+
+def _checked(mode: Any, name: str) -> str:
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(
+            f"np.{name}(..., mode={mode!r}){blame.here()}: mode is 'full', 'same' or"
+            " 'valid'"
+        )
+    return str(mode)
+
+
+@implements(np.convolve)
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """`numpy.convolve`."""
+    a, v = _line(a, "convolve", "a"), _line(v, "convolve", "v")
+    if shape_of(v)[0] > shape_of(a)[0]:
+        a, v = v, a
+    return convolved(a, v, _checked(mode, "convolve"))
+
+
+@implements(np.correlate)
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """`numpy.correlate`; of complex ``v`` it takes the conjugate, as NumPy does."""
+    a, v = _line(a, "correlate", "a"), _line(v, "correlate", "v")
+    mode = _checked(mode, "correlate")
+    if shape_of(v)[0] <= shape_of(a)[0]:
+        return convolved(a, np.flip(conjugate(v)), mode)
+    # NumPy slides the shorter one, and turns the result round.
+    return np.flip(convolved(conjugate(v), np.flip(a), mode))
