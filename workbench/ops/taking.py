@@ -100,6 +100,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """`numpy.choose`; what is not chosen never poisons, as in `numpy.where`."""
     no_out("np.choose", out)
+    choices = [admit(choice) for choice in choices]
+    if isinstance(a, (list, tuple)):
+        a = np.asarray(a, like=choices[0])
     index, *arrays = np.broadcast_arrays(a, *choices)
     last = len(arrays) - 1
     if mode == "wrap":
