@@ -40,6 +40,68 @@ PROGRAMS: list[tuple[str, Program, Program]] = [
      lambda x: 2 * np.log(x)),
     ("divide after", lambda x: np.where(x > 0, np.log(x), 1) / np.where(x > 0, x, 1),
      lambda x: np.log(x) / x),
+    ("nested", lambda x: np.where(x > 0, np.where(x > 1, np.log(x), np.sqrt(x)), 0),
+     lambda x: np.where(x > 1, np.log(x), np.sqrt(x))),
+    ("nested the other way",
+     lambda x: np.where(x > 1, np.log(x), np.where(x > 0, 1 / np.sqrt(x), 0)),
+     lambda x: np.where(x > 1, np.log(x), 1 / np.sqrt(x))),
+    ("root of a square", lambda x: np.where(x > 0, np.sqrt(5 * x * x), 0),
+     lambda x: np.sqrt(5 * x * x)),
+    ("norm", lambda x: np.where(x > 0, np.linalg.norm(np.stack([x, x**2]), axis=0), 0),
+     lambda x: np.sqrt(x**2 + x**4)),
+    ("norm of masked", lambda x: np.linalg.norm(np.where(x > 0, np.log(x), 0)),
+     lambda x: np.linalg.norm(np.log(x))),
+    ("negative power", lambda x: np.where(x > 0, x**-1.5, 0), lambda x: x**-1.5),
+    ("x to itself", lambda x: np.where(x > 0, x**x, 0), lambda x: x**x),
+    ("guard below", lambda x: np.where(x > 0, np.sqrt(np.maximum(x, 0)), 0), np.sqrt),
+    ("guard inside", lambda x: np.log(np.where(x > 0, x, 1)), np.log),
+    ("guard twice", lambda x: np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0),
+     np.log),
+    ("cumprod", lambda x: np.cumprod(np.where(x > 0, np.log(x), 1)),
+     lambda x: np.cumprod(np.log(x))),
+    ("prod", lambda x: np.prod(np.where(x > 0, np.log(x), 1)),
+     lambda x: np.prod(np.log(x))),
+    ("logaddexp", lambda x: np.where(x > 0, np.logaddexp(np.log(x), 1 / x), 0),
+     lambda x: np.logaddexp(np.log(x), 1 / x)),
+    ("arctan2 and hypot", lambda x: np.where(
+        x > 0, np.arctan2(np.log(x), x) * np.hypot(x, 1 / x), 0),
+     lambda x: np.arctan2(np.log(x), x) * np.hypot(x, 1 / x)),
+    ("arcs", lambda x: np.where(x > 0, np.arccosh(1 + x) + np.arctan(1 / x), 0),
+     lambda x: np.arccosh(1 + x) + np.arctan(1 / x)),
+    ("overflow", lambda x: np.where(x > 0, np.exp(-1 / x) * np.sinh(1 / x), 0),
+     lambda x: np.exp(-1 / x) * np.sinh(1 / x)),
+    ("both sides", lambda x: np.where(x > 0, np.log(x), 0)
+     + np.where(x <= 0, 0, 1 / x), lambda x: np.log(x) + 1 / x),
+    ("mean where=", lambda x: np.mean(np.log(x), where=x > 0),
+     lambda x: np.mean(np.log(x))),
+    ("select of three", lambda x: np.select(
+        [x > 1, x > 0], [np.log(x), np.sqrt(x)], 0 * x),
+     lambda x: np.where(x > 1, np.log(x), np.sqrt(x))),
+    ("choose", lambda x: np.choose((x > 0).astype(int), [0 * x, np.log(x)]), np.log),
+    ("boolean index", lambda x: np.sqrt(x[x > 0]) * np.log(x[x > 0]),
+     lambda x: np.sqrt(x) * np.log(x)),
+    ("at multiply", lambda x: at(0 * x + 1)[TAKEN].multiply(np.log(x)[TAKEN])
+     - np.where(TAKEN, 0, 1), np.log),
+    ("moved about", lambda x: np.where(
+        (x > 0)[::-1, None], np.log(x)[::-1, None] * np.ones(2), 0).T.reshape(-1),
+     lambda x: 2 * np.log(x)),
+    ("summed", lambda x: np.where(x > 0, np.log(x), 0) @ np.ones(4)
+     + np.tensordot(np.where(x > 0, 1 / x, 0), np.ones(4), 1),
+     lambda x: np.sum(np.log(x) + 1 / x)),
+    ("sine over x", lambda x: np.where(x > 0, np.sin(x) / x, 1),
+     lambda x: np.sin(x) / x),
+    ("standardised", lambda x: np.where(x > 0, np.log(x), 0)
+     / np.std(np.where(x > 0, x, 1)),
+     lambda x: np.log(x) / np.std(np.concatenate([x, np.ones(2)]))),
+    ("log-sum-exp", lambda x: wb.logsumexp(np.where(x > 0, np.log(x), -np.inf)),
+     lambda x: wb.logsumexp(np.log(x))),
+    ("solve", lambda x: np.linalg.solve(
+        np.diag(np.where(x > 0, np.log(x), 1)) + 0.1, np.where(x > 0, 1 / x, 0)),
+     lambda x: np.linalg.solve(
+        np.diag(np.concatenate([np.ones(2), np.log(x)])) + 0.1,
+        np.concatenate([np.zeros(2), 1 / x]))),
+    ("sort", lambda x: np.sort(np.where(x > 0, np.log(x), 9)) ** 2,
+     lambda x: np.log(x) ** 2),
 ]  # fmt: skip
 
 
@@ -158,3 +220,118 @@ def test_in_a_batch() -> None:
 
     found = vmap(wb.grad(f))(np.stack([X, X + 1]))
     np.testing.assert_allclose(found, np.stack([wb.grad(f)(X), wb.grad(f)(X + 1)]))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
+def test_batches_of_gradients(program: tuple[str, Program, Program]) -> None:
+    name, f, _ = program
+    if name in ("boolean index", "mask", "at multiply"):
+        pytest.skip("its shape depends on values")
+    many = np.stack([X, X, 2 * X])
+    found = vmap(wb.grad(lambda x: np.sum(f(x))))(many)
+    truth = np.stack([wb.grad(lambda x: np.sum(f(x)))(x) for x in many])
+    assert np.all(np.isfinite(found))
+    np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-14)
+    outer = wb.grad(lambda xs: np.sum(vmap(f)(xs)))(many)
+    np.testing.assert_allclose(outer, truth, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
+def test_jacobians(program: tuple[str, Program, Program], mode: Any) -> None:
+    name, f, alone = program
+    if name in ("boolean index", "mask", "at multiply"):
+        pytest.skip("its shape depends on values")
+    J = wb.jacobian(f, mode=mode)(X)
+    assert np.all(np.isfinite(J))
+    np.testing.assert_array_equal(J[..., ~TAKEN], 0)
+    truth = wb.jacobian(alone, mode=mode)(X[TAKEN])
+    sums = [np.sum(j, axis=tuple(range(np.ndim(j) - 1))) for j in (J, truth)]
+    np.testing.assert_allclose(sums[0][TAKEN], sums[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
+def test_hessians(program: tuple[str, Program, Program]) -> None:
+    name, f, alone = program
+    if name in ("boolean index", "mask", "at multiply"):
+        pytest.skip("its shape depends on values")
+    H = wb.hessian(lambda x: np.sum(f(x)))(X)
+    truth = wb.hessian(lambda x: np.sum(alone(x)))(X[TAKEN])
+    np.testing.assert_array_equal(H[~TAKEN], 0)
+    np.testing.assert_array_equal(H[:, ~TAKEN], 0)
+    np.testing.assert_allclose(H[TAKEN][:, TAKEN], truth, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
+def test_float32(program: tuple[str, Program, Program]) -> None:
+    _, f, _ = program
+    x = X.astype(np.float32)
+    found = wb.grad(lambda x: np.sum(f(x)))(x)
+    assert found.dtype == np.float32
+    truth = wb.grad(lambda x: np.sum(f(x)))(X)
+    np.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)
+    again = wb.grad(lambda x: np.sum(wb.grad(lambda x: np.sum(f(x)))(x)))(x)
+    assert again.dtype == np.float32
+    assert np.all(np.isfinite(again))
+
+
+@pytest.mark.parametrize(
+    ("f", "alone"),
+    [
+        (lambda z: np.where(TAKEN, np.log(z), 0), np.log),
+        (lambda z: np.where(TAKEN, np.sqrt(z) / z, 0), lambda z: np.sqrt(z) / z),
+        (lambda z: np.where(TAKEN, z**-1.5, 0), lambda z: z**-1.5),
+        (lambda z: np.where(TAKEN, np.abs(z) / z, 0), lambda z: np.abs(z) / z),
+    ],
+)
+def test_complex(f: Program, alone: Program) -> None:
+    z = X * (1 + 0.3j)
+
+    def loss(f: Program) -> Program:
+        return lambda z: np.sum(np.real(f(z)) + np.imag(f(z)) ** 2)
+
+    found = wb.grad(loss(f))(z)
+    np.testing.assert_array_equal(found[~TAKEN], 0)
+    np.testing.assert_allclose(found[TAKEN], wb.grad(loss(alone))(z[TAKEN]))
+    moves = np.full(4, 0.5 + 1j)
+    _, t = wb.jvp(wb.grad(loss(f)), (z,), (moves,))
+    _, truth = wb.jvp(wb.grad(loss(alone)), (z[TAKEN],), (moves[TAKEN],))
+    np.testing.assert_array_equal(t[~TAKEN], 0)
+    np.testing.assert_allclose(t[TAKEN], truth)
+
+
+def test_the_input_itself_is_not_a_number() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 2.0])
+
+    def f(x: Any) -> Any:
+        return np.sum(np.where(np.isfinite(x), np.exp(x) * x**2 / (1 + x), 0))
+
+    found = wb.grad(f)(x)
+    np.testing.assert_array_equal(found[:3], 0)
+    np.testing.assert_allclose(found[3], wb.grad(f)(x[3:])[0])
+    H = wb.hessian(f)(x)
+    np.testing.assert_array_equal(H[:3], 0)
+    np.testing.assert_allclose(H[3, 3], wb.hessian(f)(x[3:])[0, 0])
+
+
+def test_rows_that_are_padding() -> None:
+    """A batch of rows of different lengths, as one writes it with a mask."""
+    rows = np.array([[1.0, 2.0, 0.0], [3.0, 0.0, 0.0]])
+    mask = rows > 0
+
+    def loss(w: Any) -> Any:
+        scores = np.where(mask, np.log(rows) * w, -np.inf)
+        p = np.exp(scores - wb.logsumexp(scores, axis=1, keepdims=True))
+        entropy = -np.sum(np.where(mask, p * np.log(p), 0), axis=1)
+        return np.mean(entropy)
+
+    def plain(w: Any) -> Any:
+        p = np.array([1.0, 2.0]) ** w
+        p = p / np.sum(p)
+        return -np.sum(p * np.log(p)) / 2
+
+    for order in (1, 2, 3):
+        f, g = loss, plain
+        for _ in range(order):
+            f, g = wb.grad(f), wb.grad(g)
+        np.testing.assert_allclose(f(0.7), g(0.7), rtol=1e-12)
