@@ -69,14 +69,16 @@ _LATER = {
     "show": "workbench.jupyter",
 }
 
+_MODULES = {"numpy": "workbench.numpy", "plots": "workbench.jupyter.plots"}
+
 del _operators, _ops
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "plots":
-        value: Any = import_module("workbench.jupyter.plots")
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
     elif name in _LATER:
         value = getattr(import_module(_LATER[name]), name)
         import_module("workbench.jupyter")  # tells Session how it is shown

@@ -1,13 +1,17 @@
-"""What Python asks of a Tensor: its truth, its number, its length, its items.
+"""What others ask of a Tensor: its truth, its number, its items, its memory.
 
-Inside a trace, what would turn a Tensor into a plain number is an error with a
-cure, because its gradient would be lost in silence.
+Python asks by its own protocols; array libraries by the array API standard's
+(2024.12): the namespace, the device, DLPack. Inside a trace, what would turn a
+Tensor into a plain number is an error with a cure, because its gradient would be
+lost in silence.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +20,13 @@ from workbench.errors import TraceError
 from workbench.graph import blame, traces
 
 __all__ = ["Conversions"]
+
+#: The versions of the array API standard that the namespace follows.
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+#: NumPy's device, in the standard's words and in those of DLPack.
+HOST = "cpu"
+DLPACK_HOST = (1, 0)
 
 
 class Conversions:
@@ -28,6 +39,8 @@ class Conversions:
 
         @property
         def shape(self) -> tuple[int, ...]: ...  # noqa: D102 stands in tensor.py
+        @property
+        def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
         @property
         def site(self) -> Any: ...  # noqa: D102 stands in tensor.py
         def __getitem__(self, index: Any) -> Any: ...
@@ -52,6 +65,74 @@ class Conversions:
 
     def __index__(self) -> int:
         return operator.index(_plain(self, "operator.index(x)"))
+
+    def item(self, *index: Any) -> Any:
+        """An entry as a Python number; the only one where no index is given.
+
+        Raises
+        ------
+        GradientLostError
+            For a float that has a gradient in a trace that is open.
+        """
+        value = _plain(self, "x.item()")
+        return (value if hasattr(value, "item") else np.array(value)).item(*index)
+
+    def tolist(self) -> Any:
+        """The entries as nested lists of Python numbers; raises as `item`."""
+        value = _plain(self, "x.tolist()")
+        return value.tolist() if hasattr(value, "tolist") else value
+
+    # What array libraries ask
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version is not None and api_version not in API_VERSIONS:
+            raise ValueError(
+                f"version {api_version!r} of the array API standard is not known to"
+                f" Workbench. It follows {', '.join(API_VERSIONS)}."
+            )
+        # By name: the namespace stands on a higher floor.
+        return import_module("workbench.numpy")
+
+    @property
+    def device(self) -> Any:
+        """Where the value lies: ``"cpu"``, or what its library calls the place."""
+        return getattr(self._value, "device", HOST)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The Tensor itself, if that is where it lies.
+
+        Raises
+        ------
+        ValueError
+            For another device: a traced program stays on that of its inputs.
+        """
+        if stream is not None:
+            raise ValueError("to_device(..., stream=...): a Tensor has no streams.")
+        here = self.device
+        if not (device is here or device == here):
+            raise ValueError(
+                f"{_name(self)} lies on {here!r}, not on {device!r}{blame.here()}, and"
+                " a program runs where its inputs lie. Move the inputs before:"
+                " cupy.asarray(x) to a GPU, cupy.asnumpy(x) back."
+            )
+        return self
+
+    def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
+        held = _plain(self, "x.__dlpack__()")
+        if isinstance(held, np.ndarray):
+            # A Tensor never changes, and who gets its memory could change it.
+            if copy is not False:
+                return held.copy().__dlpack__(**how)
+            held = held.view()
+            held.flags.writeable = False
+        elif not hasattr(held, "__dlpack__") or isinstance(held, np.generic):
+            return np.array(held).__dlpack__(**how)
+        return held.__dlpack__(**how, **({} if copy is None else {"copy": copy}))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        ask = getattr(self._value, "__dlpack_device__", None)
+        found: tuple[int, int] = DLPACK_HOST if ask is None else ask()
+        return found
 
     def __len__(self) -> int:
         if not self.shape:
@@ -78,8 +159,9 @@ def _name(x: Any) -> str:
 
 
 def _plain(x: Any, what: str) -> Any:
-    """The value of a Tensor that Python wants as a plain number."""
-    integral = what.startswith(("int", "operator")) and x.dtype.kind in "biu"
-    if x._value is None or (not integral and traces.active(x)):
+    """The value of a Tensor that somebody wants as plain numbers."""
+    # Integers and booleans have no gradient to lose.
+    varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
+    if x._value is None or (varies and traces.active(x)):
         raise blame.lost(x, what)
     return x._value

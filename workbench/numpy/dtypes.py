@@ -1,0 +1,202 @@
+"""Dtypes: the standard's names, their limits, and how they combine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.numpy.places import devices, is_host, same_device
+
+__all__ = ["Info", "astype", "can_cast", "finfo", "iinfo"]
+
+VERSION = "2024.12"
+
+#: The standard's dtypes by kind; ``integral`` and ``numeric`` are made of these.
+KINDS: dict[str, tuple[str, ...]] = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+KINDS["integral"] = KINDS["signed integer"] + KINDS["unsigned integer"]
+KINDS["numeric"] = (
+    KINDS["integral"] + KINDS["real floating"] + KINDS["complex floating"]
+)
+
+
+def _dtype(x: Any) -> Any:
+    """The dtype of an array or Tensor; a dtype as it is."""
+    return getattr(x, "dtype", x) if not isinstance(x, type) else x
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """``x`` in another dtype; the gradient comes back in that of ``x``.
+
+    Parameters
+    ----------
+    x
+        An array or a Tensor.
+    dtype
+        What it becomes.
+    copy
+        Whether to copy where ``x`` has this dtype already.
+    device
+        That of ``x``: nothing is moved.
+
+    Raises
+    ------
+    ValueError
+        For another device.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.astype(np.arange(3), wnp.float32)
+    array([0., 1., 2.], dtype=float32)
+    """
+    if not same_device(x, device):
+        raise ValueError(
+            f"astype(..., device={device!r}): the array lies on {x.device!r}. Move it"
+            " first, with wnp.asarray(x, device=...)."
+        )
+    if not copy and x.dtype == dtype:
+        return x
+    return x.astype(dtype)
+
+
+def can_cast(from_: Any, to: Any, /, casting: Any = "safe") -> bool:
+    """Whether a dtype (or that of an array) casts to another without loss.
+
+    >>> import workbench.numpy as wnp
+    >>> wnp.can_cast(wnp.int32, wnp.float64), wnp.can_cast(wnp.float64, wnp.int32)
+    (True, False)
+    """
+    return np.can_cast(_dtype(from_), _dtype(to), casting)
+
+
+class finfo:
+    """The limits of a float dtype, as Python floats: ``finfo(dtype or array)``.
+
+    For a complex dtype, those of its parts. What NumPy has besides the standard's
+    attributes (``tiny``, ``resolution``, ...) is there too.
+
+    Attributes
+    ----------
+    bits, dtype, eps, max, min, smallest_normal
+        As `numpy.finfo`.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.finfo(np.zeros(3)).eps
+    2.220446049250313e-16
+    """
+
+    def __init__(self, type: Any, /) -> None:
+        self._info = np.finfo(_dtype(type))
+        self.bits = int(self._info.bits)
+        self.dtype = np.dtype(self._info.dtype)
+        self.eps = float(self._info.eps)
+        self.max = float(self._info.max)
+        self.min = float(self._info.min)
+        self.smallest_normal = float(self._info.smallest_normal)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_info":  # while it is being copied
+            raise AttributeError(name)
+        return getattr(self._info, name)
+
+    def __repr__(self) -> str:
+        return f"finfo({self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype, as Python integers: ``iinfo(dtype or array)``.
+
+    Attributes
+    ----------
+    bits, dtype, max, min
+        As `numpy.iinfo`.
+
+    Examples
+    --------
+    >>> import workbench.numpy as wnp
+    >>> wnp.iinfo(wnp.int8).max
+    127
+    """
+
+    def __init__(self, type: Any, /) -> None:
+        info = np.iinfo(_dtype(type))
+        self.bits = int(info.bits)
+        self.dtype = np.dtype(info.dtype)
+        self.max = int(info.max)
+        self.min = int(info.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo({self.dtype})"
+
+
+class Info:
+    """What the namespace can do: ``wnp.__array_namespace_info__()``.
+
+    >>> import workbench.numpy as wnp
+    >>> info = wnp.__array_namespace_info__()
+    >>> info.default_device(), info.default_dtypes()["real floating"]
+    ('cpu', dtype('float64'))
+    >>> sorted(info.dtypes(kind="real floating"))
+    ['float32', 'float64']
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Boolean masks as indices, results whose shape depends on the data."""
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> str:
+        """Where arrays are made if nobody says where."""
+        return "cpu"
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """The dtypes of arrays that are made without one, by kind."""
+        _known(device)
+        return {
+            "real floating": np.dtype(np.float64),
+            "complex floating": np.dtype(np.complex128),
+            "integral": np.dtype(np.intp),
+            "indexing": np.dtype(np.intp),
+        }
+
+    def dtypes(
+        self, *, device: Any = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, Any]:
+        """The dtypes of a kind by name, of several kinds, or all.
+
+        Raises
+        ------
+        ValueError
+            For a kind that the standard does not know.
+        """
+        _known(device)
+        kinds = ("bool", "numeric") if kind is None else kind
+        kinds = (kinds,) if isinstance(kinds, str) else kinds
+        for one in kinds:
+            if one not in KINDS:
+                raise ValueError(
+                    f"{one!r} is no kind of dtype. There are {', '.join(KINDS)}."
+                )
+        names = [name for one in kinds for name in KINDS[one]]
+        return {name: np.dtype(name) for name in dict.fromkeys(names)}
+
+    def devices(self) -> list[Any]:
+        """``"cpu"``, and CuPy's devices where it is loaded."""
+        return devices()
+
+
+def _known(device: Any) -> None:
+    if not is_host(device) and device not in devices():
+        raise ValueError(f"{device!r} is no device. There are {devices()}.")

@@ -1,0 +1,156 @@
+"""Order, counts and sets, where the standard differs from NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.tensor import Tensor
+from workbench.numpy.places import constant
+
+__all__ = [
+    "argsort",
+    "count_nonzero",
+    "sort",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+def argsort(
+    x: Any,
+    /,
+    axis: int = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+) -> Any:
+    """The indices that sort ``x`` along an axis; ``descending`` keeps ties in order.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.argsort(np.array([2.0, 7.0, 2.0]), descending=True)
+    array([1, 0, 2])
+    """
+    if not descending:
+        return np.argsort(x, axis=axis, stable=stable)
+    # Turned around twice, so that equal entries keep their order.
+    found = np.flip(np.argsort(np.flip(x, axis=axis), axis=axis, stable=stable), axis)
+    return x.shape[axis] - 1 - found
+
+
+def sort(
+    x: Any,
+    /,
+    axis: int = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+) -> Any:
+    """The entries of ``x`` in order along an axis.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.sort(np.array([2.0, 7.0, 3.0]), descending=True)
+    array([7., 3., 2.])
+    """
+    if isinstance(x, Tensor) and descending:
+        # Not the sorted ones turned around: the gradients of ties would swap.
+        return np.take_along_axis(x, argsort(x, axis=axis, descending=True), axis)
+    made = np.sort(x, axis=axis, stable=stable)
+    return np.flip(made, axis) if descending else made
+
+
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many entries are not zero: an array, also where that is one number.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.count_nonzero(np.eye(3)).shape
+    ()
+    """
+    found = np.count_nonzero(x, axis=axis, keepdims=keepdims)
+    return constant(np.asarray(found), x) if isinstance(found, int) else found
+
+
+# Sets. Which entries are equal is read from the values; the entries that are taken
+# keep their gradient.
+
+
+def _unique(x: Any, name: str) -> tuple[Any, Any, Any, Any]:
+    """The values, where each first stands, which each entry is, and how often."""
+    plain = x
+    if isinstance(x, Tensor):
+        plain = x.value
+        if plain is None:
+            raise TraceError(
+                f"{name}({blame.describe(x)}){blame.here()}: how many values differ is"
+                " not known while tracing without values. Trace with values (wb.grad,"
+                " a %%autodiff cell)."
+            )
+    values, first, inverse, counts = np.unique(
+        plain,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        equal_nan=False,
+    )
+    inverse = np.reshape(inverse, np.shape(plain))
+    if isinstance(x, Tensor):
+        values = np.take(np.ravel(x), first)
+        first, inverse, counts = (constant(i, x) for i in (first, inverse, counts))
+    return values, first, inverse, counts
+
+
+_Unique = {
+    name: type(getattr(np, name)(np.zeros(1)))
+    for name in ("unique_all", "unique_counts", "unique_inverse")
+}
+
+
+def unique_all(x: Any, /) -> Any:
+    """The values of ``x`` once each, sorted; ``(values, indices, inverse, counts)``.
+
+    Every NaN counts as a value of its own.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.unique_all(np.array([3, 1, 3])).counts
+    array([1, 2])
+    """
+    return _Unique["unique_all"](*_unique(x, "unique_all"))
+
+
+def unique_counts(x: Any, /) -> Any:
+    """``(values, counts)``: the values of ``x`` once each, and how often.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.unique_counts(np.array([3, 1, 3])).counts
+    array([1, 2])
+    """
+    values, _, _, counts = _unique(x, "unique_counts")
+    return _Unique["unique_counts"](values, counts)
+
+
+def unique_inverse(x: Any, /) -> Any:
+    """``(values, inverse_indices)``: ``values[inverse_indices]`` is ``x``.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.unique_inverse(np.array([3, 1, 3])).inverse_indices
+    array([1, 0, 1])
+    """
+    values, _, inverse, _ = _unique(x, "unique_inverse")
+    return _Unique["unique_inverse"](values, inverse)
+
+
+def unique_values(x: Any, /) -> Any:
+    """The values of ``x`` once each, sorted.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.unique_values(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    return _unique(x, "unique_values")[0]
