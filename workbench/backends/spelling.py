@@ -59,6 +59,7 @@ SPELLED: dict[str, str] = {
     "einsum": "np.einsum({subscripts}, {all}{more})",
     "concatenate": "np.concatenate([{all}]{more})",
     "stack": "np.stack([{all}]{more})",
+    "lexsort": "np.lexsort([{all}]{more})",
     "reshape": "np.reshape({0}, {shape}{more})",
     "broadcast_to": "np.broadcast_to({0}, {shape})",
     "repeat": "np.repeat({0}, {repeats}, *{axis})",

@@ -13,17 +13,9 @@ import numpy as np
 
 from workbench.graph.op import UFUNCS, declare, implements
 from workbench.graph.tensor import apply
-from workbench.ops.define import (
-    RULE_NAMES,
-    dtype_of,
-    elementwise,
-    linear,
-    masked,
-    no_out,
-    op,
-)
+from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, no_out
 
-__all__ = ["sign", "stop_gradient"]
+__all__ = ["stop_gradient"]
 
 
 # Arithmetic. Python's operators, so that Python numbers stay weak.
@@ -50,7 +42,7 @@ elementwise("sqrt", np.sqrt, "0.5 * g / y")
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
 elementwise("floor_divide", operator.floordiv, "0", "0")
 elementwise("remainder", operator.mod, "1", "-floor_divide(x0, x1)")
-elementwise("fmod", np.fmod, "1", "-trunc(x0 / x1)")
+elementwise("fmod", np.fmod, "1", "-rint((x0 - y) / x1)")
 
 for _name in (
     "add subtract multiply divide power floor_divide remainder negative positive"
@@ -62,25 +54,34 @@ for _name in (
 
 elementwise("exp", np.exp, "y")
 elementwise("exp2", np.exp2, "y * 0.6931471805599453")
-elementwise("expm1", np.expm1, "y + 1")
+elementwise("expm1", np.expm1, "exp(x)")  # y + 1 cancels where x << 0
 elementwise("log", np.log, "g / x")
 elementwise("log2", np.log2, "g / (x * 0.6931471805599453)")
 elementwise("log10", np.log10, "g / (x * 2.302585092994046)")
 elementwise("log1p", np.log1p, "g / (1 + x)")
-# Of two -inf the sum is -inf: exp(-inf - 0), not exp(-inf + inf).
-_FINITE = "where(y == -inf, 0, y)"
-elementwise("logaddexp", np.logaddexp, f"exp(x0 - {_FINITE})", f"exp(x1 - {_FINITE})",
+# 1 / (1 + exp(b - a)), which keeps its digits far out and where it is nearly 1; of
+# two -inf the sum is -inf, and nothing flows back.
+_AGAINST = "where(y == -inf, sign(y), {1}) - {0}"
+elementwise("logaddexp", np.logaddexp,
+    *(f"exp(-logaddexp(0, {_AGAINST.format(*pair)}))"
+      for pair in (("x0", "x1"), ("x1", "x0"))),
     pretty_rule="g · exp(x₀ − y)   g · exp(x₁ − y)")  # fmt: skip
-elementwise("logaddexp2", np.logaddexp2, f"exp2(x0 - {_FINITE})",
-    f"exp2(x1 - {_FINITE})", pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)")  # fmt: skip
+elementwise("logaddexp2", np.logaddexp2,
+    *(f"exp2(-logaddexp2(0, {_AGAINST.format(*pair)}))"
+      for pair in (("x0", "x1"), ("x1", "x0"))),
+    pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)")  # fmt: skip
 
 # Trigonometric and hyperbolic
 
 elementwise("sin", np.sin, "cos(x)")
 elementwise("cos", np.cos, "-sin(x)")
 elementwise("tan", np.tan, "1 + y**2")
-elementwise("arcsin", np.arcsin, "g / sqrt(1 - x**2)")
-elementwise("arccos", np.arccos, "-g / sqrt(1 - x**2)")
+# Of its own, since a product of two factors cancels in the second derivative.
+elementwise("one_minus_square", lambda x: (1 - x) * (1 + x), "-2 * x")
+elementwise("arcsin", np.arcsin, "g / sqrt(one_minus_square(x))",
+    pretty_rule="g / √(1 − x²)")  # fmt: skip
+elementwise("arccos", np.arccos, "-g / sqrt(one_minus_square(x))",
+    pretty_rule="−g / √(1 − x²)")  # fmt: skip
 elementwise("arctan", np.arctan, "g / (1 + x**2)")
 elementwise("arctan2", np.arctan2,
     "g * x1 / (x0**2 + x1**2)", "-g * x0 / (x0**2 + x1**2)")  # fmt: skip
@@ -91,8 +92,10 @@ elementwise("sinh", np.sinh, "cosh(x)")
 elementwise("cosh", np.cosh, "sinh(x)")
 elementwise("tanh", np.tanh, "1 - y * y")
 elementwise("arcsinh", np.arcsinh, "g / sqrt(1 + x**2)")
-elementwise("arccosh", np.arccosh, "g / sqrt((x - 1) * (x + 1))")
-elementwise("arctanh", np.arctanh, "g / (1 - x**2)")
+# Two roots: the root of the product lies on another branch where Re x < 0.
+elementwise("arccosh", np.arccosh, "g / (sqrt(x - 1) * sqrt(x + 1))")
+elementwise("arctanh", np.arctanh, "g / one_minus_square(x)",
+    pretty_rule="g / (1 − x²)")  # fmt: skip
 elementwise("deg2rad", np.deg2rad, "g * 0.017453292519943295")
 elementwise("radians", np.radians, "g * 0.017453292519943295")
 elementwise("rad2deg", np.rad2deg, "g * 57.29577951308232")
@@ -100,23 +103,30 @@ elementwise("degrees", np.degrees, "g * 57.29577951308232")
 
 # Choices between values
 
-# maximum, minimum, fmax, fmin: g goes to the winner, halves at a tie
+# maximum, minimum, fmax, fmin: g goes to the winner, halves at a tie. A plain 0, and
+# not 0 * g, to the loser: sqrt(maximum(x, 0)) sends back inf where x < 0.
 
-_SHARE = "where({0} == {1}, 0.5 * g, where({0} {2} {1}, g, 0 * g))"
+_SHARE = "where({0} == {1}, 0.5 * g, where({2}, g, 0))"
 for _name, _beats in (("maximum", ">"), ("minimum", "<"), ("fmax", ">"), ("fmin", "<")):
+    _wins = "{0} %s {1}" % _beats  # noqa: UP031
+    if _name.startswith("f"):  # which step over a NaN
+        _wins = f"({_wins}) | isnan({{1}})"
     elementwise(
         _name,
         getattr(np, _name),
-        _SHARE.format("x0", "x1", _beats),
-        _SHARE.format("x1", "x0", _beats),
+        *(
+            _SHARE.format(a, b, _wins.format(a, b))
+            for a, b in (("x0", "x1"), ("x1", "x0"))
+        ),
         pretty_rule="g to the winner, halves at a tie",
     )
 elementwise("absolute", abs, "conj(sign(x))")
 elementwise("fabs", np.fabs, "sign(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
 elementwise("sign", np.sign, "0")
-UFUNCS.pop(np.sign)  # of complex arrays it is another function: `sign` below
-elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0 * g)")
+# Of complex arrays it is another function: `sign` in complex_parts.py.
+UFUNCS.pop(np.sign)
+elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0)")
 for _rounding in ("floor", "ceil", "trunc", "rint"):
     elementwise(_rounding, getattr(np, _rounding), "0")
 
@@ -218,6 +228,12 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
+def _one_minus_square(x: Any) -> Any:
+    """``1 - x**2``, exact near 1 too."""
+    return apply(declare("one_minus_square"), (x,))
+
+
+RULE_NAMES["one_minus_square"] = _one_minus_square
 RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked, where=_choose)
 
 
@@ -238,47 +254,6 @@ def _zero_wins(a: Any, b: Any, compute: Any) -> Any:
 
 
 linear("mask", lambda x: x, lambda g, x: masked(g)).elementwise = True
-
-
-# Complex parts
-
-elementwise("conjugate", np.conjugate, "conj(g)")
-_real = elementwise("real", np.real, "g")
-_imag = op(
-    "imag",
-    np.imag,
-    lambda g, y, x: g * -1j if dtype_of(x).kind == "c" else 0 * g,
-    push=lambda t, y, x: np.imag(t[0]),
-    rule="−i g",
-)
-_imag.elementwise = True
-
-
-@implements(np.real)
-def real(val: Any) -> Any:
-    """`numpy.real`."""
-    return apply(_real, (val,)) if val.dtype.kind == "c" else val
-
-
-@implements(np.imag)
-def imag(val: Any) -> Any:
-    """`numpy.imag`."""
-    return apply(_imag, (val,))
-
-
-@implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
-    """`numpy.angle`."""
-    turned = np.arctan2(np.imag(z), np.real(z))
-    return np.rad2deg(turned) if deg else turned
-
-
-def sign(x: Any) -> Any:
-    """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
-    if dtype_of(x).kind != "c":
-        return apply(declare("sign"), (x,))
-    size = np.abs(x)
-    return x / np.where(np.equal(size, 0), 1, size)
 
 
 # No derivative: comparisons, predicates, logic, bits
@@ -308,84 +283,3 @@ def stop_gradient(x: Any) -> Any:
     from workbench.graph.tree import map_tree
 
     return map_tree(lambda leaf: apply(declare("stop_gradient"), (leaf,)), x)
-
-
-# `round` and predicates that NumPy does not dispatch as ufuncs
-
-
-@implements(np.round, np.around)
-def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
-    """`numpy.round`, whose derivative is zero."""
-    no_out("np.round", out)
-    scale = 10.0**decimals
-    return np.rint(a * scale) / scale
-
-
-# Written with the rows above
-
-
-@implements(np.nan_to_num)
-def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
-    """`numpy.nan_to_num`; what is replaced has derivative zero."""
-    limits = np.finfo(dtype_of(x))
-    posinf = limits.max if posinf is None else posinf
-    neginf = limits.min if neginf is None else neginf
-    x = np.where(np.isnan(x), nan, x)
-    x = np.where(np.equal(x, np.inf), posinf, x)
-    return np.where(np.equal(x, -np.inf), neginf, x)
-
-
-@implements(np.sinc)
-def sinc(x: Any) -> Any:
-    """`numpy.sinc`; near 0 by its series, so that all its derivatives are right."""
-    near = np.abs(x) < 0.02
-    angle = np.pi * np.where(near, 1, x)
-    z = np.square(np.pi * np.where(near, x, 0))
-    series = 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72)))
-    return np.where(near, series, np.sin(angle) / angle)
-
-
-@implements(np.isclose)
-def isclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
-    """`numpy.isclose`."""
-    finite = np.isfinite(a) & np.isfinite(b)
-    near = np.abs(a - b) <= atol + rtol * np.abs(b)
-    y = np.where(finite, near, np.equal(a, b))
-    return y | (np.isnan(a) & np.isnan(b)) if equal_nan else y
-
-
-@implements(np.allclose)
-def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
-    """`numpy.allclose`."""
-    return np.all(np.isclose(a, b, rtol, atol, equal_nan))
-
-
-@implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """`numpy.array_equal`."""
-    if np.shape(a1) != np.shape(a2):
-        return False
-    same = np.equal(a1, a2)
-    return np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same)
-
-
-@implements(np.fix)
-def fix(x: Any, out: None = None) -> Any:
-    """`numpy.fix`."""
-    no_out("np.fix", out)
-    return np.trunc(x)
-
-
-@implements(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
-    """`numpy.polyval`, by Horner's rule."""
-    y = 0 * x
-    for factor in p:
-        y = y * x + factor
-    return y

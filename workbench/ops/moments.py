@@ -1,4 +1,4 @@
-"""Moments: variance, standard deviation, averages, and sums that skip NaN.
+"""Moments: variance, standard deviation, averages, covariance.
 
 The gradient of `std` is 0 where all entries are equal.
 """
@@ -83,8 +83,12 @@ def _moment(
         mean = np.mean(a, axis=axis, keepdims=True, where=where)
     squares = np.square(np.abs(a - mean))
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)
-    variance = total / (taken(a, where, axis, keepdims) - ddof)
-    return variance if made is _var_op else np.sqrt(variance)
+    freedom = np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
+    variance = total / freedom
+    if made is _var_op:
+        return variance
+    flat = np.equal(variance, 0)
+    return np.where(flat, 0, np.sqrt(np.where(flat, 1, variance)))
 
 
 @implements(np.var)
@@ -150,69 +154,3 @@ def average(
     total = np.sum(weights, axis=axis, keepdims=keepdims)
     y = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
     return (y, total) if returned else y
-
-
-@implements(np.median)
-def median(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """`numpy.median`; the gradient goes to the middle entry, or the middle two."""
-    no_out("np.median", out)
-    rank = len(shape_of(a))
-    axes = reduced_axes(axis, rank)
-    kept = [n for n in range(rank) if n not in axes]
-    rows = tuple(shape_of(a)[n] for n in kept)
-    line = np.reshape(np.transpose(a, (*kept, *axes)), (*rows, count(a, axis)))
-    ordered = np.sort(line, axis=-1)
-    last = shape_of(line)[-1] - 1
-    middle = (ordered[..., last // 2] + ordered[..., (last + 1) // 2]) / 2
-    return np.expand_dims(middle, axes) if keepdims else middle
-
-
-# What skips NaN: NaN is replaced by what changes nothing
-
-
-@implements(np.nansum)
-def nansum(a: Any, axis: Any = None, dtype: Any = None, **settings: Any) -> Any:
-    """`numpy.nansum`."""
-    return np.sum(np.where(np.isnan(a), 0, a), axis, dtype, **settings)
-
-
-@implements(np.nanprod)
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, **settings: Any) -> Any:
-    """`numpy.nanprod`."""
-    return np.prod(np.where(np.isnan(a), 1, a), axis, dtype, **settings)
-
-
-@implements(np.nanmean)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, **settings: Any) -> Any:
-    """`numpy.nanmean`."""
-    return np.mean(a, axis, dtype, where=~np.isnan(a), **settings)
-
-
-@implements(np.nanvar)
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, **settings: Any) -> Any:
-    """`numpy.nanvar`."""
-    return np.var(a, axis, dtype, where=~np.isnan(a), **settings)
-
-
-@implements(np.nanstd)
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, **settings: Any) -> Any:
-    """`numpy.nanstd`."""
-    return np.std(a, axis, dtype, where=~np.isnan(a), **settings)
-
-
-@implements(np.nanmax)
-def nanmax(a: Any, axis: Any = None, **settings: Any) -> Any:
-    """`numpy.nanmax`."""
-    return np.max(np.where(np.isnan(a), -np.inf, a), axis, **settings)
-
-
-@implements(np.nanmin)
-def nanmin(a: Any, axis: Any = None, **settings: Any) -> Any:
-    """`numpy.nanmin`."""
-    return np.min(np.where(np.isnan(a), np.inf, a), axis, **settings)

@@ -2,8 +2,8 @@
 
 A reduction is written as its value and its weight, the partial derivative of
 the result by each entry; both modes follow. Ties of max and min share evenly.
-Variance, averages and what skips NaN stand in `moments.py`, running sums in
-`scans.py`.
+Variance and averages stand in `moments.py`, what skips NaN in `nans.py`, medians
+in `quantiles.py`, running sums in `scans.py`.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ def mean(
 
 
 def taken(a: Any, where: Any, axis: Any, keepdims: bool) -> Any:
-    """How many entries ``where`` lets through, in the float dtype of ``a``."""
-    dtype = a.dtype if a.dtype.kind in "fc" else float
+    """How many entries ``where`` lets through, in the real float dtype of ``a``."""
+    dtype = np.finfo(a.dtype).dtype if a.dtype.kind in "fc" else float
     chosen = np.broadcast_to(where, shape_of(a))
     return np.sum(chosen, axis=axis, keepdims=keepdims, dtype=dtype)
 

@@ -1,4 +1,8 @@
-"""Order and counting: what has no derivative of its own, and sorting by it."""
+"""Order and counting: what has no derivative of its own, and sorting by it.
+
+The order of entries is an array of integers, which has no derivative; sorted
+values are gathered along it, so the gradient goes back to where each came from.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import apply
-from workbench.ops.define import no_out, op, shape_of
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec
+from workbench.ops.define import dtype_of, no_out, op, shape_of
 from workbench.ops.reductions import reduced_axes, settings
-from workbench.ops.shaping import normal_axis
+from workbench.ops.shaping import integers, normal_axis
 
 __all__: list[str] = []
 
@@ -44,6 +49,7 @@ def _counting(name: str) -> Op:
 
 ANY, ALL, COUNT = _counting("any"), _counting("all"), _counting("count_nonzero")
 ARGMAX, ARGMIN = _counting("argmax"), _counting("argmin")
+NANARGMAX, NANARGMIN = _counting("nanargmax"), _counting("nanargmin")
 
 
 def _predicate(
@@ -105,6 +111,24 @@ def argmin(
     return apply(ARGMIN, (a,), settings(axis, keepdims))
 
 
+@implements(np.nanargmax)
+def nanargmax(
+    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Any:
+    """`numpy.nanargmax`."""
+    no_out("np.nanargmax", out)
+    return apply(NANARGMAX, (a,), settings(axis, keepdims))
+
+
+@implements(np.nanargmin)
+def nanargmin(
+    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Any:
+    """`numpy.nanargmin`."""
+    no_out("np.nanargmin", out)
+    return apply(NANARGMIN, (a,), settings(axis, keepdims))
+
+
 # Sorting takes entries along the order that argsort finds
 
 
@@ -153,11 +177,128 @@ def sort(
     return np.take_along_axis(a, found, axis)
 
 
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> Any:
+    """`numpy.sort_complex`: sorted along the last axis, and always complex."""
+    y = np.sort(a)
+    kind = dtype_of(y).kind
+    if kind == "c":
+        return y
+    small = kind in "iu" and dtype_of(y).itemsize < 4
+    return y.astype(np.complex64 if small else np.complex128)
+
+
+def _argpartition_compute(x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
+    return np.argpartition(x, kth, axis=axis)
+
+
+def _argpartition_batch(
+    inputs: tuple[Any, ...], batched: Batched, params: Params
+) -> Any:
+    return apply(ARGPARTITION, inputs, {**params, "axis": params["axis"] + 1})
+
+
+ARGPARTITION = op("argpartition", _argpartition_compute, batch=_argpartition_batch)
+
+
+@implements(np.argpartition)
+def argpartition(
+    a: Any,
+    kth: Any,
+    axis: int | None = -1,
+    kind: Any = "introselect",
+    order: None = None,
+) -> Any:
+    """`numpy.argpartition`."""
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    params = {"kth": integers(kth), "axis": normal_axis(axis, len(shape_of(a)))}
+    return apply(ARGPARTITION, (a,), params)
+
+
+@implements(np.partition)
+def partition(
+    a: Any,
+    kth: Any,
+    axis: int | None = -1,
+    kind: Any = "introselect",
+    order: None = None,
+) -> Any:
+    """`numpy.partition`: the entries at ``kth`` stand where a sort would put them."""
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    found = np.argpartition(a, kth, axis=axis, kind=kind)
+    return np.take_along_axis(a, found, axis)
+
+
+def _lexsort_compute(*keys: Any, axis: int) -> Any:
+    return np.lexsort(keys, axis=axis)
+
+
+def _lexsort_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    first = batched.index(True)
+    like = inputs[first]
+    keys = tuple(
+        x if b else np.broadcast_to(x, shape_of(like))
+        for x, b in zip(inputs, batched, strict=True)
+    )
+    return apply(LEXSORT, keys, {"axis": params["axis"] + 1})
+
+
+LEXSORT = op("lexsort", _lexsort_compute, batch=_lexsort_batch)
+
+
+@implements(np.lexsort)
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """`numpy.lexsort`: the order by the last key, then by the one before."""
+    keys = tuple(map(admit, keys))
+    axis = normal_axis(axis, len(shape_of(keys[0])))
+    return apply(LEXSORT, keys, {"axis": axis})
+
+
+# Where a value would be inserted
+
+
+def _searching(name: str, compute: Callable[..., Any], line: int) -> Op:
+    """Declare a search in a sorted line, one result for each value sought.
+
+    ``line`` is the position of the sorted operand among the two.
+    """
+    made = op(name, compute)
+
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+        if not batched[line]:
+            return apply(made, inputs, params)
+        # NumPy searches one line at a time.
+        rows = [
+            apply(
+                made,
+                tuple(x[k] if b else x for x, b in zip(inputs, batched, strict=True)),
+                params,
+            )
+            for k in range(shape_of(inputs[line])[0])
+        ]
+        return np.stack(rows)
+
+    def infer(*operands: Any, **params: Any) -> Spec:
+        if len(shape_of(operands[line])) != 1:
+            raise ValueError("object of too small depth for desired array")
+        return Spec(shape_of(operands[1 - line]), np.dtype(np.intp))
+
+    made.batch, made.infer = batch, infer
+    return made
+
+
 def _searchsorted_compute(a: Any, v: Any, *, side: Any) -> Any:
     return np.searchsorted(a, v, side=side)
 
 
-SEARCHSORTED = op("searchsorted", _searchsorted_compute)
+def _digitize_compute(x: Any, bins: Any, *, right: bool) -> Any:
+    return np.digitize(x, bins, right=right)
+
+
+SEARCHSORTED = _searching("searchsorted", _searchsorted_compute, 0)
+DIGITIZE = _searching("digitize", _digitize_compute, 1)
 
 
 @implements(np.searchsorted)
@@ -165,4 +306,10 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """`numpy.searchsorted`."""
     if sorter is not None:
         a = np.take(a, sorter)
-    return apply(SEARCHSORTED, (a, v), {"side": side})
+    return apply(SEARCHSORTED, (admit(a), admit(v)), {"side": side})
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """`numpy.digitize`."""
+    return apply(DIGITIZE, (admit(x), admit(bins)), {"right": bool(right)})

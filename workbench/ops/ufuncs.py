@@ -17,9 +17,10 @@ from workbench.graph import blame
 from workbench.graph.op import FUNCTIONS, UFUNCS, load
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import weak
-from workbench.ops.arithmetic import sign
+from workbench.ops.complex_parts import sign
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import logsumexp
+from workbench.ops.rounding import frexp, modf
 from workbench.ops.shaping import normal_axis
 
 __all__ = ["CALLS"]
@@ -91,7 +92,8 @@ def _call(
 CALLS: dict[Ufunc, Callable[..., Any]] = {
     np.divmod: lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)),
     np.sign: sign,
-    np.modf: lambda x: (x - np.trunc(x), np.trunc(x)),
+    np.frexp: frexp,
+    np.modf: modf,
 }
 
 

@@ -11,22 +11,61 @@ row = Table()
 # Elementwise: the ops of one operand, by where they are defined
 
 for _name in "exp exp2 expm1 sin cos sinh cosh tanh arctan arcsinh square".split():
-    _complex = "" if _name in ("exp2", "arctan", "arcsinh") else "c"
-    row(_name, getattr(np, _name), apart(2, 3), kinds="f" + _complex)
+    row(_name, getattr(np, _name), apart(2, 3), kinds="fc")
 for _name in "log log2 log10 log1p sqrt cbrt reciprocal".split():
-    _complex = "" if _name in ("cbrt", "log2", "log10", "log1p") else "c"
+    _complex = "" if _name == "cbrt" else "c"
     row(_name, getattr(np, _name), positive(4), kinds="f" + _complex)
 for _name in "arcsin arccos arctanh tan".split():
-    row(_name, getattr(np, _name), inside(3))
-row("arccosh", np.arccosh, above_one(3))
-for _name in "negative positive absolute fabs deg2rad rad2deg radians degrees".split():
+    row(_name, getattr(np, _name), inside(3), kinds="fc")
+row("arccosh", np.arccosh, above_one(3), kinds="fc")
+row("arccosh left of the imaginary axis", np.arccosh, apart(3), kinds="c")
+row("negative", np.negative, apart(3), kinds="fc")
+row("positive", np.positive, apart(3), kinds="fc")
+for _name in "absolute fabs deg2rad rad2deg radians degrees".split():
     row(_name, getattr(np, _name), apart(3))
-for _name in "sign floor ceil trunc rint".split():
+for _name in "sign floor ceil trunc rint spacing".split():
     row(_name, getattr(np, _name), apart(3), order=1)
 row("absolute of complex", np.absolute, apart(3), kinds="c")
-row("sinc", np.sinc, apart(3))
-row("nan_to_num", np.nan_to_num, apart(3))
-row("round", lambda x: np.round(x) + x.round(), apart(3), order=1)
+row("sinc", np.sinc, apart(3), kinds="fc")
+row("sinc at one point", np.sinc, lambda rng: np.array(0.0))
+row("nan_to_num", lambda x: np.nan_to_num(x) * x, apart(3), kinds="fc")
+row("round", lambda x: x * (np.round(x) + x.round(1)), apart(3), kinds="fc")
+row("round to tens", lambda x: x * np.round(30 * x, -1), apart(3))
+row("frexp", lambda x: np.frexp(x)[0] * x + np.frexp(4 * x)[1], apart(2, 3))
+row("ldexp", lambda x: np.ldexp(x, np.array([3, -1, 0])) ** 2, apart(2, 3))
+row("modf", lambda x: np.modf(3 * x)[0] ** 2 + np.modf(x)[1], apart(3))
+row("nextafter", lambda x, y: np.nextafter(x, y) * y, apart(3), apart(3))
+row(
+    "whole numbers",
+    lambda x: (
+        x
+        * np.gcd((60 * x).astype(int), 12)
+        * np.lcm((3 * x).astype(int), 4)
+        * np.bitwise_count((99 * x).astype(int)).astype(x.dtype)
+    ),
+    apart(3),
+)
+row(
+    "real_if_close",
+    lambda x: np.real_if_close(x * 1j + x - x * 1j),
+    apart(3),
+    batch=False,
+)
+row(
+    "iscomplex",
+    lambda x: x * (np.iscomplex(x) + 2 * np.isreal(x)),
+    apart(3),
+    kinds="fc",
+)
+row("isposinf", lambda x: x * ~(np.isposinf(x) | np.isneginf(x)), apart(3))
+row(
+    "array_equiv",
+    lambda x, y: (
+        x * np.array_equiv(x, y) * np.array_equal(x, y) + x * np.allclose(x, x)
+    ),
+    apart(2, 3),
+    apart(3),
+)
 row("polyval", np.polyval, apart(3), apart(2))
 row("fix", lambda x: np.fix(x) * x, apart(3))
 row("python abs and neg", lambda x: abs(-x), apart(3))
@@ -42,10 +81,12 @@ for _name in "add subtract multiply divide".split():
     row(_name, getattr(np, _name), apart(2, 3), apart(3), kinds="fc")
     row(f"{_name} of columns", getattr(np, _name), apart(2, 1), apart(1, 3))
 row("power", np.power, positive(2, 3), apart(3))
+row("power of negative", lambda x: np.power(x, np.array([3, 2, -1, 0])), apart(2, 4))
+row("power by floats", lambda x: np.power(x, [3.0, 2.0, -1.0]), apart(3), kinds="fc")
 row("power of complex", lambda x, y: x**y, positive(3), apart(3), kinds="c")
 row("power by numbers", lambda x: x**3 + x**-1 + x**2 + x**1 + x**0.0, apart(3))
 row("number to a power", lambda x: 2.0**x, apart(3))
-row("float_power", np.float_power, positive(3), apart(3))
+row("float_power", np.float_power, positive(3), apart(3), kinds="fc")
 for _name in "arctan2 hypot logaddexp logaddexp2 copysign".split():
     row(_name, getattr(np, _name), apart(2, 3), apart(3))
 for _name in "maximum minimum fmax fmin".split():
@@ -54,7 +95,6 @@ row("remainder", np.remainder, *DIVIDED)
 row("fmod", np.fmod, *DIVIDED)
 row("floor_divide", np.floor_divide, *DIVIDED, order=1)
 row("divmod", lambda x, y: np.divmod(x, y)[1], *DIVIDED)
-row("modf", lambda x: np.modf(x)[0] ** 2, apart(3))
 row("heaviside", np.heaviside, apart(3), positive(3), order=1)
 row("a Python number", lambda x: (3 * x - 1) / 2 + 1 / x, apart(3))
 row("empty operands", lambda x, y: x * y + np.exp(x), apart(0, 3), apart(3))

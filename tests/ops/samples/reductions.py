@@ -87,9 +87,6 @@ row(
     lambda x: x * (np.any(x > 0) + np.all(x > 0)) * np.count_nonzero(x),
     apart(4),
 )
-row("sort", lambda x: np.sort(x) ** 2, apart(2, 4))
-row("sort axis", lambda x: np.sort(x, axis=0) * np.argsort(x, 0), apart(3, 2))
-row("searchsorted", lambda x: x * np.searchsorted(np.array([-1.0, 0, 1]), x), apart(3))
 
 # Running sums and products
 

@@ -1,0 +1,92 @@
+"""Complex numbers: their parts, angle and sign, and what asks for them.
+
+A complex gradient is df/dx - i df/dy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.op import declare, implements
+from workbench.graph.tensor import admit, apply, value_of
+from workbench.ops.define import dtype_of, elementwise, op
+
+__all__ = ["sign"]
+
+elementwise("conjugate", np.conjugate, "conj(g)")
+_real = elementwise("real", np.real, "g")
+_imag = op(
+    "imag",
+    np.imag,
+    lambda g, y, x: g * -1j if dtype_of(x).kind == "c" else 0 * g,
+    push=lambda t, y, x: np.imag(t[0]),
+    rule="−i g",
+)
+_imag.elementwise = True
+
+
+@implements(np.real)
+def real(val: Any) -> Any:
+    """`numpy.real`."""
+    return apply(_real, (val,)) if val.dtype.kind == "c" else val
+
+
+@implements(np.imag)
+def imag(val: Any) -> Any:
+    """`numpy.imag`."""
+    return apply(_imag, (val,))
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    """`numpy.angle`."""
+    turned = np.arctan2(np.imag(z), np.real(z))
+    return np.rad2deg(turned) if deg else turned
+
+
+def sign(x: Any) -> Any:
+    """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
+    if dtype_of(x).kind != "c":
+        return apply(declare("sign"), (x,))
+    size = np.abs(x)
+    return x / np.where(np.equal(size, 0), 1, size)
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """`numpy.iscomplex`: whether each entry has an imaginary part."""
+    return np.not_equal(np.imag(x), 0)
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Any:
+    """`numpy.isreal`: whether each entry has no imaginary part."""
+    return np.equal(np.imag(x), 0)
+
+
+@implements(np.real_if_close)
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """`numpy.real_if_close`: the values decide whether the result is complex.
+
+    Raises
+    ------
+    TraceError
+        For complex numbers in a trace without values (`workbench.vmap`).
+    """
+    a = admit(a)
+    dtype = dtype_of(a)
+    if dtype.kind != "c":
+        return a
+    value = value_of(a)
+    if value is None:
+        raise TraceError(
+            f"np.real_if_close({blame.describe(a)}){blame.here()}: whether the"
+            " result is real depends on values, which a trace without values does not"
+            " have. Write np.real(x)."
+        )
+    limit = np.finfo(dtype).eps * tol if tol > 1 else tol
+    return np.real(a) if bool(np.all(np.abs(np.imag(value)) < limit)) else a

@@ -1,0 +1,334 @@
+"""Polynomials as `numpy.poly` and its kin take them: the highest power first.
+
+Roots have the derivative of the implicit function theorem: where p(r) = 0,
+``dr = -sum(dp[k] * r**(n - k)) / p'(r)``. At a repeated root there is none, and the
+division by 0 shows it as infinity or NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.op import implements
+from workbench.graph.tensor import admit, apply, value_of
+from workbench.ops.define import dtype_of, op, shape_of
+
+__all__: list[str] = []
+
+
+def _coefficients(p: Any) -> Any:
+    """The coefficients as an array or Tensor of one axis."""
+    return np.atleast_1d(admit(p.coeffs if isinstance(p, np.poly1d) else p))
+
+
+def _known(x: Any, what: str, cure: str) -> Any:
+    """The values that decide how many coefficients there are."""
+    value = value_of(x)
+    if value is None:
+        raise TraceError(
+            f"{what} of {blame.describe(x)}{blame.here()}: the shape of the result"
+            f" depends on values, which a trace without values does not have. {cure}"
+        )
+    return value
+
+
+def _shortened(p: Any, name: str) -> Any:
+    """Without the zeros in front, as `numpy.poly1d` holds them; 0 stays."""
+    p = _coefficients(p)
+    value = _known(p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros.")
+    (filled,) = np.nonzero(value)
+    first = int(filled[0]) if len(filled) else shape_of(p)[0] - 1
+    return p[first:] if first else p
+
+
+# Values, sums, products
+
+
+@implements(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """`numpy.polyval`, by Horner's rule.
+
+    Raises
+    ------
+    TypeError
+        For an ``x`` that is a `numpy.poly1d`, whose class NumPy would keep.
+    """
+    if isinstance(x, np.poly1d):
+        raise TypeError(
+            f"np.polyval(p, x){blame.here()} with x = np.poly1d(...) composes"
+            " polynomials of plain numbers only. Write out the composition with"
+            " np.polymul and np.polyadd."
+        )
+    x = admit(x)
+    p = _coefficients(p)
+    y = np.zeros_like(x)
+    for factor in p:
+        y = y * x + factor
+    return y
+
+
+def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two polynomials with as many coefficients."""
+    a, b = _coefficients(a), _coefficients(b)
+    short = shape_of(b)[0] - shape_of(a)[0]
+    if short > 0:
+        a = np.concatenate([np.zeros_like(a, shape=(short,)), a])
+    elif short < 0:
+        b = np.concatenate([np.zeros_like(b, shape=(-short,)), b])
+    return a, b
+
+
+@implements(np.polyadd)
+def polyadd(a1: Any, a2: Any) -> Any:
+    """`numpy.polyadd`."""
+    a, b = _aligned(a1, a2)
+    return a + b
+
+
+@implements(np.polysub)
+def polysub(a1: Any, a2: Any) -> Any:
+    """`numpy.polysub`."""
+    a, b = _aligned(a1, a2)
+    return a - b
+
+
+def _product(a: Any, b: Any) -> Any:
+    """All products of coefficients, summed along the powers."""
+    if shape_of(a)[0] < shape_of(b)[0]:
+        a, b = b, a
+    length, terms = shape_of(a)[0], shape_of(b)[0]
+    # Row k of the outer product starts k places further: skew it by reshaping.
+    table = b[:, None] * a[None, :]
+    wide = np.concatenate([table, np.zeros_like(table, shape=(terms, terms))], axis=1)
+    flat = np.reshape(wide, (-1,))[: terms * (length + terms - 1)]
+    return np.sum(np.reshape(flat, (terms, length + terms - 1)), axis=0)
+
+
+@implements(np.polymul)
+def polymul(a1: Any, a2: Any) -> Any:
+    """`numpy.polymul`; zeros in front are cut, so it needs values."""
+    return _product(_shortened(a1, "polymul"), _shortened(a2, "polymul"))
+
+
+@implements(np.polydiv)
+def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+    """`numpy.polydiv`: quotient and remainder, by long division."""
+    u, v = _coefficients(u) + 0.0, _coefficients(v) + 0.0
+    m, n = shape_of(u)[0] - 1, shape_of(v)[0] - 1
+    dtype = np.result_type(dtype_of(u), dtype_of(v))
+    rest = u.astype(dtype)
+    if m < n:
+        return np.zeros_like(rest[:1]), _remainder(rest)
+    scale = 1.0 / v[0]
+    found = []
+    for _ in range(m - n + 1):
+        factor = scale * rest[0]
+        found.append(factor)
+        # The first coefficient is now 0 but for rounding, and is kept for the test.
+        kept = rest[: n + 1] - factor * v
+        rest = np.concatenate([kept[1:], rest[n + 1 :]])
+    # NumPy keeps the zeros in front too, then cuts those that are close to 0.
+    return np.stack(found), _remainder(rest if n else kept)
+
+
+def _remainder(r: Any) -> Any:
+    value = _known(r, "the remainder in np.polydiv", "Write the division out.")
+    first = 0
+    while first < len(value) - 1 and bool(np.abs(value[first]) <= 1e-8):
+        first += 1
+    return r[first:] if first else r
+
+
+# Derivatives and integrals
+
+
+@implements(np.polyder)
+def polyder(p: Any, m: int = 1) -> Any:
+    """`numpy.polyder`."""
+    p, m = _coefficients(p), int(m)
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    for _ in range(m):
+        n = max(shape_of(p)[0] - 1, 0)
+        p = p[:-1] * np.arange(n, 0, -1, like=p)
+    return p
+
+
+@implements(np.polyint)
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """`numpy.polyint`, differentiable in the constants ``k`` too."""
+    p, m = _coefficients(p), int(m)
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
+    if m == 0:
+        return p
+    if k is None:
+        constants = np.zeros(m, like=p)
+    else:
+        constants = np.atleast_1d(admit(k))
+        if shape_of(constants)[0] == 1 and m > 1:
+            constants = np.broadcast_to(constants * 1.0, (m,))
+    if shape_of(constants)[0] < m:
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+    for i in range(m):
+        powers = np.arange(shape_of(p)[0], 0, -1, like=p)
+        p = np.concatenate([p / powers, constants[i : i + 1]])
+    return p
+
+
+# Roots
+
+
+def _roots_pull(g: Any, y: Any, p: Any) -> Any:
+    return np.sum((g * _moved(y, p))[:, None] * _powers(y, shape_of(p)[0]), axis=0)
+
+
+def _roots_push(tangents: tuple[Any, ...], y: Any, p: Any) -> Any:
+    moved = tangents[0].astype(np.result_type(dtype_of(y), dtype_of(p)))
+    return _moved(y, p) * (_powers(y, shape_of(p)[0]) @ moved)
+
+
+def _moved(y: Any, p: Any) -> Any:
+    """``-1 / p'(y)``."""
+    return -1 / polyval(polyder(p), y)
+
+
+def _powers(y: Any, count: int) -> Any:
+    return y[:, None] ** np.arange(count - 1, -1, -1, like=y)
+
+
+def _roots_infer(p: Any) -> Any:
+    raise TraceError(
+        f"np.roots(p){blame.here()}: whether the roots are real, and how many there"
+        " are, depends on values, which a trace without values does not have. Trace"
+        " with values (wb.grad, a %%autodiff cell), without wb.vmap."
+    )
+
+
+ROOTS = op(
+    "roots",
+    np.roots,
+    _roots_pull,
+    push=_roots_push,
+    infer=_roots_infer,
+    rule="−g · yⁿ⁻ᵏ / p'(y)",
+    reads=(0, "y"),
+)
+
+
+@implements(np.roots)
+def roots(p: Any) -> Any:
+    """`numpy.roots`, by implicit differentiation; repeated roots have no derivative.
+
+    >>> import numpy as np, workbench as wb
+    >>> p = np.array([1.0, 0.0, -4.0])
+    >>> abs(wb.jacobian(np.roots, mode="rev")(p)[:, 2])
+    array([0.25, 0.25])
+    """
+    p = _coefficients(p)
+    if len(shape_of(p)) != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    return apply(ROOTS, (p,))
+
+
+@implements(np.poly)
+def poly(seq_of_zeros: Any) -> Any:
+    """`numpy.poly`: the coefficients of a polynomial from its roots, or a matrix.
+
+    Complex roots that are all there with their conjugates give real coefficients,
+    so the result of complex roots needs values.
+    """
+    zeros = np.atleast_1d(admit(seq_of_zeros))
+    shape = shape_of(zeros)
+    if len(shape) == 2 and shape[0] == shape[1] != 0:
+        zeros = np.linalg.eigvals(zeros)
+    elif len(shape) != 1:
+        raise ValueError("input must be 1d or non-empty square 2d array.")
+    if dtype_of(zeros).kind not in "fc":
+        zeros = zeros.astype(float)
+    if shape[0] == 0:
+        return 1.0
+    one = np.ones_like(zeros[:1])
+    p = one
+    for k in range(shape_of(zeros)[0]):
+        nothing = np.zeros_like(one)
+        p = np.concatenate([p, nothing]) - zeros[k] * np.concatenate([nothing, p])
+    if dtype_of(p).kind == "c":
+        value = _known(zeros, "np.poly", "Trace with values, or give real roots.")
+        if bool(np.all(np.sort(value) == np.sort(np.conjugate(value)))):
+            return np.real(p)
+    return p
+
+
+# Least squares
+
+
+@implements(np.vander)
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """`numpy.vander`: the powers of each entry, as columns."""
+    if len(shape_of(x)) != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    count = shape_of(x)[0] if N is None else int(N)
+    wide = x.astype(np.promote_types(dtype_of(x), int))
+    powers = np.arange(count, like=x) if increasing else _descending(count, x)
+    return wide[:, None] ** powers
+
+
+def _descending(count: int, like: Any) -> Any:
+    return np.arange(count - 1, -1, -1, like=like)
+
+
+@implements(np.polyfit)
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """`numpy.polyfit`, differentiable in ``x``, ``y`` and ``w``."""
+    x, y = admit(x) + 0.0, admit(y) + 0.0
+    order = int(deg) + 1
+    if order < 1:
+        raise ValueError("expected deg >= 0")
+    if len(shape_of(x)) != 1:
+        raise TypeError("expected 1D vector for x")
+    if shape_of(x)[0] == 0:
+        raise TypeError("expected non-empty vector for x")
+    if len(shape_of(y)) not in (1, 2):
+        raise TypeError("expected 1D or 2D array for y")
+    if shape_of(x)[0] != shape_of(y)[0]:
+        raise TypeError("expected x and y to have same length")
+    if rcond is None:
+        rcond = shape_of(x)[0] * float(np.finfo(dtype_of(x)).eps)
+    left, right = np.vander(x, order), y
+    if w is not None:
+        w = admit(w) + 0.0
+        if shape_of(w) != shape_of(y)[:1]:
+            raise TypeError("expected w and y to have the same length")
+        left = left * w[:, None]
+        right = right * (w[:, None] if len(shape_of(y)) == 2 else w)
+    scale = np.sqrt(np.sum(left * left, axis=0))
+    left = left / scale
+    solution, residuals, rank, sizes = np.linalg.lstsq(left, right, rcond)
+    c = np.transpose(np.transpose(solution) / scale)
+    if full:
+        return c, residuals, rank, sizes, rcond
+    if not cov:
+        return c
+    base = np.linalg.inv(np.transpose(left) @ left) / np.outer(scale, scale)
+    factor: Any = 1
+    if cov != "unscaled":
+        if shape_of(x)[0] <= order:
+            raise ValueError(
+                "the number of data points must exceed order to scale the covariance"
+                " matrix"
+            )
+        factor = residuals / (shape_of(x)[0] - order)
+    return c, (base if len(shape_of(y)) == 1 else base[:, :, None]) * factor

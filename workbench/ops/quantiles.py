@@ -1,0 +1,398 @@
+"""Quantiles and medians: positions in the order of the entries, then a gather.
+
+The order is found by one partial sort (`argpartition`) or sort; from it come the
+indices of the entries that NumPy would take, and only those are gathered. So the
+gradient goes to these entries and to no other, and at a tie to the one that the
+sort put there. A NaN in a slice is taken, as by NumPy; the `nan` forms count the
+others and leave the NaN behind, with gradient 0. Methods and their numbers: R. J.
+Hyndman and Y. Fan, "Sample quantiles in statistical packages" (1996).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.graph.op import implements
+from workbench.graph.tensor import Tensor, admit, value_of
+from workbench.graph.types import weak
+from workbench.ops.define import dtype_of, no_out, shape_of
+from workbench.ops.reductions import count, reduced_axes
+
+__all__: list[str] = []
+
+#: The plotting positions alpha and beta of the continuous methods.
+POSITIONS = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+#: Methods that take one entry and mix no two.
+DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+MIXING = ("linear", "midpoint", "averaged_inverted_cdf", *POSITIONS)
+
+
+class _Lines(NamedTuple):
+    """The slices to reduce as the last axis, and how the result is put together."""
+
+    line: Any
+    #: How many entries of each slice count: a number, or an array with a last axis.
+    size: Any
+    axes: tuple[int, ...]
+    keepdims: bool
+    #: What sorts each slice; None until it is known which positions are wanted.
+    order: Any = None
+
+
+def _lines(a: Any, axis: Any, keepdims: bool, skip: bool) -> _Lines:
+    rank = len(shape_of(a))
+    if axis is not None:
+        several = axis if isinstance(axis, (tuple, list)) else (axis,)
+        axis = np.lib.array_utils.normalize_axis_tuple(tuple(several), rank)
+    axes = reduced_axes(axis, rank)
+    line = _flat(a, axes)
+    size: Any = shape_of(line)[-1]
+    order = None
+    if skip and dtype_of(a).kind in "fc":
+        size = np.sum(~np.isnan(line), axis=-1, keepdims=True)
+        order = np.argsort(line, axis=-1)
+    return _Lines(line, size, axes, keepdims, order)
+
+
+def _flat(a: Any, axes: tuple[int, ...]) -> Any:
+    """The reduced axes as one, the last."""
+    shape = shape_of(a)
+    kept = [n for n in range(len(shape)) if n not in axes]
+    rows = tuple(shape[n] for n in kept)
+    order = (*kept, *axes)
+    turned = a if order == tuple(range(len(shape))) else np.transpose(a, order)
+    return np.reshape(turned, (*rows, count(a, axes)))
+
+
+def _gather(lines: _Lines, *positions: Any) -> list[Any]:
+    """The entries at these positions of the sorted slices; a NaN where one is.
+
+    Positions are integers or arrays of integers with the slices' last axis.
+    """
+    line, order = lines.line, lines.order
+    length = shape_of(line)[-1]
+    fixed = all(isinstance(p, (int, np.ndarray)) for p in positions)
+    spreads = order is None and dtype_of(line).kind in "fc"
+    if order is None and fixed:
+        wanted = {int(p) for part in positions for p in np.ravel(part)}
+        kth = sorted(wanted | ({length - 1} if spreads else set()))
+        order = np.argpartition(line, kth, axis=-1)
+    elif order is None:
+        order = np.argsort(line, axis=-1)
+    if spreads:  # NaN is sorted to the end
+        last = order[..., -1:]
+        spoiled = np.isnan(np.take_along_axis(line, last, -1))
+    found = []
+    for p in positions:
+        if isinstance(p, (int, np.ndarray)):
+            entry = order[..., np.atleast_1d(p)]
+        else:
+            wide = (*shape_of(line)[:-1], shape_of(p)[-1])
+            entry = np.take_along_axis(order, np.broadcast_to(p, wide), -1)
+        if spreads:
+            entry = np.where(spoiled, last, entry)
+        found.append(np.take_along_axis(line, entry, -1))
+    return found
+
+
+def _finished(y: Any, lines: _Lines, shape: tuple[int, ...]) -> Any:
+    """The axis of the quantiles in front, in the shape of ``q``."""
+    rows = shape_of(y)[:-1]
+    y = np.reshape(np.moveaxis(y, -1, 0), shape + rows)
+    if not lines.keepdims:
+        return y
+    return np.expand_dims(y, tuple(n + len(shape) for n in lines.axes))
+
+
+# median
+
+
+def _middle(a: Any, axis: Any, keepdims: bool, skip: bool) -> Any:
+    a = admit(a)
+    if dtype_of(a).kind in "biu":
+        a = a.astype(float)
+    lines = _lines(a, axis, keepdims, skip)
+    if shape_of(lines.line)[-1] == 0:
+        y = np.mean(lines.line, axis=-1, keepdims=True)
+    else:
+        size = lines.size
+        if isinstance(size, int):
+            low, high = (size - 1) // 2, size // 2
+        else:
+            low, high = np.maximum(size - 1, 0) // 2, size // 2
+            high = np.minimum(high, shape_of(lines.line)[-1] - 1)
+        if isinstance(size, int) and low == high:
+            (y,) = _gather(lines, low)
+        else:
+            first, second = _gather(lines, low, high)
+            y = (first + second) / 2
+    return _finished(y, lines, ())
+
+
+@implements(np.median)
+def median(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """`numpy.median`; the gradient goes to the middle entry, or the middle two."""
+    no_out("np.median", out)
+    return _middle(a, axis, keepdims, skip=False)
+
+
+@implements(np.nanmedian)
+def nanmedian(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """`numpy.nanmedian`; NaN entries have gradient 0."""
+    no_out("np.nanmedian", out)
+    return _middle(a, axis, keepdims, skip=True)
+
+
+# quantile and percentile
+
+
+def _position(method: str, n: Any, q: Any) -> Any:
+    """The place of a quantile among ``n`` sorted entries, counted from 0."""
+    if method in POSITIONS:
+        alpha, beta = POSITIONS[method]
+        return n * q + (alpha + q * (1 - alpha - beta)) - 1
+    if method == "averaged_inverted_cdf":
+        return n * q - 1
+    if method == "inverted_cdf":
+        return np.maximum(np.ceil(n * q - 1), 0)
+    if method == "closest_observation":
+        place = n * q - 1.5
+        below = np.floor(place)
+        stays = (place == below) & (below % 2 == 1)
+        return np.maximum(np.where(stays, below, below + 1), 0)
+    place = (n - 1) * q
+    if method == "midpoint":
+        return 0.5 * (np.floor(place) + np.ceil(place))
+    rounded = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}
+    return rounded[method](place) if method in rounded else place
+
+
+def _share(method: str, part: Any) -> Any:
+    """How much of the upper entry a quantile takes, from the fraction of its place."""
+    if method == "averaged_inverted_cdf":
+        return np.where(part == 0, 0.5, 1.0)
+    if method == "midpoint":
+        return np.where(part == 0, 0.0, 0.5)
+    return part
+
+
+def _checked(a: Any, q: Any, method: str, weights: Any, whole: int) -> None:
+    if dtype_of(a).kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    value = value_of(q)
+    if value is not None and not bool(np.all((value >= 0) & (value <= 1))):
+        name = "Quantiles" if whole == 1 else "Percentiles"
+        raise ValueError(f"{name} must be in the range [0, {whole}]")
+    if method not in DISCRETE + MIXING:
+        raise ValueError(
+            f"{method!r} is not a valid method. Use one of: {DISCRETE + MIXING}"
+        )
+    if weights is not None and method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    if len(shape_of(q)) > 2:
+        raise ValueError("q must be a scalar or 1d")
+
+
+def _quantile(
+    a: Any,
+    q: Any,
+    axis: Any,
+    method: str,
+    keepdims: bool,
+    weights: Any,
+    *,
+    whole: int = 1,
+    skip: bool = False,
+) -> Any:
+    a, q = admit(a), admit(q)
+    light = weak(value_of(q))  # a Python number decides no dtype
+    if whole != 1:
+        q = q / whole
+    _checked(a, q, method, weights, whole)
+    lines = _lines(a, axis, keepdims, skip)
+    shape = shape_of(q)
+    plain = shape == () and not isinstance(q, Tensor)
+    flat = q if plain else np.reshape(q, (-1,))
+    if shape and (skip or weights is not None):  # it meets arrays, not numbers
+        flat = _placed(flat, lines.line)
+    if weights is not None:
+        return _weighted(lines, admit(weights), a, flat, shape, axis)
+    place = _position(method, lines.size, flat)
+    exact = dtype_of(place).kind in "iu"  # of q = 0 or q = 1, as integers
+    last = lines.size - 1
+    below = place if exact else np.floor(place)
+    low = np.clip(below, 0, last if isinstance(last, int) else np.maximum(last, 0))
+    if method in DISCRETE or exact:
+        (y,) = _gather(lines, _integers(low))
+        return _finished(y, lines, shape)
+    high = np.minimum(low + 1, np.maximum(last, 0))
+    high = np.where(below < 0, low, high)
+    share = _share(method, place - below)
+    # From the nearer of the two, as NumPy does it, so that 1 gives the upper one.
+    upper = share >= 0.5
+    base = np.where(upper, high, low)
+    share = np.where(upper, share - 1, share)
+    first, second, start = _gather(lines, *map(_integers, (low, high, base)))
+    y = start + (second - first) * _fitted(share, lines, light)
+    return _finished(y, lines, shape)
+
+
+def _integers(positions: Any) -> Any:
+    """Positions as indices; one that is known as a number."""
+    if isinstance(positions, (float, np.generic)):
+        return int(positions)
+    return positions.astype(np.intp)
+
+
+def _fitted(share: Any, lines: _Lines, light: bool) -> Any:
+    """The factor of the upper entry, in a dtype that promotes as NumPy's does."""
+    if isinstance(share, (float, np.floating, np.ndarray)):
+        if np.ndim(share) == 0:
+            return float(share) if light else share
+        return _placed(share, lines.line)
+    kind = dtype_of(lines.line)
+    return share.astype(kind) if light and kind.kind == "f" else share
+
+
+def _placed(array: Any, like: Any) -> Any:
+    """An array of numbers in the library of another, from the host if it is there."""
+    value = value_of(like)
+    if isinstance(array, Tensor) or value is None or isinstance(value, np.ndarray):
+        return array
+    return np.asarray(array.tolist(), dtype=array.dtype, like=value)
+
+
+def _weighted(
+    lines: _Lines, weights: Any, a: Any, q: Any, shape: tuple[int, ...], axis: Any
+) -> Any:
+    """The first entry at which the running sum of the weights reaches ``q``."""
+    if shape_of(weights) != shape_of(a):
+        if axis is None:
+            raise TypeError(
+                "Axis must be specified when shapes of a and weights differ."
+            )
+        weights = _spread(weights, a, lines.axes)
+    heavy = _flat(weights, lines.axes)
+    value = value_of(heavy)
+    if value is not None and bool(np.any(value < 0)):
+        raise ValueError("Weights must be non-negative.")
+    line = lines.line
+    if lines.order is not None:
+        heavy = np.where(np.isnan(line), 0, heavy)
+    order = np.argsort(line, axis=-1) if lines.order is None else lines.order
+    run = np.cumsum(np.take_along_axis(heavy, order, -1), axis=-1, dtype=np.float64)
+    total = run[..., -1:]
+    wrong = value_of(((total == 0) | ~np.isfinite(total)) & np.greater(lines.size, 0))
+    if wrong is not None and bool(np.any(wrong)):
+        raise ValueError("Weights included NaN, inf or were all zero.")
+    run = run / np.where(total == 0, 1, total)
+    run = np.where(run == 0, -1, run)  # entries of weight 0 before the first
+    bound = q[:, None] if shape_of(q) else q
+    wide = run[..., None, :] < bound
+    place = np.minimum(np.sum(wide, axis=-1), shape_of(line)[-1] - 1)
+    (y,) = _gather(lines, place)
+    return _finished(y, lines, shape)
+
+
+def _spread(weights: Any, a: Any, axes: tuple[int, ...]) -> Any:
+    """Weights along the reduced axes alone, in the shape of ``a``."""
+    lengths = tuple(shape_of(a)[n] for n in axes)
+    if shape_of(weights) != lengths:
+        raise ValueError(
+            "Shape of weights must be consistent with shape of a along specified axis."
+        )
+    line = tuple(n if i in axes else 1 for i, n in enumerate(shape_of(a)))
+    return np.broadcast_to(np.reshape(weights, line), shape_of(a))
+
+
+@implements(np.quantile)
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`numpy.quantile`, differentiable in ``a`` and ``q``, constant in the weights.
+
+    >>> import numpy as np, workbench as wb
+    >>> wb.grad(lambda x: np.quantile(x, 0.25))(np.array([3.0, 1.0, 2.0]))
+    array([0. , 0.5, 0.5])
+    """
+    no_out("np.quantile", out)
+    return _quantile(a, q, axis, method, keepdims, weights)
+
+
+@implements(np.percentile)
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`numpy.percentile`."""
+    no_out("np.percentile", out)
+    return _quantile(a, q, axis, method, keepdims, weights, whole=100)
+
+
+@implements(np.nanquantile)
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`numpy.nanquantile`; NaN entries have gradient 0."""
+    no_out("np.nanquantile", out)
+    return _quantile(a, q, axis, method, keepdims, weights, skip=True)
+
+
+@implements(np.nanpercentile)
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`numpy.nanpercentile`; NaN entries have gradient 0."""
+    no_out("np.nanpercentile", out)
+    return _quantile(a, q, axis, method, keepdims, weights, whole=100, skip=True)
