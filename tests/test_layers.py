@@ -27,6 +27,7 @@ FLOORS = {
     "checkpoints": 5,
     "directions": 5,
     "implicit": 5,
+    "systems": 5,
     "matrices": 5,
     "symbolic": 5,
     "gradient": 5,

@@ -18,10 +18,12 @@ from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
+from workbench.implicit import custom_root, fixed_point
 from workbench.matrices import hessian, hvp, jacfwd, jacobian, jacrev, vmap
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
+from workbench.systems import custom_linear_solve
 from workbench.transforms.overrides import override, overrides
 
 if TYPE_CHECKING:
@@ -39,7 +41,10 @@ __all__ = [
     "at",
     "check_grads",
     "checkpoint",
+    "custom_linear_solve",
+    "custom_root",
     "elementwise_grad",
+    "fixed_point",
     "gnvp",
     "grad",
     "hessian",

@@ -111,6 +111,24 @@ def test_a_branch_that_reads_more_says_so() -> None:
         wb.grad(f, (0, 1))(1.0, 2.0)
 
 
+def test_the_first_run_tells_what_is_captured() -> None:
+    """Later runs come when the outer trace is closed, and captures look dead."""
+    leaves, closed = closed_inside(lambda x, a: x * a, 2.0)
+    assert closed.captured[0] is leaves[0]
+    kept: list[Closed] = []
+
+    def f(a: Any, b: Any) -> Any:
+        kept.append(close(lambda x: a * x if x[0] > 0 else a * b * x, X, dynamic=True))
+        return a + b
+
+    wb.grad(f)(2.0, 3.0)
+    np.testing.assert_allclose(kept[0].run([5.0], [X])[0], 5 * X)
+    np.testing.assert_allclose(kept[0].run([5.0], [-X])[0], -15 * X)
+    wb.grad(f, (0, 1))(2.0, 3.0)
+    with pytest.raises(TraceError, match="one of its branches only"):
+        kept[1].run([5.0], [-X])
+
+
 def test_linear_time_and_no_walk_into_the_outer_graph() -> None:
     def f(x: Any) -> Any:
         for _ in range(20_000):

@@ -207,13 +207,6 @@ class Closed:
             return self.program([*captured, *leaves])
         anew = self.again(leaves)
         known = dict(zip(self.captured, captured, strict=True))
-        for x in anew.captured:
-            if x not in known:
-                raise TraceError(
-                    f"{blame.describe(x)}{blame.at(x.site)} is read by a function in"
-                    " one of its branches only, and the first run took another. Give"
-                    " it as an argument, or choose with np.where."
-                )
         return anew.program([*[known[x] for x in anew.captured], *leaves])
 
     def flat(self, values: Sequence[Any]) -> list[Any]:
@@ -277,10 +270,13 @@ def close(
             filled[i] = x
         return f(*structure(filled))
 
-    def closed_on(given: Sequence[Any], leaves: Sequence[Any]) -> Closed:
+    def closed_on(
+        given: Sequence[Any], leaves: Sequence[Any], known: _Copy | None = None
+    ) -> Closed:
         first = next_serial()
         recording = record(call, given, labels)
-        copied = _Copy(first, recording.leaves)
+        copied = _Copy(first, recording.leaves, known)
+        copies.append(copied)
         outputs = copied.of(recording.outputs)
         captured = list(copied.captured.values())
         starts = [copied.placeholder[x.serial] for x in captured]
@@ -290,6 +286,7 @@ def close(
             Program(outputs, starts), captured, list(leaves), recording.tree, found
         )
 
+    copies: list[_Copy] = []
     leaves = [flat[i] for i in chosen]
     specs = [x if isinstance(x, Spec) else types.spec_of(x) for x in leaves]
     if values:
@@ -300,15 +297,22 @@ def close(
         if not dynamic or any(isinstance(x, Spec) for x in leaves):
             raise
     made = closed_on(leaves, leaves)
-    made.again = lambda given: closed_on(given, given)
+    first_run = copies[-1]
+    made.again = lambda given: closed_on(given, given, first_run)
     return made
 
 
 class _Copy:
     """A recorded graph made anew without values, on leaves of its own."""
 
-    def __init__(self, first: int, leaves: Sequence[Tensor]) -> None:
+    def __init__(
+        self, first: int, leaves: Sequence[Tensor], known: _Copy | None
+    ) -> None:
         self.first = first
+        #: The copy of the first run. The traces that were open then may be closed
+        #: now, so it alone tells what is captured and what is a constant.
+        self.known = known
+        self.constants: set[int] = set()
         self.captured: dict[int, Tensor] = {}
         self.placeholder: dict[int, Tensor] = {x.serial: _blank(x) for x in leaves}
         self.made: dict[int, Any] = dict(self.placeholder)
@@ -357,12 +361,28 @@ class _Copy:
 
     def outer(self, x: Any) -> Any:
         """A placeholder for a live Tensor from outside; others are constants."""
-        if not isinstance(x, Tensor) or not live(x):
-            return value_of(x)
+        if not isinstance(x, Tensor):
+            return x
+        if not self.captures(x):
+            self.constants.add(x.serial)
+            return x._value
         if x.serial not in self.placeholder:
             self.captured[x.serial] = x
             self.placeholder[x.serial] = self.made[x.serial] = _blank(x)
         return self.placeholder[x.serial]
+
+    def captures(self, x: Tensor) -> bool:
+        """Whether a Tensor from outside is an input, and no constant."""
+        known = self.known
+        if known is None:
+            return live(x)
+        if x.serial not in known.captured and x.serial not in known.constants:
+            raise TraceError(
+                f"{blame.describe(x)}{blame.at(x.site)} is read by a function in one"
+                " of its branches only, and the first run took another. Give it as an"
+                " argument, or choose with np.where."
+            )
+        return x.serial in known.captured
 
 
 def _blank(x: Tensor) -> Tensor:

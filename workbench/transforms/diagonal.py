@@ -73,7 +73,10 @@ class Diagonal(Structured):
         name = node.op.name
         if name in ("matmul", "matmul0"):
             return _scaled_rows(inputs, "mul0" if name == "matmul0" else "multiply")
-        shape = node.spec.shape
+        spec: Any = node.spec
+        if isinstance(spec, tuple):  # an op with several outputs
+            return None
+        shape = spec.shape
         if name == "reshape" and node.params.get("order", "C") == "C":
             return Diagonal(self.entries, shape, self.start, self.like)
         keeps = _KEEPS.get(name)
