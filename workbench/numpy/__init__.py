@@ -125,7 +125,6 @@ from numpy import (
     negative,
     newaxis,
     nextafter,
-    nonzero,
     not_equal,
     permute_dims,
     pi,
@@ -201,6 +200,7 @@ from workbench.numpy.dtypes import (
 from workbench.numpy.ordering import (
     argsort,
     count_nonzero,
+    nonzero,
     sort,
     unique_all,
     unique_counts,

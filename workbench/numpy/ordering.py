@@ -14,6 +14,7 @@ from workbench.numpy.places import constant
 __all__ = [
     "argsort",
     "count_nonzero",
+    "nonzero",
     "sort",
     "unique_all",
     "unique_counts",
@@ -75,6 +76,16 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any
     """
     found = np.count_nonzero(x, axis=axis, keepdims=keepdims)
     return constant(np.asarray(found), x) if isinstance(found, int) else found
+
+
+def nonzero(x: Any, /) -> tuple[Any, ...]:
+    """The indices of the entries that are not zero: one array per axis.
+
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.nonzero(np.array([0.0, 2.0, 3.0]))
+    (array([1, 2]),)
+    """
+    return tuple(constant(i, x) for i in np.nonzero(x))
 
 
 # Sets. Which entries are equal is read from the values; the entries that are taken
