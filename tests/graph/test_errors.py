@@ -29,7 +29,6 @@ import workbench as wb
 from workbench.errors import (
     DtypeError,
     GradientLostError,
-    NotDifferentiableError,
     ShapeError,
     TraceError,
 )
@@ -175,11 +174,6 @@ def test_refused_functions(f: Callable[[Any], Any], found: str) -> None:
     with pytest.raises(TraceError, match=found) as error:
         gradient(f)
     lines(error)
-
-
-def test_singular_values_have_no_derivative() -> None:
-    with pytest.raises(NotDifferentiableError, match=r"singular values.*'fro'"):
-        gradient(lambda x: np.linalg.norm(np.outer(x, x), 2))
 
 
 @pytest.mark.parametrize(

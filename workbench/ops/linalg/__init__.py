@@ -1,0 +1,25 @@
+"""Linear algebra: NumPy's; what SciPy adds loads with `workbench.scipy.linalg`.
+
+All work on stacks of matrices, real and complex. Each file says where its
+formulas are from.
+"""
+
+from workbench.ops.linalg import (
+    determinants,
+    factors,
+    inverses,
+    norms,
+    shared,
+    singular,
+    spectra,
+)
+
+__all__ = [
+    "determinants",
+    "factors",
+    "inverses",
+    "norms",
+    "shared",
+    "singular",
+    "spectra",
+]

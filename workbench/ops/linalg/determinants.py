@@ -1,0 +1,223 @@
+"""Determinants.
+
+A determinant is a polynomial of the entries, and so are its derivatives: the matrix
+of cofactors, and the second cofactors, products of all singular values but one and
+but two. They are right for singular matrices too. From the third order on the
+inverse takes part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.graph.op import Op, declare, implements
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import swap
+from workbench.ops.define import dtype_of, op
+from workbench.ops.linalg.shared import (
+    Params,
+    eye_like,
+    real_dtype,
+    reduced,
+    square,
+    stacked,
+)
+from workbench.ops.reductions import conjugate
+
+__all__ = ["SlogdetResult", "det", "slogdet"]
+
+
+class SlogdetResult(NamedTuple):
+    """What `numpy.linalg.slogdet` returns."""
+
+    sign: Any
+    logabsdet: Any
+
+
+# The matrix of cofactors
+
+
+def _products(sizes: Any) -> tuple[Any, Any, Any]:
+    """Products of the first values, of the last ones, and of all but one."""
+    one = np.ones_like(sizes[..., :1])
+    before = np.cumprod(np.concatenate([one, sizes[..., :-1]], axis=-1), axis=-1)
+    turned = np.flip(sizes, -1)
+    after = np.cumprod(np.concatenate([one, turned[..., :-1]], axis=-1), axis=-1)
+    after = np.flip(after, -1)
+    return before, after, before * after
+
+
+def _cofactor_compute(x: Any) -> Any:
+    left, sizes, right = np.linalg.svd(x)
+    others = _products(sizes)[2]
+    sign = np.linalg.det(left) * np.linalg.det(right)
+    product = (conjugate(left) * others[..., None, :]) @ conjugate(right)
+    return sign[..., None, None] * product
+
+
+COFACTOR = stacked(
+    op(
+        "cofactor",
+        _cofactor_compute,
+        lambda g, y, x: apply(SECOND, (x, g)),
+        push=lambda t, y, x: apply(SECOND, (x, t[0])),
+        rule="x⁻ᵀ (g · y) − x⁻ᵀ gᵀ y",
+        reads=(0,),
+        infer=square,
+    )
+)
+
+
+# Its derivative along t, a symmetric map. With x = U S Vᴴ, cofactors multiply, so it
+# is enough to move S by D = Uᴴ t V: an entry beside the diagonal becomes minus the
+# product of all values but two, one on it a sum of such products.
+
+
+def _second_compute(x: Any, t: Any) -> Any:
+    left, sizes, right = np.linalg.svd(x)
+    inner = conjugate(swap(left)) @ t @ conjugate(swap(right))
+    pairs = _all_but_two(sizes)
+    diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
+    kept = np.sum(pairs * diagonal[..., None, :], axis=-1)
+    moved = eye_like(inner) * kept[..., None, :] - pairs * swap(inner)
+    sign = np.linalg.det(left) * np.linalg.det(right)
+    return sign[..., None, None] * (conjugate(left) @ moved @ conjugate(right))
+
+
+def _all_but_two(sizes: Any) -> Any:
+    """For i and j the product of all values but these two; 0 where they are one."""
+    before, after, _ = _products(sizes)
+    eye = eye_like(sizes)
+    above = np.triu(np.ones_like(eye), 1)
+    # Row i: the values after i, multiplied up; the last factor goes to `between`.
+    values = np.where(above == 1, sizes[..., None, :], 1)
+    running = np.cumprod(values, axis=-1)
+    between = np.concatenate(
+        [np.ones_like(running[..., :1]), running[..., :-1]], axis=-1
+    )
+    upper = above * before[..., :, None] * between * after[..., None, :]
+    return upper + swap(upper)
+
+
+def _third(x: Any, a: Any, b: Any) -> Any:
+    """The derivative of the second cofactors, where there is an inverse."""
+    turned = swap(np.linalg.inv(x))
+    first = apply(SECOND, (x, b))
+    cofactor = apply(COFACTOR, (x,))
+    moved = -(turned @ swap(b) @ turned)
+    return (
+        first * _traced(turned * a)
+        + cofactor * _traced(moved * a)
+        - moved @ swap(a) @ cofactor
+        - turned @ swap(a) @ first
+    )
+
+
+def _traced(x: Any) -> Any:
+    return np.sum(x, axis=(-2, -1), keepdims=True)
+
+
+def _second_pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    x, t = inputs
+    return [
+        _third(x, t, g) if mask & 1 else None,
+        apply(SECOND, (x, g)) if mask & 2 else None,
+    ]
+
+
+def _second_push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> Any:
+    (x, t), (moved_x, moved_t), total = inputs, tangents, None
+    if moved_x is not None:
+        total = _third(x, t, moved_x)
+    if moved_t is not None:
+        term = apply(SECOND, (x, moved_t))
+        total = term if total is None else total + term
+    return total
+
+
+SECOND: Op = stacked(declare("second_cofactor"))
+SECOND.compute, SECOND.infer = _second_compute, lambda x, t: square(x)
+SECOND.pull, SECOND.push = _second_pull, _second_push
+SECOND.rule, SECOND.reads = "the third derivative of det(x₀)   the second", (0, 1)
+
+
+# det
+
+DET = stacked(
+    op(
+        "det",
+        np.linalg.det,
+        lambda g, y, x: g[..., None, None] * apply(COFACTOR, (x,)),
+        push=lambda t, y, x: np.sum(t[0] * apply(COFACTOR, (x,)), axis=(-2, -1)),
+        rule="g · cofactors of x",
+        reads=(0,),
+        infer=reduced,
+    )
+)
+
+
+@implements(np.linalg.det)
+def det(a: Any) -> Any:
+    """`numpy.linalg.det`; both its derivatives are right for singular matrices too."""
+    return apply(DET, (admit(a),))
+
+
+# slogdet
+
+
+def _logabsdet_infer(x: Any) -> Spec:
+    spec = reduced(x)
+    return Spec(spec.shape, real_dtype(spec.dtype))
+
+
+LOGABSDET = stacked(
+    op(
+        "logabsdet",
+        lambda x: np.linalg.slogdet(x)[1],
+        lambda g, y, x: g[..., None, None] * swap(np.linalg.inv(x)),
+        push=lambda t, y, x: np.sum(t[0] * swap(np.linalg.inv(x)), axis=(-2, -1)),
+        rule="g · x⁻ᵀ",
+        reads=(0,),
+        infer=_logabsdet_infer,
+    )
+)
+
+
+def _sign_pull(g: Any, y: Any, x: Any) -> Any:
+    if dtype_of(x).kind != "c":
+        return None
+    return 1j * np.imag(g * y)[..., None, None] * swap(np.linalg.inv(x))
+
+
+def _sign_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+    if dtype_of(x).kind != "c":
+        return np.zeros_like(y)
+    moved = np.sum(tangents[0] * swap(np.linalg.inv(x)), axis=(-2, -1))
+    return 1j * y * np.imag(moved)
+
+
+SIGN = stacked(
+    op(
+        "sign_of_det",
+        lambda x: np.linalg.slogdet(x)[0],
+        _sign_pull,
+        push=_sign_push,
+        rule="0, or i Im(g y) x⁻ᵀ for a complex matrix, whose sign turns",
+        reads=(0, "y"),
+        infer=reduced,
+    )
+)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a: Any) -> SlogdetResult:
+    """`numpy.linalg.slogdet`; the sign of a complex matrix turns with it."""
+    a = admit(a)
+    return SlogdetResult(apply(SIGN, (a,)), apply(LOGABSDET, (a,)))

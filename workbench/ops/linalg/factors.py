@@ -1,0 +1,192 @@
+"""Cholesky and QR factors.
+
+Formulas: I. Murray, "Differentiation of the Cholesky decomposition" (2016); S. F.
+Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions with
+application in optimum experimental design" (2010), section 4.4; for wide matrices
+D. A. O. Roberts and L. R. Roberts, "QR and LQ decomposition matrix backpropagation
+algorithms for square, wide, and deep matrices" (2020).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.graph.op import implements
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import swap
+from workbench.ops.define import op, shape_of
+from workbench.ops.linalg.shared import (
+    half_lower,
+    hermitian,
+    matrices,
+    mirrored,
+    square,
+    stacked,
+)
+from workbench.ops.reductions import conjugate
+from workbench.ops.several import several
+
+__all__ = ["QRResult", "cholesky", "qr"]
+
+
+class QRResult(NamedTuple):
+    """What `numpy.linalg.qr` returns."""
+
+    Q: Any
+    R: Any
+
+
+# cholesky, which reads the lower triangle alone
+
+
+def _cholesky_pull(g: Any, y: Any, x: Any) -> Any:
+    turned = hermitian(y)
+    middle = half_lower(turned @ conjugate(g))
+    left = np.linalg.solve(turned, middle)
+    full = hermitian(np.linalg.solve(turned, hermitian(left)))
+    # Twice the Hermitian part: an entry below the diagonal stands for two.
+    return conjugate(half_lower(full + hermitian(full)))
+
+
+def _cholesky_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+    full = mirrored(tangents[0])
+    left = np.linalg.solve(y, full)
+    return y @ half_lower(hermitian(np.linalg.solve(y, hermitian(left))))
+
+
+CHOLESKY = stacked(
+    op(
+        "cholesky",
+        np.linalg.cholesky,
+        _cholesky_pull,
+        push=_cholesky_push,
+        rule="y⁻ᵀ Φ(yᵀ g) y⁻¹ on the lower triangle",
+        reads=("y",),
+        infer=square,
+    )
+)
+
+
+@implements(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """`numpy.linalg.cholesky`; the gradient lies where it reads, in one triangle."""
+    a = admit(a)
+    if upper:
+        return hermitian(apply(CHOLESKY, (hermitian(a),)))
+    return apply(CHOLESKY, (a,))
+
+
+# qr. R has a real diagonal, as LAPACK makes it, so that both factors are determined;
+# of a wide matrix the first columns are factored and the others follow.
+
+
+def _qr_infer(x: Any, *, mode: str) -> Any:
+    spec = matrices(x)
+    *loop, rows, columns = spec.shape
+    inner = rows if mode == "complete" else min(rows, columns)
+    return (
+        Spec((*loop, rows, inner), spec.dtype),
+        Spec((*loop, inner, columns), spec.dtype),
+    )
+
+
+def _solved(x: Any, r: Any) -> Any:
+    """``x r⁻¹``."""
+    return swap(np.linalg.solve(swap(r), swap(x)))
+
+
+def _back(x: Any, r: Any) -> Any:
+    """``x r⁻ᴴ``."""
+    return hermitian(np.linalg.solve(r, hermitian(x)))
+
+
+def _qr_push(tangents: tuple[Any, ...], y: Any, x: Any, *, mode: str) -> Any:
+    q, r = y
+    few = min(shape_of(x)[-2:])
+    first, upper, t = q[..., :few], r[..., :few, :few], tangents[0]
+    over = _solved(t[..., :few], upper)
+    inner = hermitian(first) @ over
+    below = np.tril(inner, -1)
+    turn = below - hermitian(below) + _imaginary_diagonal(inner)
+    moved_q = over + first @ (turn - inner)
+    moved_r = (inner - turn) @ upper
+    if shape_of(x)[-1] > few:
+        rest = hermitian(moved_q) @ x[..., few:] + hermitian(first) @ t[..., few:]
+        moved_r = np.concatenate([moved_r, rest], axis=-1)
+    last = q[..., few:]
+    if shape_of(last)[-1]:
+        moved_last = -(first @ (hermitian(moved_q) @ last))
+        moved_q = np.concatenate([moved_q, moved_last], axis=-1)
+        moved_r = np.concatenate([moved_r, np.zeros_like(r[..., few:, :])], axis=-2)
+    return moved_q, moved_r
+
+
+def _imaginary_diagonal(x: Any) -> Any:
+    kept = np.triu(np.tril(x))
+    return (kept - conjugate(kept)) / 2
+
+
+def _qr_pull(g: Any, y: Any, x: Any, *, mode: str) -> Any:
+    q, r = y
+    few = min(shape_of(x)[-2:])
+    first, last, upper = q[..., :few], q[..., few:], r[..., :few, :few]
+    to_q = None if g[0] is None else conjugate(g[0])
+    to_r = None if g[1] is None else conjugate(g[1])[..., :few, :]
+    if to_q is not None and shape_of(last)[-1]:
+        # What completes the basis turns as the first columns do.
+        to_q = to_q[..., :few] - last @ (hermitian(to_q[..., few:]) @ first)
+    wide = None
+    if shape_of(x)[-1] > few and to_r is not None:
+        wide = first @ to_r[..., few:]
+        more = x[..., few:] @ hermitian(to_r[..., few:])
+        to_q = more if to_q is None else to_q + more
+        to_r = to_r[..., :few]
+    elif shape_of(x)[-1] > few:
+        wide = np.zeros_like(x[..., few:])
+    # dQ = T + Q (Ω - Qᴴ T) and dR = (Qᴴ T - Ω) R with T = dA R⁻¹.
+    inner: Any = 0
+    if to_q is not None:
+        inner = hermitian(first) @ to_q
+    if to_r is not None:
+        inner = inner - to_r @ hermitian(upper)
+    turn = np.tril(inner - hermitian(inner), -1) + _imaginary_diagonal(inner)
+    made = first @ (turn - inner)
+    made = _back(made if to_q is None else made + to_q, upper)
+    if wide is not None:
+        made = np.concatenate([made, wide], axis=-1)
+    return conjugate(made)
+
+
+QR = stacked(
+    op(
+        "qr",
+        lambda x, *, mode: tuple(np.linalg.qr(x, mode=mode)),
+        _qr_pull,
+        push=_qr_push,
+        rule="(g of Q + Q copyltu(R gᵀ of R − gᵀ of Q Q)) R⁻ᵀ",
+        reads=(0, "y"),
+        infer=_qr_infer,
+        cure="Both derivatives of qr need a matrix of full rank.",
+    )
+)
+
+
+@implements(np.linalg.qr)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """`numpy.linalg.qr`, of tall, square and wide matrices of full rank.
+
+    The columns that ``mode="complete"`` adds are any basis of what is left, and move
+    as the one that turns least. ``mode="raw"`` is refused.
+    """
+    a = admit(a)
+    if mode == "r":
+        return several(QR, (a,), {"mode": "reduced"})[1]
+    if mode not in ("reduced", "complete"):
+        raise ValueError(
+            f"qr: mode {mode!r}; write 'reduced', 'complete' or 'r' ('raw' holds"
+            " Householder vectors, which have no derivative here)"
+        )
+    return QRResult(*several(QR, (a,), {"mode": mode}))

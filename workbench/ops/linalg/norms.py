@@ -1,0 +1,182 @@
+"""Norms of vectors and matrices, condition numbers, ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import implements
+from workbench.graph.tensor import admit, apply, value_of
+from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.linalg.shared import matrices
+from workbench.ops.linalg.singular import singular_values
+from workbench.ops.reductions import conjugate, reduction, settings
+from workbench.ops.shaping import normal_axes
+
+__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
+
+
+# norm: the Euclidean one is an op, the others are written with reductions
+
+
+def _norm_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    squares = np.square(np.abs(x) if dtype_of(x).kind == "c" else x)
+    return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
+
+
+def _norm_weight(y: Any, x: Any, **_: Any) -> Any:
+    return conjugate(x) / np.where(np.equal(y, 0), 1, y)
+
+
+NORM = reduction("norm", _norm_compute, _norm_weight, rule="g · x / y, 0 at 0")
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """`numpy.linalg.norm`, of every order.
+
+    Where a norm has a kink, the gradient is the subgradient of least size: 0 at 0;
+    the nuclear norm's is ``U @ Vh`` over the singular values that are not 0 (G. A.
+    Watson, "Characterization of the subdifferential of some matrix norms", 1992).
+    The orders 2 and -2 of a matrix share the gradient among values that tie.
+    """
+    x = admit(x)
+    rank = len(shape_of(x))
+    if axis is None:
+        if ord is None or (ord == 2 and rank == 1) or (ord == "fro" and rank == 2):
+            y = apply(NORM, (_floating(x),), settings(None))
+            return np.reshape(y, (1,) * rank) if keepdims else y
+        axes = tuple(range(rank))
+    else:
+        axes = normal_axes(axis, rank)
+    x = _floating(x)
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes[0], keepdims)
+    if len(axes) != 2:
+        raise ValueError("Improper number of dimensions to norm.")
+    if axes[0] == axes[1]:
+        raise ValueError("Duplicate axes given.")
+    if ord in (None, "fro", "f"):
+        return apply(NORM, (x,), settings(axes, keepdims))
+    return _matrix_norm(x, ord, axes, keepdims)
+
+
+def _floating(x: Any) -> Any:
+    return x if dtype_of(x).kind in "fc" else np.astype(x, float)
+
+
+def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
+    if ord is None or ord == 2:
+        return apply(NORM, (x,), settings(axis, keepdims))
+    size = np.abs(x)
+    if ord == np.inf:
+        return np.max(size, axis=axis, keepdims=keepdims)
+    if ord == -np.inf:
+        return np.min(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return np.sum((size != 0).astype(size.dtype), axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return np.sum(size, axis=axis, keepdims=keepdims)
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order {ord!r} for vectors")
+    if ord < 0:  # one entry that is 0 makes the whole 0
+        nothing = np.any(size == 0, axis=axis, keepdims=True)
+        total = np.sum(np.where(nothing, 1, size) ** ord, axis=axis, keepdims=True)
+        y = np.where(nothing, 0, total ** (1 / ord))
+        return y if keepdims else _without(y, axis)
+    total = np.sum(size**ord, axis=axis, keepdims=keepdims)
+    nothing = total == 0
+    return np.where(nothing, 0, np.where(nothing, 1, total) ** (1 / ord))
+
+
+def _without(y: Any, axis: Any) -> Any:
+    return np.reshape(y, ()) if axis is None else np.squeeze(y, axis)
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    row, column = axes
+    if ord in (1, -1, np.inf, -np.inf):
+        first, second = (row, column) if abs(ord) == 1 else (column, row)
+        sums = np.sum(np.abs(x), axis=first, keepdims=True)
+        choose: Any = np.max if ord > 0 else np.min
+        y = choose(sums, axis=second, keepdims=True)
+        return y if keepdims else np.squeeze(y, axes)
+    if ord in (2, -2, "nuc"):
+        values = singular_values(np.moveaxis(x, axes, (-2, -1)))
+        choose = np.sum if ord == "nuc" else np.max if ord > 0 else np.min
+        y = choose(values, axis=-1)
+        return np.expand_dims(y, axes) if keepdims else y
+    raise ValueError(f"Invalid norm order {ord!r} for matrices.")
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(
+    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+) -> Any:
+    """`numpy.linalg.vector_norm`."""
+    x = _floating(admit(x))
+    return _vector_norm(x, ord, axis, keepdims)
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """`numpy.linalg.matrix_norm`."""
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+# cond
+
+
+@implements(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """`numpy.linalg.cond`, for every ``p``."""
+    x = admit(x)
+    if 0 in shape_of(x):
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
+    if p in (None, 2, -2):
+        values = singular_values(x)
+        first, last = values[..., 0], values[..., -1]
+        return last / first if p == -2 else first / last
+    x = _floating(x)
+    try:
+        inverse = np.linalg.inv(x)
+    except np.linalg.LinAlgError as error:
+        if "ingular" not in str(error):
+            raise
+        return np.full_like(norm(x, p, (-2, -1)), np.inf)
+    return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
+
+
+# matrix_rank
+
+RANK = op(
+    "matrix_rank",
+    lambda x, **params: np.linalg.matrix_rank(x, **params),
+    infer=lambda x, **_: matrices_rank(x),
+)
+RANK.batch = lambda inputs, batched, params: apply(RANK, inputs, params)
+
+
+def matrices_rank(x: Any) -> Any:
+    spec = matrices(x)
+    return type(spec)(spec.shape[:-2], np.dtype(np.intp))
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(
+    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> Any:
+    """`numpy.linalg.matrix_rank`, an integer: nothing flows back through it."""
+    A = admit(A)
+    if len(shape_of(A)) < 2:
+        return np.any(A != 0).astype(np.intp)
+    given = {"tol": tol, "rtol": rtol, "hermitian": hermitian or None}
+    params = {k: _plain(v) for k, v in given.items() if v is not None}
+    return apply(RANK, (A,), params)
+
+
+def _plain(limit: Any) -> Any:
+    """A limit as a setting: it decides the rank and has no derivative."""
+    limit = value_of(limit)
+    return limit if isinstance(limit, (bool, int, float)) else float(limit)

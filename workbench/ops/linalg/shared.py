@@ -1,0 +1,135 @@
+"""What all ops on matrices share: checks, stacks, triangles, safe quotients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import Op
+from workbench.graph.tensor import apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import spec_or_value, swap
+from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.reductions import conjugate
+
+__all__ = [
+    "Batched",
+    "Params",
+    "complete",
+    "eye_like",
+    "fold",
+    "half_lower",
+    "hermitian",
+    "largest",
+    "matrices",
+    "mirrored",
+    "noise",
+    "quotient",
+    "real_dtype",
+    "reduced",
+    "square",
+    "stacked",
+]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+
+
+# What `infer` says
+
+
+def matrices(x: Any) -> Spec:
+    """A stack of matrices, in the dtype that LAPACK gives its results."""
+    spec = spec_or_value(x)
+    if len(spec.shape) < 2:
+        raise np.linalg.LinAlgError(
+            f"shape {spec.shape} must be that of a matrix, with two axes or more"
+        )
+    exact = spec.dtype.kind in "biu"
+    return Spec(spec.shape, np.dtype(float) if exact else spec.dtype)
+
+
+def square(x: Any, **_: Any) -> Spec:
+    """A stack of square matrices."""
+    spec = matrices(x)
+    if spec.shape[-1] != spec.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"the last two axes of shape {spec.shape} must be equal"
+        )
+    return spec
+
+
+def reduced(x: Any) -> Spec:
+    """One number for each square matrix."""
+    spec = square(x)
+    return Spec(spec.shape[:-2], spec.dtype)
+
+
+def real_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype of real numbers as precise as this one."""
+    return np.finfo(dtype).dtype
+
+
+def stacked(made: Op) -> Op:
+    """NumPy's functions work on stacks of matrices, and a batch is one more."""
+    made.batch = lambda inputs, batched, params: apply(made, inputs, params)
+    return made
+
+
+# Triangles and transposes
+
+
+def hermitian(x: Any) -> Any:
+    """The conjugate transpose."""
+    return conjugate(swap(x))
+
+
+def half_lower(x: Any) -> Any:
+    """The lower triangle with half of the diagonal."""
+    return (np.tril(x) + np.tril(x, -1)) / 2
+
+
+def mirrored(x: Any) -> Any:
+    """The Hermitian matrix whose lower triangle this is; both modes follow."""
+    below = np.tril(x, -1)
+    kept = np.tril(x) - below
+    return below + hermitian(below) + (kept + conjugate(kept)) / 2
+
+
+def complete(x: Any, lower: bool) -> Any:
+    """The Hermitian matrix that a routine sees which reads one triangle."""
+    return mirrored(x) if lower else hermitian(mirrored(hermitian(x)))
+
+
+def fold(full: Any, lower: bool) -> Any:
+    """The transpose of `complete`: an entry beside the diagonal stands for two."""
+    whole = full + hermitian(full)
+    below = half_lower(whole)
+    return below if lower else hermitian(below)
+
+
+def eye_like(x: Any) -> Any:
+    """The identity matrix in the size and dtype of the last axis of ``x``."""
+    return np.eye(shape_of(x)[-1], dtype=dtype_of(x), like=x)
+
+
+# Quotients by gaps that may vanish
+
+
+def largest(x: Any) -> Any:
+    """The largest magnitude in each matrix, with both axes kept."""
+    return np.max(np.abs(x), axis=(-2, -1), keepdims=True, initial=0)
+
+
+def noise(x: Any, factor: float = 1000) -> Any:
+    """What rounding may leave of a zero in matrices of the size of ``x``."""
+    n = max(*shape_of(x)[-2:], 1)
+    return largest(x) * (factor * n * float(np.finfo(dtype_of(x)).eps))
+
+
+def quotient(x: Any, gap: Any, closed: Any, wrong: Any) -> Any:
+    """``x / gap``; where the gap is closed 0, or NaN where that would be wrong."""
+    filler = np.where(wrong, np.nan, 0)
+    safe = np.where(closed, 1, gap)
+    return np.where(closed, filler.astype(real_dtype(dtype_of(x))), x / safe)
