@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.errors import TraceError
 from workbench.graph import blame, source, traces, types
 from workbench.graph.conversions import Conversions
 from workbench.graph.methods import ArrayMethods
@@ -401,4 +402,10 @@ def admit(x: Any) -> Any:
         return FUNCTIONS["listed"](x)
     if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
         return x
+    if hasattr(type(x), "tocsr"):
+        raise TraceError(
+            f"a sparse array meets a Tensor in a function of NumPy{blame.here()}, which"
+            " knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
+            " S.toarray()."
+        )
     return np.asarray(x) if hasattr(x, "__array__") else x

@@ -8,6 +8,7 @@ whatever it does next, and the first op that meets it gathers one Tensor.
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.ops.indexing import GETITEM
 
-__all__: list[str] = []
+__all__ = ["by_operator"]
 
 #: An array of more Python objects than this would take seconds and much memory.
 LIMIT = 100_000
@@ -46,6 +47,8 @@ def _entries(x: Tensor) -> np.ndarray[Any, Any]:
     sparse = asking.startswith("scipy.sparse")
     if called is not None and not sparse and called not in BY_ENTRIES:
         raise blame.lost(x, called, called)
+    if sparse:
+        by_operator(frame)
     apart = shape != () and not sparse
     if apart and x.size > LIMIT:
         raise TraceError(
@@ -60,6 +63,25 @@ def _entries(x: Tensor) -> np.ndarray[Any, Any]:
         for index in np.ndindex(*shape):
             holder[index] = apply(GETITEM, (x,), _Entry(key=index))
     return holder
+
+
+def by_operator(frame: FrameType) -> None:
+    """Refuse a method of SciPy's sparse arrays that would return NotImplemented.
+
+    Of an operator, Python hears that and asks the Tensor; of ``S.multiply(x)`` the
+    user would get it.
+    """
+    outer = frame
+    while outer.f_back is not None and outer.f_back.f_globals.get(
+        "__name__", ""
+    ).startswith("scipy.sparse"):
+        outer = outer.f_back
+    if outer.f_code.co_name == "multiply":
+        raise TraceError(
+            f"S.multiply(x){blame.here()}: SciPy does not ask x, which is traced."
+            " Write S * x (of the older csr_matrix classes"
+            " scipy.sparse.csr_array(S) * x)."
+        )
 
 
 def _gather(array: np.ndarray[Any, Any]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit
+from workbench.graph.tree import is_sparse
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import conjugate
 from workbench.ops.ufuncs import CALLS
@@ -24,6 +25,8 @@ Batched = tuple[bool, ...]
 def dot(a: Any, b: Any, out: None = None) -> Any:
     """`numpy.dot`."""
     no_out("np.dot", out)
+    if is_sparse(a) or is_sparse(b):
+        return a @ b
     a, b = admit(a), admit(b)
     ranks = len(shape_of(a)), len(shape_of(b))
     if not all(ranks):

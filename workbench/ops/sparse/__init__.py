@@ -3,9 +3,21 @@
 from workbench.ops.sparse import (
     arithmetic,
     entries,
+    nests,
     pattern,
     products,
+    solving,
+    stacking,
     tensor,
 )
 
-__all__ = ["arithmetic", "entries", "pattern", "products", "tensor"]
+__all__ = [
+    "arithmetic",
+    "entries",
+    "nests",
+    "pattern",
+    "products",
+    "solving",
+    "stacking",
+    "tensor",
+]

@@ -19,7 +19,7 @@ from workbench.ops.define import multilinear, shape_of
 from workbench.ops.indexing import own_ufunc
 from workbench.ops.sparse.pattern import Pattern
 
-__all__ = ["PRODUCT", "SAMPLE", "block_diagonal", "placed"]
+__all__ = ["PRODUCT", "SAMPLE", "around", "block_diagonal", "placed"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
@@ -36,7 +36,7 @@ def placed(index: Any, like: Any) -> Any:
     return np.asarray(index, like=value)
 
 
-def _matrix(data: Any, pattern: Pattern) -> Any:
+def around(data: Any, pattern: Pattern) -> Any:
     """The sparse array around these values; None if their library has none."""
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
@@ -55,9 +55,10 @@ def _matrix(data: Any, pattern: Pattern) -> Any:
 
 
 def _product(data: Any, x: Any, *, pattern: Pattern) -> Any:
-    s = _matrix(data, pattern)
+    s = around(data, pattern)
     if s is not None:
-        return s @ x
+        # SciPy makes a number of one row in COO.
+        return np.reshape(s @ x, (pattern.shape[0], *shape_of(x)[1:]))
     rows, columns = placed(pattern.rows, data), placed(pattern.columns, data)
     wide = data if len(shape_of(x)) == 1 else data[:, None]
     terms = wide * x[columns]

@@ -7,16 +7,17 @@ there, and says what to write instead.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError, UsageError
+from workbench.errors import TraceError
 from workbench.graph import blame, types
-from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
+from workbench.ops.entries import by_operator
 from workbench.ops.sparse import arithmetic
 from workbench.ops.sparse.entries import (
     AROUND,
@@ -25,11 +26,10 @@ from workbench.ops.sparse.entries import (
     listed,
     made_of,
     spread,
-    taken,
 )
 from workbench.ops.sparse.pattern import INDEX, Pattern
 
-__all__ = ["SparseTensor"]
+__all__ = ["SparseTensor", "operate"]
 
 #: Functions with f(0) = 0, which SciPy's sparse arrays have as methods.
 KEEPING_ZERO = """
@@ -289,13 +289,25 @@ class SparseTensor:
 
     # What NumPy asks
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        frame = sys._getframe(1)
+        if not frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
+            raise TraceError(
+                f"{self!r} is to become a plain array{blame.here()}, and its gradient"
+                " would be lost. Write S.toarray()."
+            )
+        by_operator(frame)
+        holder = np.empty((), object)  # host array: SciPy's sign to step aside
+        holder[()] = self
+        return holder
+
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **settings: Any
     ) -> Any:
         name = ufunc.__name__
         if method == "__call__" and not settings:
             if name in OPERATORS:
-                return _operate(name, *inputs)
+                return operate(name, *inputs)
             if name in KEEPING_ZERO or name in SAME:
                 return getattr(self, SAME.get(name, name))()
         raise TraceError(
@@ -307,7 +319,7 @@ class SparseTensor:
         self, function: Any, kinds: Any, args: tuple[Any, ...], settings: Any
     ) -> Any:
         if function is np.dot and len(args) == 2:
-            return _operate("matmul", *args)
+            return operate("matmul", *args)
         if function in METHODS and args and args[0] is self:
             return getattr(self, METHODS[function])(*args[1:], **settings)
         name = f"np.{function.__name__}"
@@ -328,7 +340,7 @@ METHODS = {
 }
 
 
-def _operate(name: str, a: Any, b: Any) -> Any:
+def operate(name: str, a: Any, b: Any) -> Any:
     """What an operator answers where a sparse array takes part."""
     answer = arithmetic.OPERATORS.get(name)
     if answer is None:
@@ -343,7 +355,7 @@ def _method(name: str, reflected: bool) -> Callable[[SparseTensor, Any], Any]:
     def method(self: SparseTensor, other: Any) -> Any:
         if isinstance(other, str) or other is None:
             return NotImplemented
-        return _operate(name, other, self) if reflected else _operate(name, self, other)
+        return operate(name, other, self) if reflected else operate(name, self, other)
 
     return method
 
@@ -379,36 +391,3 @@ for _name in KEEPING_ZERO:
 for _name in ("csr", "csc", "coo", "bsr", "dia"):
     setattr(SparseTensor, f"to{_name}", _converted(_name))
 AROUND.append(SparseTensor)
-
-
-class Rules(NamedTuple):
-    """What the rest of the library asks of sparse arrays."""
-
-    #: The stored values and the pattern of one.
-    take: Callable[[Any], tuple[Any, Pattern]]
-    #: The one of these values and this pattern.
-    build: Callable[[Any, Pattern], Any]
-    #: What an operator makes of one and something else.
-    operate: Callable[[str, Any, Any], Any]
-
-
-def _build(data: Any, pattern: Pattern) -> Any:
-    """A sparse array of a nest, around what has come for its values.
-
-    What is not of their shape is no sparse array: the block of a Jacobian, a batch.
-    """
-    shape = getattr(data, "shape", None)
-    if shape == pattern.data_shape:
-        return made_of(data, pattern)
-    if isinstance(data, Tensor) and data.ndim < len(pattern.data_shape):
-        raise UsageError(
-            f"vmap over the stored entries of {pattern!r}: a batch of sparse arrays"
-            " is one array of stored values per example. Give"
-            " in_axes=None for a sparse array that all examples share; for a batch,"
-            " pass the values, (examples, stored), and make the array inside with"
-            " workbench.scipy.sparse.csr_array((data, indices, indptr), shape)."
-        )
-    return data
-
-
-FUNCTIONS["sparse"] = Rules(taken, _build, _operate)  # type: ignore[assignment]

@@ -1,0 +1,452 @@
+"""Sparse arrays: as variables, as constants, in nests, against dense ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+import workbench as wb
+from workbench.errors import (
+    DtypeError,
+    GradientLostError,
+    MatrixError,
+    ShapeError,
+    TraceError,
+    UsageError,
+)
+from workbench.graph.tensor import Tensor
+from workbench.ops.sparse.tensor import SparseTensor
+from workbench.scipy import sparse
+from workbench.scipy.sparse.linalg import factorized, norm, spsolve
+
+KINDS = [
+    f"{name}_{sort}"
+    for sort in ("array", "matrix")
+    for name in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
+]
+D = np.array(
+    [[1.0, 0, 2, 0], [0, -3, 0, 0.5], [0, 0, 0, 0], [4, 0, 0.7, 0], [0, 1.5, 0, -2]]
+)
+X = np.array([0.1, -0.2, 0.3, 0.4])
+B = np.linspace(-1, 1, 5)
+
+
+def made(kind: str, dtype: Any = float) -> Any:
+    if kind.startswith("bsr"):
+        return getattr(sp, kind)(D.astype(dtype), blocksize=(1, 2))
+    return getattr(sp, kind)(D.astype(dtype))
+
+
+def places(s: Any) -> Any:
+    """Where values are stored, zeros too."""
+    marked = s.tocoo() if s.format in ("lil", "dok") else s.copy()
+    marked.data[...] = 1
+    return marked.toarray() != 0
+
+
+def loss(S: Any) -> Any:
+    return np.sum(np.tanh(S @ X) ** 2) + np.sum(np.sin(B @ S))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gradient_has_the_class_and_the_pattern(kind: str) -> None:
+    S = made(kind)
+    dense = wb.grad(loss)(D)
+    value, g = wb.value_and_grad(loss)(S)
+    assert type(g) is type(S)
+    assert g.shape == S.shape
+    assert g.dtype == S.dtype
+    assert value == pytest.approx(loss(D), rel=1e-14)
+    stored = places(S)
+    np.testing.assert_allclose(g.toarray(), np.where(stored, dense, 0), rtol=1e-13)
+    assert (places(g) == stored).all()
+    t = S.copy() * 0.5
+    _, tangent = wb.jvp(loss, (S,), (t,))
+    np.testing.assert_allclose(tangent, np.sum(dense * D) / 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_those_of_scipy(kind: str) -> None:
+    """Every operator and method: class, shape and values, and the derivative of D."""
+    S = made(kind)
+    matrix = kind.endswith("matrix")
+    W = np.arange(1.0, 21).reshape(5, 4) / 7
+    programs: dict[str, Callable[[Any], Any]] = {
+        "scaled": lambda s: s * 2.0 / 3.0 + s,
+        "negative": lambda s: -s - s.T.T,
+        "transposed": lambda s: s.T,
+        "entries": lambda s: s.multiply(W),
+        "column": lambda s: s.multiply(W[:, :1]),
+        "row": lambda s: s.multiply(W[0]),
+        "quotient": lambda s: s / W,
+        "square": lambda s: s.multiply(s),
+        "cube": lambda s: s.power(3),
+        "gram": lambda s: s @ s.T,
+        "sum of two": lambda s: s + sp.csr_array(W).T.tocsr().T * 1.0 if not matrix
+        else s + sp.csr_matrix(W),
+        "tanh": lambda s: abs(s).tanh().expm1(),
+        "rows": lambda s: s.tocsr()[[3, 0, 3]],
+        "slice": lambda s: s.tocsr()[1:, ::2],
+        "mask": lambda s: s.tocsc()[:, np.array([True, False, True, True])],
+        "reshaped": lambda s: s.reshape(4, 5),
+        "coo": lambda s: s.tocoo(),
+        "csc": lambda s: s.tocsc(),
+        "sum": lambda s: s.sum(),
+        "sums of columns": lambda s: s.sum(axis=0),
+        "sums of rows": lambda s: s.sum(axis=1),
+        "mean": lambda s: s.mean(axis=1),
+        "diagonal": lambda s: s.diagonal(),
+        "trace": lambda s: s.trace(),
+        "dense": lambda s: s.toarray(),
+        "plus dense": lambda s: s + W,
+        "minus dense": lambda s: W - s,
+        "one": lambda s: s.tocsr()[3, 2] * 2,
+        "none": lambda s: s.tocsr()[2, 2] * 2,
+        "dot": lambda s: s.dot(X),
+        "conj": lambda s: s.conj(),
+    }  # fmt: skip
+    for name, program in programs.items():
+        out: list[Any] = []
+
+        def watched(s: Any, program: Any = program, out: Any = out) -> Any:
+            y = program(s)
+            out.append(y)
+            return y
+
+        expected = program(S)
+        y, pullback = wb.vjp(watched, S)
+        assert isinstance(out[0], (Tensor, SparseTensor)), name
+        assert sp.issparse(y) == sp.issparse(expected), name
+        assert y.shape == np.shape(expected), name
+        assert y.dtype == expected.dtype, name
+        plain = expected.toarray() if sp.issparse(expected) else np.asarray(expected)
+        got = y.toarray() if sp.issparse(y) else y
+        np.testing.assert_allclose(got, plain, rtol=1e-14, atol=1e-14, err_msg=name)
+        if sp.issparse(y):
+            assert isinstance(y, sp.sparray) == isinstance(expected, sp.sparray), name
+            if y.format in ("lil", "dok"):
+                continue  # SciPy has no array of their values
+            y.data[...] = np.cos(np.arange(y.data.size)).reshape(y.data.shape)
+            seed, weights = y, y.toarray()
+        else:
+            seed = weights = np.cos(np.arange(np.size(got))).reshape(np.shape(got))
+            seed = seed[()]
+        (g,) = pullback(seed)
+        h, moved = 1e-6, S.copy()
+        moved = moved * (1 + h)
+        back = S * (1 - h)
+        ahead, behind = program(moved), program(back)
+        difference = (ahead - behind) / (2 * h)
+        if sp.issparse(difference):
+            difference = difference.toarray()
+        pairing = np.sum(weights * np.asarray(difference))
+        assert np.sum(g.toarray() * D) == pytest.approx(pairing, abs=1e-7), name
+
+
+def test_scipys_constants_meet_tensors() -> None:
+    S = sp.csr_array(D)
+    T = np.cos(np.arange(20.0)).reshape(5, 4) + 2
+    dense = {
+        "S * t": (lambda t: (S * t).sum(), lambda t: np.sum(D * t)),
+        "t * S": (lambda t: np.sum(t * S), lambda t: np.sum(D * t)),
+        "S / t": (lambda t: (S / t).sum(), lambda t: np.sum(D / t)),
+        "S + t": (lambda t: np.sum(np.sin(S + t)), lambda t: np.sum(np.sin(D + t))),
+        "t - S": (lambda t: np.sum(np.sin(t - S)), lambda t: np.sum(np.sin(t - D))),
+        "S @ t": (lambda t: np.sum((S @ t.T) ** 2), lambda t: np.sum((D @ t.T) ** 2)),
+        "t @ S": (lambda t: np.sum((t.T @ S) ** 2), lambda t: np.sum((t.T @ D) ** 2)),
+        "dot": (lambda t: np.sum(S.dot(t.T) ** 2), lambda t: np.sum((D @ t.T) ** 2)),
+        "np.dot": (
+            lambda t: np.sum(np.dot(t.T, S) ** 2),
+            lambda t: np.sum((t.T @ D) ** 2),
+        ),
+    }
+    for name, (ours, truth) in dense.items():
+        y, g = wb.value_and_grad(ours)(T)
+        assert y == pytest.approx(truth(T), rel=1e-14), name
+        np.testing.assert_allclose(g, wb.grad(truth)(T), rtol=1e-13, err_msg=name)
+    y = wb.vjp(lambda t: S * t[0, 0], T)[0]
+    assert isinstance(y, sp.csr_array)
+    matrix = sp.csr_matrix(D)
+    np.testing.assert_allclose(wb.grad(lambda x: np.sum(matrix * x))(X), D.sum(0))
+
+
+def test_second_order_and_jacobians() -> None:
+    S = sp.csr_array(D)
+    stored = S.tocoo()
+    index = np.ravel_multi_index(stored.coords, D.shape)
+    whole = wb.hessian(loss)(D).reshape(20, 20)
+    np.testing.assert_allclose(
+        wb.hessian(loss)(S), whole[np.ix_(index, index)], rtol=1e-11, atol=1e-13
+    )
+    rows = wb.jacobian(lambda D: np.sin(D @ X))(D).reshape(5, 20)
+    for mode in ("fwd", "rev"):
+        block = wb.jacobian(lambda S: np.sin(S @ X), mode=mode)(S)
+        np.testing.assert_allclose(block, rows[:, index], rtol=1e-13)
+    # A sparse result: one row for each stored value.
+    block = wb.jacobian(lambda S: S.power(2))(S)
+    np.testing.assert_allclose(block, np.diag(2 * S.data))
+    product = wb.hvp(loss, S, S)
+    assert isinstance(product, sp.csr_array)
+    np.testing.assert_allclose(
+        product.data, whole[np.ix_(index, index)] @ S.data, rtol=1e-11
+    )
+    third = wb.grad(lambda S: np.sum(wb.grad(lambda S: (S.power(3)).sum())(S).data))
+    assert third(S).data == pytest.approx(6 * S.data)
+
+
+def test_in_nests() -> None:
+    S = sp.csc_array(D)
+    params = {"layer": [S, X], "scale": 2.0}
+
+    def f(p: Any) -> Any:
+        S, x = p["layer"]
+        return np.sum((S @ x) ** 2) * p["scale"]
+
+    g = wb.grad(f)(params)
+    truth = wb.grad(f)({"layer": [D, X], "scale": 2.0})
+    assert isinstance(g["layer"][0], sp.csc_array)
+    np.testing.assert_allclose(
+        g["layer"][0].toarray(), np.where(D != 0, truth["layer"][0], 0)
+    )
+    np.testing.assert_allclose(g["layer"][1], truth["layer"][1])
+    both = wb.grad(lambda x, S: np.sum(S @ x), argnums=(0, 1))(X, S)
+    assert isinstance(both[1], sp.csc_array)
+    # A function that does not depend on it: stored zeros.
+    none = wb.grad(lambda S: 1.0)(S)
+    assert none.nnz == S.nnz
+    assert not none.data.any()
+
+
+def test_vjp_and_jvp_give_and_take_scipys() -> None:
+    S = sp.csr_array(D)
+    y, pullback = wb.vjp(lambda S: S * 3.0, S)
+    assert isinstance(y, sp.csr_array)
+    (g,) = pullback(S)
+    np.testing.assert_allclose(g.toarray(), 3 * D)
+    y, t = wb.jvp(lambda S: S.T @ S, (S,), (S,))
+    np.testing.assert_allclose(t.toarray(), 2 * D.T @ D)
+    other = sp.csr_array(np.roll(D, 1))
+    with pytest.raises(ShapeError, match=r"nested as .*csr_array 5×4, 8 stored"):
+        wb.jvp(lambda S: S * 3.0, (S,), (other,))
+
+
+def test_a_gradient_does_not_share_its_indices() -> None:
+    S = sp.csr_array(D)
+    g = wb.grad(lambda S: np.sum(S @ np.array([0.0, 1, 1, 1])))(S)
+    g.eliminate_zeros()
+    np.testing.assert_array_equal(S.toarray(), D)
+
+
+def test_batches() -> None:
+    S = sp.csr_array(D)
+    batch = np.cos(np.arange(12.0)).reshape(3, 4)
+    f = wb.vmap(lambda S, x: np.tanh(S @ x), in_axes=(None, 0))
+    np.testing.assert_allclose(f(S, batch), np.tanh(batch @ D.T))
+    per_example = wb.vmap(
+        wb.grad(lambda S, x: np.sum((S @ x) ** 2)), in_axes=(None, 0)
+    )(S, batch)
+    for values, x in zip(per_example, batch, strict=True):
+        truth = wb.grad(lambda S, x=x: np.sum((S @ x) ** 2))(S)
+        np.testing.assert_allclose(values, truth.data)
+    # A batch of arrays of one pattern is a batch of stored values.
+    values = np.stack([S.data, 2 * S.data, S.data**2])
+
+    def built(data: Any) -> Any:
+        return sparse.csr_array((data, S.indices, S.indptr), shape=S.shape) @ X
+
+    np.testing.assert_allclose(
+        wb.vmap(built)(values), np.stack([built(v) for v in values])
+    )
+    with pytest.raises(UsageError, match=r"vmap.*in_axes=None"):
+        wb.vmap(lambda S: S @ X)(S)
+
+
+def test_places_that_are_stored_twice() -> None:
+    rows, columns = np.array([0, 1, 0, 1]), np.array([1, 1, 1, 0])
+    S = sp.coo_array((np.array([1.0, 2.0, 3.0, 4.0]), (rows, columns)), shape=(2, 2))
+    x = np.array([10.0, 1.0])
+    g = wb.grad(lambda S: np.sum((S @ x) ** 2))(S)
+    assert g.nnz == 4
+    np.testing.assert_allclose(g.data, [8.0, 84.0, 8.0, 840.0])
+    # A function of entries is one of their sums.
+    g = wb.grad(lambda S: S.power(2).sum())(S)
+    np.testing.assert_allclose(g.data, [8.0, 4.0, 8.0, 8.0])
+    g = wb.grad(lambda S: (S * S).sum() + S.tocsr()[0, 1])(S)
+    np.testing.assert_allclose(g.data, [9.0, 4.0, 9.0, 8.0])
+    whole = wb.jacobian(lambda S: S.toarray())(S)
+    np.testing.assert_allclose(whole[0, 1], [1, 0, 1, 0])
+
+
+def test_dtypes_stay() -> None:
+    S = made("csr_array", np.float32)
+    x = X.astype(np.float32)
+    y, g = wb.value_and_grad(lambda S: np.sum((S * 2.0 @ x) ** 2) / 3)(S)
+    assert y.dtype == np.float32
+    assert g.dtype == np.float32
+    C = sp.csr_array(D * (1 + 2j))
+    g = wb.grad(lambda S: np.sum(np.abs(S @ X) ** 2))(C)
+    truth = wb.grad(lambda S: np.sum(np.abs(S @ X) ** 2))(D * (1 + 2j))
+    np.testing.assert_allclose(g.toarray(), np.where(D != 0, truth, 0))
+    with pytest.raises(DtypeError, match=r"S is of dtype int64.*S\.astype\(float\)"):
+        wb.grad(lambda S: np.sum(S @ X))(made("csr_array", int))
+
+
+def test_vectors() -> None:
+    v = sp.coo_array(np.array([0.0, 2.0, 0.0, 3.0]))
+    g = wb.grad(lambda v: (v @ X) ** 2)(v)
+    np.testing.assert_allclose(g.toarray(), 2 * (v @ X) * np.array([0, -0.2, 0, 0.4]))
+    S = sp.csr_array(D)
+    y, _ = wb.vjp(lambda S: S[3], S)
+    assert y.shape == (4,)
+    np.testing.assert_allclose(y.toarray(), D[3])
+    g = wb.grad(lambda S: S[3] @ X + np.sum(S[3].toarray() ** 2))(S)
+    np.testing.assert_allclose(g.toarray()[3], (X + 2 * D[3]) * (D[3] != 0))
+
+
+def test_makers() -> None:
+    e = np.array([1.0, 2.0, 3.0])
+    cases: dict[str, Callable[[Any, Any], Any]] = {
+        "csr": lambda m, d: m.csr_array((d, ([0, 1, 1], [2, 0, 1])), shape=(2, 3)),
+        "csc": lambda m, d: m.csc_array((d, [0, 1, 0], [0, 1, 2, 3])),
+        "twice": lambda m, d: m.csr_array((d, ([0, 0, 1], [1, 1, 0])), shape=(2, 3)),
+        "coo_matrix": lambda m, d: m.coo_matrix((d, ([0, 1, 1], [2, 0, 1]))),
+        "dia": lambda m, d: m.dia_array((d[None], [0]), shape=(3, 4)),
+        "diags": lambda m, d: m.diags_array([d, d[1:] * 2], offsets=[0, -1]),
+        "diags format": lambda m, d: m.diags([d, d], [0, 2], (3, 5), "csr"),
+        "diags scalar": lambda m, d: m.diags([d[0], d[1]], [0, 1], shape=(3, 3)),
+        "diagonal": lambda m, d: m.diags_array(d),
+        "kron": lambda m, d: m.kron(m.diags_array(d), sp.csr_array(D), format="csr"),
+        "kronsum": lambda m, d: m.kronsum(m.diags_array(d), sp.eye_array(2)),
+        "block_diag": lambda m, d: m.block_diag([m.diags_array(d), D]),
+        "hstack": lambda m, d: m.hstack([m.diags_array(d), sp.eye_array(3)], "csc"),
+        "block": lambda m, d: m.block_array(
+            [[m.diags_array(d), None], [None, m.diags_array(d * 2)]]
+        ),
+        "bmat": lambda m, d: m.bmat([[m.diags(d), m.diags(d * 2)]], format="csr"),
+        "tril": lambda m, d: m.tril(m.diags_array([d, d[1:]], offsets=[0, 1])),
+        "triu": lambda m, d: m.triu(m.diags([d, d[1:]], [0, -1]), 0, "csr"),
+    }  # fmt: skip
+    for name, case in cases.items():
+        truth = case(sp, e)
+        y, pullback = wb.vjp(lambda d, case=case: case(sparse, d), e)
+        np.testing.assert_allclose(y.toarray(), truth.toarray(), err_msg=name)
+        assert isinstance(y, sp.sparray) == isinstance(truth, sp.sparray), name
+        columns = [
+            (case(sp, e + h).toarray() - case(sp, e - h).toarray()) / 2e-3
+            for h in 1e-3 * np.eye(3)
+        ]
+        y.data[...] = np.sin(np.arange(1, y.data.size + 1)).reshape(y.data.shape)
+        weights = y.toarray()
+        expected = [np.sum(weights * c) for c in columns]
+        np.testing.assert_allclose(pullback(y)[0], expected, atol=1e-9, err_msg=name)
+        assert type(case(sparse, e)) is type(truth), name
+    rows, columns, values = sparse.find(sp.csr_array(D))
+    assert len(rows) == len(columns) == len(values) == 8
+    assert sparse.issparse(sp.csr_array(D))
+    assert sparse.eye_array is sp.eye_array
+
+
+def test_solving() -> None:
+    A = sp.csc_array(D[[0, 1, 3, 4]] + 5 * np.eye(4))
+    b = np.array([1.0, -1.0, 0.5, 2.0])
+
+    def f(A: Any, b: Any) -> Any:
+        return np.sum(np.sin(spsolve(A, b)))
+
+    def g(A: Any, b: Any) -> Any:
+        return np.sum(np.sin(np.linalg.solve(A, b)))
+
+    dense = A.toarray()
+    inverse = np.linalg.inv(dense)
+    x = inverse @ b
+    u = inverse.T @ np.cos(x)
+    ga, gb = wb.grad(f, argnums=(0, 1))(A, b)
+    assert isinstance(ga, sp.csc_array)
+    np.testing.assert_allclose(gb, u, rtol=1e-13)
+    np.testing.assert_allclose(
+        ga.toarray(), np.where(dense != 0, -np.outer(u, x), 0), rtol=1e-13
+    )
+    h = 1e-5
+    moved = wb.grad(f)(A * (1 + h), b).data - wb.grad(f)(A * (1 - h), b).data
+    np.testing.assert_allclose(
+        wb.hvp(lambda A: f(A, b), A, A).data, moved / (2 * h), rtol=1e-7
+    )
+    solve = factorized(A)
+    np.testing.assert_allclose(wb.jacobian(solve)(b), inverse, rtol=1e-12)
+    np.testing.assert_allclose(spsolve(A, b), x)
+    integers = sp.csc_array(np.array([[2, 1], [0, 4]]))
+    np.testing.assert_allclose(
+        wb.jacobian(lambda b: spsolve(integers, b))(np.ones(2)),
+        [[0.5, -0.125], [0, 0.25]],
+    )
+
+
+def test_norms() -> None:
+    S = sp.csr_array(D)
+    for order in (None, "fro", 1, -1, np.inf, -np.inf):
+        y, g = wb.value_and_grad(lambda S, order=order: norm(S, order))(S)
+        assert y == pytest.approx(scipy.sparse.linalg.norm(S, order)), order
+        if order is None:
+            np.testing.assert_allclose(g.data, S.data / y)
+    with pytest.raises(TraceError, match=r"norm.*toarray"):
+        wb.grad(lambda S: norm(S, 2))(S)
+
+
+def test_numpys_functions() -> None:
+    S = sp.csr_array(D)
+    g = wb.grad(lambda S: np.sum(np.tanh(S)) + np.trace(S) + np.sum(np.dot(S, X)))(S)
+    whole = 1 / np.cosh(D) ** 2 + np.eye(5, 4) + X
+    np.testing.assert_allclose(g.toarray(), np.where(D != 0, whole, 0))
+    g = wb.grad(lambda S: np.mean(np.abs(S)) + np.add(S, D).sum())(S)
+    np.testing.assert_allclose(g.data, np.sign(S.data) / 20 + 1)
+
+
+def test_programs_are_shown() -> None:
+    text = str(wb.trace(lambda S, x: np.tanh(S @ x))(sp.csr_array(D), X))
+    assert "S      = input" in text
+    assert "sparse_matmul(S, x, pattern=<csr_array 5×4, 8 stored," in text
+    out: list[Any] = []
+    wb.trace(lambda S: out.append(S * 2.0) or (S * 2.0).sum())(sp.csr_array(D))
+    assert repr(out[0]) == "<SparseTensor csr_array float64[5×4], 8 stored>"
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "text"),
+    [
+        (lambda S: S + 1.0, NotImplementedError, r"fill it.*toarray\(\) \+ c"),
+        (lambda S: np.cos(S), TraceError, r"np\.cos.*toarray"),
+        (lambda S: np.linalg.norm(S), TraceError, r"norm.*toarray"),
+        (lambda S: S == 0, TraceError, r"equal.*toarray"),
+        (lambda S: 1 / S, TraceError, r"division by a sparse.*toarray"),
+        (lambda S: S.argmax(), TraceError, r"csr_array\.argmax is not known"),
+        (lambda S: np.asarray(S), TraceError, r"plain array.*toarray"),
+        (lambda S: S @ np.ones(3), ShapeError, r"sparse_matmul.*as many columns"),
+        (lambda S: S @ S, ShapeError, r"4 columns, the second 5 rows.*\.T"),
+        (lambda S: S + S.T, ShapeError, r"have no sum"),
+        (lambda S: S * np.ones(3), ShapeError, r"stretched"),
+        (lambda S: sp.csr_array(D).multiply(S), TraceError, r"S \* x"),
+        (lambda S: S.data * sp.csr_array(D), ShapeError, r"stretched"),
+        (lambda S: sp.csr_array(D).multiply(S.data), TraceError, r"S \* x"),
+        (lambda S: np.add(S.data, sp.csr_array(D)), TraceError, r"the operator"),
+        (lambda S: sparse.csr_array(S.toarray()), TraceError, r"dense Tensor.*which"),
+        (lambda S: spsolve(S, X), ShapeError, r"square"),
+        (lambda S: spsolve(S, sp.csr_array(D)), DtypeError, r"b\.toarray"),
+        (lambda S: float(S.sum()), GradientLostError, r"x\.value"),
+        (lambda S: bool(S), ValueError, "truth"),
+        (lambda S: S.power(0), NotImplementedError, "ones"),
+    ],
+)
+def test_refusals(f: Callable[..., Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        wb.grad(f)(sp.csr_array(D))
+
+
+def test_a_singular_system() -> None:
+    A = sp.csc_array(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    with pytest.raises(MatrixError, match="singular"):
+        wb.grad(lambda A: np.sum(spsolve(A, np.ones(2))))(A)

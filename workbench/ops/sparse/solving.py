@@ -1,0 +1,152 @@
+"""Linear systems with a sparse matrix: one factorization for both passes.
+
+If ``A x = b``, the cotangent of ``b`` solves ``Aᵀ u = g``, and that of the stored
+entries of ``A`` is ``-u xᵀ`` read off at their places (Giles, "Collected matrix
+derivative results for forward and reverse mode", 2008, section 2.3.1).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, ShapeError
+from workbench.graph import blame
+from workbench.graph.tensor import admit, apply
+from workbench.graph.tree import is_sparse
+from workbench.graph.types import Spec
+from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.ops.define import op, shape_of
+from workbench.ops.sparse.arithmetic import dense
+from workbench.ops.sparse.entries import listed
+from workbench.ops.sparse.pattern import Pattern
+from workbench.ops.sparse.products import PRODUCT, SAMPLE, around, block_diagonal
+
+__all__ = ["SOLVE", "solve"]
+
+Params = dict[str, Any]
+
+
+def _dtype(*operands: Any) -> np.dtype[Any]:
+    found = product_dtype(*operands)
+    return found if found.kind in "fc" else np.dtype(float)
+
+
+def _compute(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Any:
+    if not isinstance(data, np.ndarray):
+        return _elsewhere(data, b, pattern.T if transposed else pattern)
+    splu = import_module("scipy.sparse.linalg").splu
+    dtype = _dtype(data, b)
+    if dtype.char not in "fdFD":
+        raise TypeError(f"dtype {dtype} has no sparse solver")
+    kept = pattern.factored
+    if kept is None or kept[0] is not data or kept[1].U.dtype != dtype:
+        try:
+            factors = splu(pattern.matrix(data).tocsc().astype(dtype, copy=False))
+        except RuntimeError as error:
+            raise np.linalg.LinAlgError(str(error)) from error
+        kept = pattern.factored = (data, factors)
+    return kept[1].solve(b.astype(dtype, copy=False), "T" if transposed else "N")
+
+
+def _elsewhere(data: Any, b: Any, pattern: Pattern) -> Any:
+    """By CuPy's own solver; with a library that has none, densely."""
+    if type(data).__module__.partition(".")[0] == "cupy":
+        spsolve = import_module("cupyx.scipy.sparse.linalg").spsolve
+        return spsolve(around(data, pattern).tocsr(), b)
+    return np.linalg.solve(dense(_Plain(data, pattern)), b)
+
+
+class _Plain:
+    """The stored values and pattern of a sparse array, with its shape."""
+
+    def __init__(self, data: Any, pattern: Pattern) -> None:
+        self.data, self.pattern, self.shape = data, pattern, pattern.shape
+
+
+def _pull(
+    mask: int, g: Any, x: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    pattern, transposed = params["pattern"], params["transposed"]
+    turned = {"pattern": pattern, "transposed": not transposed}
+    u = apply(SOLVE, (inputs[0], g), turned)
+    pair = (x, u) if transposed else (u, x)
+    sampled = apply(SAMPLE, pair, {"pattern": pattern}) if mask & 1 else None
+    return [None if sampled is None else -sampled, u]
+
+
+def _push(
+    tangents: tuple[Any, ...],
+    x: Any,
+    data: Any,
+    b: Any,
+    *,
+    pattern: Pattern,
+    transposed: bool,
+) -> Any:
+    moved, right = tangents
+    if moved is not None:
+        way = pattern.T if transposed else pattern
+        change = apply(PRODUCT, (moved, x), {"pattern": way})
+        right = -change if right is None else right - change
+    params = {"pattern": pattern, "transposed": transposed}
+    return apply(SOLVE, (data, right), params)
+
+
+def _infer(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Spec:
+    data, b = spec_or_value(data), spec_or_value(b)
+    return Spec(b.shape, _dtype(data, b))
+
+
+def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
+    data, b = inputs
+    if not batched[0]:
+        size, length, *rest = shape_of(b)
+        columns = np.reshape(np.moveaxis(b, 0, -1), (length, -1))
+        y = apply(SOLVE, (data, columns), params)
+        return np.moveaxis(np.reshape(y, (length, *rest, size)), -1, 0)
+    tall, blocks, count = block_diagonal(inputs, batched, params["pattern"])
+    y = apply(SOLVE, tuple(tall), {**params, "pattern": blocks})
+    return np.reshape(y, (count, -1, *shape_of(y)[1:]))
+
+
+SOLVE = op(
+    "sparse_solve",
+    _compute,
+    push=_push,
+    rule="−u xᵀ where entries are stored, u = S⁻ᵀ g   u",
+    batch=_batch,
+    infer=_infer,
+    reads=(0, "y"),
+    cure="The right-hand side has as many rows as the square sparse array.",
+)
+SOLVE.pull = _pull
+
+
+def solve(a: Any, b: Any, *, transposed: bool = False) -> Any:
+    """The solution of ``a @ x = b`` for a square sparse ``a`` and a dense ``b``."""
+    if is_sparse(b):
+        raise DtypeError(
+            f"spsolve(A, b){blame.here()}: the right-hand side is sparse, and the"
+            " solution would be dense. Write b.toarray()."
+        )
+    if not is_sparse(a):
+        raise DtypeError(
+            f"spsolve(A, b){blame.here()}: A is not a sparse array. Write"
+            " np.linalg.solve(A, b), or make it sparse before it is differentiated."
+        )
+    b = admit(b)
+    shape = tuple(a.shape)
+    if len(shape) != 2 or shape[0] != shape[1] or shape_of(b)[:1] != shape[:1]:
+        raise ShapeError(
+            f"spsolve(A, b){blame.here()}: A is of shape {shape}, b of {shape_of(b)}."
+            " A must be square and b have as many rows."
+        )
+    values, pattern = listed(a)
+    column = len(shape_of(b)) == 2 and shape_of(b)[1] == 1
+    params = {"pattern": pattern, "transposed": transposed}
+    x = apply(SOLVE, (values, b), params)
+    # SciPy's answer to one column is a vector.
+    return np.reshape(x, -1) if column else x

@@ -1,0 +1,223 @@
+"""Sparse arrays made of stored values, diagonals and blocks that are Tensors.
+
+Each function takes what SciPy's of the same name takes. Without a Tensor it is
+SciPy's; with one, SciPy makes an array of numbers in its place (see `entries.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import ShapeError, TraceError
+from workbench.graph import blame
+from workbench.graph.tensor import Tensor, admit
+from workbench.graph.tree import is_sparse
+from workbench.ops.define import shape_of
+from workbench.ops.sparse.arithmetic import add
+from workbench.ops.sparse.entries import canonical, carried, listed, made_of, numbered
+from workbench.ops.sparse.entries import restored as with_values
+from workbench.ops.sparse.pattern import Pattern, pattern_of
+from workbench.ops.sparse.tensor import SparseTensor
+
+__all__ = [
+    "block_array",
+    "block_diag",
+    "constructor",
+    "diagonals",
+    "find",
+    "kron",
+    "kronsum",
+    "stack",
+    "traced",
+]
+
+
+def _scipy() -> Any:
+    return import_module("scipy.sparse")
+
+
+def traced(x: Any) -> bool:
+    """Whether a Tensor takes part in an argument."""
+    if isinstance(x, (list, tuple)):
+        return any(map(traced, x))
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        return any(map(traced, x.ravel().tolist()))
+    return isinstance(x, (Tensor, SparseTensor))
+
+
+def constructor(name: str) -> Callable[..., Any]:
+    """The maker of arrays of one class of SciPy's, which keeps Tensors."""
+
+    def make(
+        arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False
+    ) -> Any:
+        scipy_sparse = _scipy()
+        kind = getattr(scipy_sparse, name)
+        if not traced(arg1):
+            return kind(arg1, shape=shape, dtype=dtype, copy=copy)
+        if isinstance(arg1, SparseTensor):
+            made = arg1.asformat(name.partition("_")[0])
+        elif isinstance(arg1, tuple) and traced(arg1[0]):
+            made = _of_parts(kind, name, admit(arg1[0]), arg1[1:], shape)
+        else:
+            raise TraceError(
+                f"{name} of a dense Tensor{blame.here()}: which of its entries are"
+                " stored would depend on values, and those that are 0 would lose their"
+                f" gradient. Say which with {name}((values, (rows, columns)), shape)."
+            )
+        return made if dtype is None else made.astype(dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"""As `scipy.sparse.{name}`, of stored values that may be a Tensor.
+
+    ``((values, (rows, columns)), shape)``, the parts of the format, or another
+    sparse array; a dense Tensor, whose zeros depend on values, is a TraceError.
+    """
+    return make
+
+
+def _of_parts(
+    kind: Any, name: str, data: Any, rest: tuple[Any, ...], shape: Any
+) -> Any:
+    if len(rest) == 1 and not name.startswith(("coo", "dia")):
+        # Others would add up the numbers of entries that stand in one place.
+        coo = kind.__module__.rpartition("._")[0], name.partition("_")[2]
+        made = _of_parts(_class(coo[0], f"coo_{coo[1]}"), "coo", data, rest, shape)
+        return made.asformat(name.partition("_")[0])
+    numbers = np.reshape(numbered(data, 0), shape_of(data))
+    whole = kind((numbers, *rest), shape=shape)
+    pattern, kept = pattern_of(whole)
+    pattern.built = None
+    if kept.shape != numbers.shape:
+        raise ShapeError(
+            f"{name}{blame.here()}: {numbers.size} values for {kept.size} places. Give"
+            " one value for each."
+        )
+    return made_of(data, pattern)
+
+
+def _class(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def _sparse(block: Any, array: bool = True) -> Any:
+    """A block as a sparse array; all entries of a dense one are stored."""
+    scipy_sparse = _scipy()
+    if is_sparse(block):
+        return block
+    if not isinstance(block, Tensor):
+        kind = scipy_sparse.coo_array if array else scipy_sparse.coo_matrix
+        return kind(np.atleast_2d(np.asarray(block)))  # host array: a constant
+    height, width = ((1, 1) + shape_of(block))[-2:]
+    rows, columns = map(np.ravel, np.indices((height, width)))
+    kind = scipy_sparse.coo_array
+    pattern = Pattern(kind, "coo", (height, width), (rows, columns), rows.shape)
+    return made_of(np.reshape(block, -1), pattern)
+
+
+def _finished(made: Any, format: str | None, dtype: Any) -> Any:
+    made = made if format is None else made.asformat(format)
+    return made if dtype is None else made.astype(dtype)
+
+
+def stack(name: str, blocks: Any, format: str | None, dtype: Any) -> Any:
+    """`scipy.sparse.vstack` and `hstack`."""
+    scipy_sparse = _scipy()
+    function = getattr(scipy_sparse, name)
+    if not traced(blocks):
+        return function(blocks, format=format, dtype=dtype)
+    made = carried(lambda *parts: function(parts, format=format), *map(_sparse, blocks))
+    return _finished(made, None, dtype)
+
+
+def block_array(
+    name: str, blocks: Sequence[Sequence[Any]], format: str | None, dtype: Any
+) -> Any:
+    """`scipy.sparse.block_array` and `bmat`; None is a block of zeros."""
+    scipy_sparse = _scipy()
+    function = getattr(scipy_sparse, name)
+    if not traced(blocks):
+        return function(blocks, format=format, dtype=dtype)
+    flat = [_sparse(x) for row in blocks for x in row if x is not None]
+
+    def put(*parts: Any) -> Any:
+        rest = iter(parts)
+        grid = [[None if x is None else next(rest) for x in row] for row in blocks]
+        return function(grid, format=format)
+
+    return _finished(carried(put, *flat), None, dtype)
+
+
+def block_diag(mats: Sequence[Any], format: str | None, dtype: Any) -> Any:
+    """`scipy.sparse.block_diag`; all entries of a dense block are stored."""
+    scipy_sparse = _scipy()
+    if not traced(mats):
+        return scipy_sparse.block_diag(mats, format=format, dtype=dtype)
+    made = carried(
+        lambda *parts: scipy_sparse.block_diag(parts, format=format),
+        *map(_sparse, mats),
+    )
+    return _finished(made, None, dtype)
+
+
+def kron(a: Any, b: Any, format: str | None) -> Any:
+    """`scipy.sparse.kron`: each entry of ``a`` times each of ``b``."""
+    scipy_sparse = _scipy()
+    if not traced((a, b)):
+        return scipy_sparse.kron(a, b, format=format)
+    (left, p), (right, q) = listed(_sparse(a)), listed(_sparse(b))
+    rows = (p.rows[:, None] * q.shape[0] + q.rows).ravel()
+    columns = (p.columns[:, None] * q.shape[1] + q.columns).ravel()
+    shape = (p.shape[0] * q.shape[0], p.shape[1] * q.shape[1])
+    pattern = Pattern(p.family("coo"), "coo", shape, (rows, columns), rows.shape)
+    data = np.reshape(left[:, None] * right, -1)
+    return _finished(made_of(data, pattern), format, None)
+
+
+def kronsum(a: Any, b: Any, format: str | None) -> Any:
+    """`scipy.sparse.kronsum`: ``kron(I, a) + kron(b, I)``."""
+    scipy_sparse = _scipy()
+    if not traced((a, b)):
+        return scipy_sparse.kronsum(a, b, format=format)
+    a, b = _sparse(a), _sparse(b)
+    left = scipy_sparse.eye_array(b.shape[0], dtype=a.dtype)
+    right = scipy_sparse.eye_array(a.shape[0], dtype=b.dtype)
+    return _finished(add(kron(left, a, None), kron(b, right, None)), format, None)
+
+
+def diagonals(
+    name: str, diags: Any, offsets: Any, shape: Any, format: str | None, dtype: Any
+) -> Any:
+    """`scipy.sparse.diags_array` and `diags`."""
+    scipy_sparse = _scipy()
+    function = getattr(scipy_sparse, name)
+    settings = {"offsets": offsets, "shape": shape, "format": format}
+    if not traced(diags):
+        more = {} if dtype is None else {"dtype": dtype}
+        return function(diags, **settings, **more)
+    single = np.ndim(offsets) == 0 and shape_of(admit(diags)) != ()
+    vectors = [admit(diags)] if single else [admit(x) for x in diags]
+    if single and len(shape_of(vectors[0])) > 1:
+        vectors = list(vectors[0])
+    flat, numbers, start = [], [], 1
+    for x in vectors:
+        count = numbered(x, start)
+        numbers.append(count)
+        start += len(count)
+        flat.append(np.reshape(x, -1))
+    made = function(numbers[0] if single else numbers, **settings, dtype=np.int64)
+    return _finished(with_values(made, flat), None, dtype)
+
+
+def find(a: Any) -> tuple[Any, Any, Any]:
+    """`scipy.sparse.find`; of a sparse Tensor all stored entries, zeros too."""
+    scipy_sparse = _scipy()
+    if not traced(a):
+        rows, columns, values = scipy_sparse.find(a)
+        return rows, columns, values
+    data, pattern = canonical(a)
+    return pattern.rows, pattern.columns, data
