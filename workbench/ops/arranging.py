@@ -1,6 +1,6 @@
-"""Entries moved, repeated or left out: flip, roll, tile, repeat, pad, diagonals.
+"""Entries moved, repeated or left out: flip, roll, tile, repeat, diagonals.
 
-All are linear; each has its transpose beside it.
+All are linear; each has its transpose beside it. Margins stand in `padding.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError
-from workbench.graph import blame
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.ops.define import linear, no_out, op, shape_of
+from workbench.graph.tensor import admit, apply
+from workbench.ops.define import linear, no_out, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
 from workbench.ops.shaping import integers, normal_axes, normal_axis
 
@@ -171,86 +169,6 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         return apply(REPEAT, (a,), params)
     line = np.arange(shape_of(a)[axis])  # host array: positions, an index
     return np.take(a, np.repeat(line, repeats), axis)
-
-
-# pad
-
-
-def _pad_compute(x: Any, *, width: tuple[tuple[int, int], ...], fill: Any = 0) -> Any:
-    return np.pad(x, width, constant_values=fill)
-
-
-def _pad_pull(
-    g: Any, y: Any, x: Any, *, width: tuple[tuple[int, int], ...], fill: Any = 0
-) -> Any:
-    return g[
-        tuple(
-            slice(before, before + n)
-            for (before, _), n in zip(width, shape_of(x), strict=True)
-        )
-    ]
-
-
-def _pad_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    fill = params.get("fill", 0)
-    if isinstance(fill, tuple) and len(fill) == len(params["width"]):
-        params = {**params, "fill": ((0, 0), *fill)}
-    return apply(PAD, inputs, {**params, "width": ((0, 0), *params["width"])})
-
-
-PAD = op(
-    "pad",
-    _pad_compute,
-    _pad_pull,
-    push=lambda tangents, y, x, *, width, fill=0: np.pad(tangents[0], width),
-    rule="g without the margins",
-    reads=(),
-    batch=_pad_batch,
-)
-
-
-@implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> Any:
-    """`numpy.pad`, in the modes that copy entries or fill with a constant."""
-    rank = len(shape_of(array))
-    width = _widths(pad_width, rank)
-    if mode == "constant":
-        params: Params = {"width": width}
-        fill = settings.get("constant_values", 0)
-        if isinstance(fill, Tensor):
-            inside = apply(PAD, (np.ones_like(array, dtype=bool),), params)
-            return np.where(inside, apply(PAD, (array,), params), fill)
-        if isinstance(fill, (int, float, complex)):
-            return apply(PAD, (array,), params | ({"fill": fill} if fill else {}))
-        pairs = np.broadcast_to(fill, (rank, 2)).tolist()
-        return apply(PAD, (array,), {**params, "fill": tuple(map(tuple, pairs))})
-    if mode == "empty":
-        return apply(PAD, (array,), {"width": width})
-    if mode not in ("edge", "reflect", "symmetric", "wrap") or (
-        settings.get("reflect_type", "even") != "even"
-    ):
-        raise TraceError(
-            f"np.pad(..., mode={mode!r}){blame.here()} is not known to Workbench. Use"
-            " constant, edge, reflect, symmetric or wrap, or join the margins with"
-            " np.concatenate."
-        )
-    for axis, (before, after) in enumerate(width):
-        if before or after:
-            # The margins hold copies: pad the positions, then take.
-            line = np.arange(shape_of(array)[axis])  # host array: positions
-            array = np.take(array, np.pad(line, (before, after), mode=mode), axis)
-    return array
-
-
-def _widths(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
-    if isinstance(pad_width, dict):
-        given = {normal_axis(n, rank): w for n, w in pad_width.items()}
-        pad_width = [
-            (w, w) if isinstance(w := given.get(n, 0), int) else tuple(w)
-            for n in range(rank)
-        ]
-    pairs = np.broadcast_to(pad_width, (rank, 2)).tolist()
-    return tuple((int(a), int(b)) for a, b in pairs)
 
 
 # Triangles and diagonals

@@ -5,16 +5,20 @@ An op here has any number of inputs and is linear in all of them together.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench.errors import TraceError
+from workbench.graph import blame
 from workbench.graph.op import declare, implements
-from workbench.graph.tensor import admit, apply
+from workbench.graph.tensor import Tensor, admit, apply
+from workbench.graph.types import weak
 from workbench.ops.define import no_out, shape_of
-from workbench.ops.shaping import normal_axis
+from workbench.ops.shaping import integers, normal_axis
 
 __all__ = ["spread"]
 
@@ -193,10 +197,73 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 @implements(np.delete)
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """`numpy.delete`."""
+    arr = admit(arr)
     if axis is None:
         arr, axis = np.ravel(arr), 0
+    axis = normal_axis(axis, len(shape_of(arr)))
     line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
-    return np.take(arr, np.delete(line, obj), axis)
+    return np.take(arr, np.delete(line, _plain_index(obj)), axis)
+
+
+@implements(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """`numpy.insert`: both are joined, and then taken in the new order."""
+    arr, number, obj = admit(arr), admit(values), _plain_index(obj)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    rank = len(shape_of(arr))
+    axis = normal_axis(axis, rank)
+    length = shape_of(arr)[axis]
+    if isinstance(obj, slice):
+        obj = range(*obj.indices(length))
+    places = np.asarray(obj)  # host array: positions
+    if places.dtype == bool:
+        places = np.flatnonzero(places)
+    lengths = (1,) * (rank - len(shape_of(number))) + shape_of(number)
+    values = np.reshape(number, lengths)
+    if places.ndim == 0:
+        values = np.moveaxis(values, 0, axis)
+    count = shape_of(values)[axis] if places.size == 1 else places.size
+    shape = tuple(count if i == axis else n for i, n in enumerate(shape_of(arr)))
+    if weak(number):
+        new = np.full_like(arr, number, shape=shape)
+    else:
+        new = np.broadcast_to(values, shape)
+        new = new.astype(arr.dtype) if new.dtype != arr.dtype else new
+    if places.size == 1:
+        places = np.repeat(places, count)
+    old = np.arange(length)  # host array: positions in what is joined
+    added = np.arange(length, length + count)  # host array: positions, too
+    order = np.insert(old, places, added)
+    return np.take(np.concatenate([arr, new], axis), order, axis)
+
+
+def _plain_index(obj: Any) -> Any:
+    """Where to insert or delete: plain, because the shape depends on it."""
+    if isinstance(obj, Tensor):
+        if obj._value is None:
+            raise TraceError(
+                f"the shape{blame.here()} depends on the values of"
+                f" {blame.describe(obj)}, which has none while tracing without values."
+                " Give plain integers."
+            )
+        return obj._value
+    return obj
+
+
+@implements(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    """`numpy.resize`: the entries, over and over."""
+    a, shape = np.ravel(admit(a)), integers(new_shape)
+    if any(n < 0 for n in shape):
+        raise ValueError(
+            f"all elements of `new_shape` must be non-negative{blame.here()}"
+        )
+    size, have = math.prod(shape), shape_of(a)[0]
+    if not have or not size:
+        return np.zeros_like(a, shape=shape)
+    line = np.arange(size) % have  # host array: positions, an index
+    return np.reshape(np.take(a, line), shape)
 
 
 # split: slices, which are views

@@ -6,6 +6,7 @@ refused, with the functional update that does the same.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable
-from workbench.ops.define import no_out, shape_of
+from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
 from workbench.ops.shaping import normal_axis
+from workbench.ops.updates import at
 
 __all__: list[str] = []
 
@@ -122,6 +124,49 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     return y
 
 
+@implements(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """`numpy.piecewise`: each function is called on the entries it is for.
+
+    Traced without values, where they are not known, it is called on all entries, and
+    `numpy.where` chooses.
+    """
+    x = admit(x)
+    conditions = [np.not_equal(admit(c), 0) for c in _conditions(x, condlist)]
+    if len(conditions) == len(funclist) - 1:
+        conditions.append(np.logical_not(reduce(np.logical_or, conditions)))
+    if len(conditions) != len(funclist):
+        n = len(conditions)
+        raise ValueError(
+            f"np.piecewise{blame.here()}: with {n} condition(s), either {n} or {n + 1}"
+            " functions are expected"
+        )
+    if not shape_of(x):
+        lines = [np.reshape(c, (1,)) for c in conditions]
+        return np.reshape(np.piecewise(x[None], lines, funclist, *args, **kw), ())
+    y = np.zeros_like(x)
+    for condition, function in zip(conditions, funclist, strict=True):
+        if value_of(condition) is None:
+            made = function(x, *args, **kw) if callable(function) else function
+            y = np.where(condition, made, y).astype(dtype_of(x))
+        elif not callable(function):
+            y = at(y)[condition].set(function)
+        elif np.any(value_of(condition)):
+            y = at(y)[condition].set(function(x[condition], *args, **kw))
+    return y
+
+
+def _conditions(x: Any, given: Any) -> list[Any]:
+    """The conditions one by one; a single one may stand alone."""
+    whole = hasattr(given, "shape")
+    if whole and len(shape_of(given)) == len(shape_of(x)):
+        return [given]
+    if not whole and not isinstance(given, (list, tuple)):
+        return [given]
+    alone = not whole and shape_of(x) and isinstance(given[0], (bool, np.bool_))
+    return [given] if alone else list(given)
+
+
 # What depends on values in its shape: plain arrays, or an error
 
 
@@ -197,7 +242,11 @@ for _function, _cure in (
     (np.put, "wb.at(x)[i].set(v)"),
     (np.place, "np.where(mask, v, x) or wb.at(x)[mask].set(v)"),
     (np.putmask, "np.where(mask, v, x)"),
-    (np.put_along_axis, "wb.at(x)[i].set(v)"),
+    (
+        np.put_along_axis,
+        "i = list(np.indices(index.shape, sparse=True)); i[axis] = index;"
+        " x = wb.at(x)[tuple(i)].set(v)",
+    ),
     (np.fill_diagonal, "i = np.arange(n); wb.at(x)[i, i].set(v)"),
 ):
     FUNCTIONS[_function] = _refused(f"np.{_function.__name__}", _cure)

@@ -6,6 +6,7 @@ gradient flows to ``x`` where it is kept and to ``v`` where it is used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -193,7 +194,7 @@ class at:
 
     Methods of the place: ``set``, ``add``, ``multiply``, ``min``, ``max``, ``get``.
     Each returns a changed copy in the dtype of ``x``. Of an index that occurs
-    twice, ``set`` keeps the last value, ``add``, ``min`` and ``max`` take in all.
+    twice, ``set`` keeps the last value, the others take in all.
 
     Parameters
     ----------
@@ -250,15 +251,54 @@ class Place:
         return self._change(MAX, values)
 
     def multiply(self, values: Any) -> Any:
-        """A copy of ``x`` with these entries multiplied.
+        """A copy of ``x`` times ``values``; an entry named twice takes both factors.
 
         Raises
         ------
         TraceError
-            If the index names an entry twice.
+            If an index has no value in the trace: it may name an entry twice.
         """
-        self._refuse_repeats()
-        return self._change(SET, self.get() * values)
+        arrays = tuple(map(value_of, self.arrays))
+        place = self
+        if not all(a is not None and distinct((a,)) for a in arrays):
+            if any(a is None for a in arrays):
+                raise TraceError(
+                    f"at(x)[...].multiply{blame.here()}: whether the index names an"
+                    " entry twice is not known while tracing without values. Give the"
+                    " index as a plain array, or write"
+                    " at(x)[i].set(at(x)[i].get() * v) if no entry is named twice."
+                )
+            values, chosen = self._factors(values, arrays)
+            if chosen is not None:
+                place = Place(np.ravel(self.x), chosen)
+        changed = place._change(SET, place.get() * values)
+        return np.reshape(changed, shape_of(self.x))
+
+    def _factors(self, values: Any, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+        """One factor for each entry named, and where these entries are.
+
+        Factors of the same entry are multiplied pair by pair, so that each has its
+        derivative whichever of them is 0; after log2(repeats) rounds one is left.
+        """
+        shape = shape_of(self.x)
+        line = np.arange(math.prod(shape))  # host array: the number of each entry
+        named = line.reshape(shape)[as_index(self.key, tuple(map(_host, arrays)))]
+        order = np.argsort(named, axis=None, kind="stable")
+        entries = named.ravel()[order]
+        if not (entries[1:] == entries[:-1]).any():
+            return values, None
+        factors = np.take(np.ravel(np.broadcast_to(values, named.shape)), order)
+        while (again := np.append(False, entries[1:] == entries[:-1])).any():
+            # The place of each factor among those of its entry.
+            line = np.arange(len(entries))  # host array: positions
+            first = np.maximum.accumulate(np.where(again, 0, line))
+            even = np.flatnonzero((line - first) % 2 == 0)
+            follows = np.append(entries[1:] == entries[:-1], False)[even]
+            ahead = np.where(follows, even + 1, len(entries))
+            padded = np.concatenate([factors, np.ones_like(factors[:1])])
+            factors = np.take(factors, even) * np.take(padded, ahead)
+            entries = entries[even]
+        return factors, entries
 
     def _change(self, made: Op, values: Any) -> Any:
         values = admit(values)
@@ -271,14 +311,7 @@ class Place:
             )
         return _put(made, self.x, values, self.arrays, self.key)
 
-    def _refuse_repeats(self) -> None:
-        arrays = tuple(map(value_of, self.arrays))
-        if distinct(arrays) or any(a is None for a in arrays):
-            return
-        none = np.zeros_like(value_of(arrays[0]), shape=shape_of(self.x))
-        counted = _put(ADD, none, 1, arrays, self.key)
-        if counted.size and counted.max() > 1:
-            raise TraceError(
-                f"at(x)[...].multiply{blame.here()}: the index names an entry twice."
-                " Multiply the factors of each entry first."
-            )
+
+def _host(array: Any) -> Any:
+    """A copy in NumPy of an index of any library."""
+    return array.get() if hasattr(array, "get") else array

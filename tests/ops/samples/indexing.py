@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tests.ops.samples.table import Table, apart
@@ -83,3 +85,87 @@ row("at multiply", lambda x, v: at(x)[1:].multiply(v), apart(3), apart(2))
 row("at max", lambda x, v: at(x)[_I].max(v), apart(3), apart(3, shift=0.024))
 row("at min", lambda x, v: at(x)[_I, 0].min(v), apart(3, 2), apart(3, shift=0.024))
 row("at get", lambda x: at(x)[_I].get() ** 2, apart(3))
+_R = np.array([2, 0, 2, 2, 0])
+row("at multiply twice", lambda x, v: at(x)[_R].multiply(v), apart(3), apart(5))
+row(
+    "at multiply rows twice",
+    lambda x, v: at(x)[_R[:3]].multiply(v),
+    apart(3, 2),
+    apart(2),
+    kinds="fc",
+)
+row(
+    "at multiply apart",
+    lambda x, v: at(x)[_I, :, _I].multiply(v),
+    apart(3, 2, 3),
+    apart(3, 1),
+)
+row(
+    "at multiply mask",
+    lambda x, v: at(x)[np.array([True, False, True])].multiply(v),
+    apart(3),
+    apart(),
+)
+row(
+    "at multiply by zeros",
+    lambda x, v: at(x)[_R].multiply(v * np.array([0, 1, 0, 1, 1])),
+    apart(3),
+    apart(5),
+)
+
+
+def _pieces(x: Any) -> Any:
+    return np.piecewise(x, [x < -0.5, x > 0.5], [np.square, np.exp, 0.25])
+
+
+row("piecewise", _pieces, apart(3, 2))
+row("piecewise 0-d", _pieces, apart())
+row(
+    "piecewise of one condition",
+    lambda x: np.piecewise(x, x > 0, [lambda a, k: a * k, lambda a, k: a**2 - k], 3.0),
+    apart(4),
+)
+row(
+    "piecewise of overlapping conditions",
+    lambda x: np.piecewise(x, [x > -1, x > 1], [lambda a: a**3, 0.0, np.sin]),
+    apart(5),
+    kinds="f",
+)
+row(
+    "piecewise by plain conditions",
+    lambda x: np.piecewise(x, [[True, False, True]], [np.exp, np.negative]),
+    apart(3),
+    kinds="fc",
+)
+row(
+    "ix_",
+    lambda x: x[np.ix_(np.array([0, 2]), np.array([True, False, True]))] * 2,
+    apart(3, 3),
+)
+row(
+    "unravel_index",
+    lambda x: x[np.unravel_index(np.argmax(x), (2, 3))] * x,
+    apart(2, 3),
+)
+row(
+    "ravel_multi_index",
+    lambda x: np.ravel(x)[
+        np.ravel_multi_index((np.argmax(x, 0), np.arange(3)), (2, 3), order="C")
+    ],
+    apart(2, 3),
+)
+row(
+    "indices of the shape",
+    lambda x: (
+        x[np.tril_indices_from(x, -1)] * x[np.triu_indices_from(x, 1)]
+        + x[np.diag_indices_from(x)]
+    ),
+    apart(3, 3),
+)
+row(
+    "packbits",
+    lambda x: x * np.unpackbits(np.packbits(x > 0), count=5),
+    apart(5),
+    batch=False,
+)
+row("take_along_axis flat", lambda x: np.take_along_axis(x, _R, None), apart(2, 2))

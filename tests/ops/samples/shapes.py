@@ -107,3 +107,74 @@ row("linspace", lambda a, b: np.linspace(a, b, 4), apart(2), apart(2))
 row("linspace open", lambda a: np.linspace(0, a, 3, False, retstep=True)[0], apart())
 row("append", lambda x, y: np.append(x, y), apart(2), apart(2, 2))
 row("delete", lambda x: np.delete(x, [0, 2], axis=1), apart(2, 3))
+
+# Margins
+
+_MARGIN = ((1, 2), (0, 3))
+for _mode in ("mean", "median", "maximum", "minimum"):
+    row(f"pad {_mode}", lambda x, m=_mode: np.pad(x, _MARGIN, m), apart(2, 3))
+    row(
+        f"pad {_mode} of some",
+        lambda x, m=_mode: np.pad(x, _MARGIN, m, stat_length=((1, 2), (3, 2))),
+        apart(2, 3),
+    )
+row("pad mean of complex", lambda x: np.pad(x, 1, "mean"), apart(3), kinds="c")
+row("pad linear_ramp", lambda x: np.pad(x, _MARGIN, "linear_ramp"), apart(2, 3))
+row(
+    "pad linear_ramp to ends",
+    lambda x, e: np.pad(x * e, 2, "linear_ramp", end_values=(e[0], 3.0)),
+    apart(2, 2),
+    apart(1),
+    truth=lambda x, e: np.pad(x * e, 2, "linear_ramp", end_values=(float(e[0]), 3.0)),
+)
+for _mode in ("reflect", "symmetric"):
+    row(
+        f"pad {_mode} odd",
+        lambda x, m=_mode: np.pad(x, ((2, 1), (0, 4)), m, reflect_type="odd"),
+        apart(3, 2),
+    )
+    row(f"pad {_mode} often", lambda x, m=_mode: np.pad(x, (7, 4), m), apart(3))
+    row(
+        f"pad {_mode} odd, often",
+        lambda x, m=_mode: np.pad(x, (7, 4), m, reflect_type="odd"),
+        apart(3),
+    )
+    row(
+        f"pad {_mode} odd, of one",
+        lambda x, m=_mode: np.pad(x, 2, m, reflect_type="odd") * x[0],
+        apart(1),
+    )
+row("pad wrap often", lambda x: np.pad(x, (5, 4), "wrap"), apart(3), kinds="fc")
+row(
+    "pad Tensors by axis",
+    lambda x, v: np.pad(x * v[0, 0], 1, constant_values=v),
+    apart(2, 3),
+    apart(2, 2),
+    truth=lambda x, v: np.pad(x * v[0, 0], 1, constant_values=v.tolist()),
+)
+row("pad dict", lambda x: np.pad(x, {-1: (1, 2)}), apart(2, 3))
+row("pad empty", lambda x: np.pad(x, 1, "empty")[1:-1] * 2, apart(3))
+
+# Entries put in, over and over, in order
+
+row("insert", lambda x: np.insert(x, 1, 5.0), apart(3))
+row("insert values", lambda x, v: np.insert(x, 1, v, axis=1), apart(2, 3), apart(2))
+row(
+    "insert rows",
+    lambda x, v: np.insert(x, [0, 2, 2], v, 0),
+    apart(2, 3),
+    apart(3, 1),
+    kinds="fc",
+)
+row("insert at one of a list", lambda x, v: np.insert(x, [1], v), apart(3), apart(2))
+row("insert slice", lambda x, v: np.insert(x, slice(0, 3, 2), v), apart(3), apart(2))
+row("insert mask", lambda x, v: np.insert(x, np.array([True, False, True]), v),
+    apart(3), apart())  # fmt: skip
+row("insert negative", lambda x, v: np.insert(x, -1, v, -1), apart(2, 2), apart(2))
+row("delete flat", lambda x: np.delete(x, -1), apart(2, 3))
+row("delete slice", lambda x: np.delete(x, slice(0, 2), 0) * 2, apart(3, 2))
+row("delete mask", lambda x: np.delete(x, np.array([True, False])), apart(2))
+row("append axis", lambda x, y: np.append(x, y, 1), apart(2, 1), apart(2, 2))
+row("resize", lambda x: np.resize(x, (2, 4)) ** 2, apart(3), kinds="fc")
+row("resize smaller", lambda x: np.resize(x, 2), apart(2, 2))
+row("resize to nothing", lambda x: np.resize(x, (0, 2)), apart(2))
