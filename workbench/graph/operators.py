@@ -101,6 +101,8 @@ def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
 def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     if isinstance(other, str) or other is None:
         return NotImplemented
+    if getattr(other, "__array_ufunc__", NotImplemented) is None:
+        return NotImplemented  # it asks to be given the operator, as NumPy has it
     if is_sparse(other):
         return sparse_rules().operate(op.name, *operands)
     return apply(op, operands)

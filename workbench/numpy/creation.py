@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.graph.op import declare
 from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import spec_of
+from workbench.graph.types import weak
 from workbench.numpy.places import constant, is_host, made_on, same_device
 
 __all__ = [
@@ -115,7 +115,7 @@ def _from_tensor(x: Tensor, dtype: Any, device: Any, copy: bool | None) -> Any:
                 f"asarray(..., copy=False): {x.dtype} to {np.dtype(dtype)} copies."
             )
         return x.astype(dtype)
-    if spec_of(x).weak:
+    if x.spec.weak if x._value is None else weak(x._value):
         x = apply(declare("strong"), (x,))
     return np.copy(x) if copy else x
 
