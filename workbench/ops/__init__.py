@@ -70,3 +70,4 @@ __all__ = [
 
 LATER.update({"numpy.linalg": "workbench.ops.linalg"})
 LATER.update({"numpy.fft": "workbench.ops.fft"})
+LATER.update({"scipy.special": "workbench.ops.special"})

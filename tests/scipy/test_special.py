@@ -1,0 +1,283 @@
+"""`scipy.special` on Tensors: all of it, exact where digits are at stake."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special as sp
+
+import workbench as wb
+from workbench.errors import NotDifferentiableError, TraceError
+from workbench.graph.op import UFUNCS, load_all
+from workbench.ops.refusals import REFUSED
+from workbench.ops.ufuncs import CALLS
+from workbench.scipy import special as ours
+
+load_all()
+NAMES = [name for name in sp.__all__ if isinstance(getattr(sp, name), np.ufunc)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_ufunc_is_supported_or_refused_with_a_reason(name: str) -> None:
+    ufunc = getattr(sp, name)
+    known = ufunc in UFUNCS or ufunc in CALLS
+    assert known != (f"scipy.special.{name}" in REFUSED)
+    if known:
+        assert getattr(ours, name) is ufunc
+        assert name in dir(ours)
+    else:
+        with pytest.raises(AttributeError, match=r"has no .*: .*x\.value"):
+            getattr(ours, name)
+
+
+def test_what_is_refused_exists() -> None:
+    names = [n for n in REFUSED if n.startswith("scipy.special.")]
+    assert names
+    for name in names:
+        assert hasattr(sp, name.rpartition(".")[2])
+
+
+def test_a_refusal_says_why_and_what_to_write() -> None:
+    with pytest.raises(TraceError) as caught:
+        wb.grad(lambda q: sp.mathieu_a(2, q))(1.0)
+    assert "characteristic values" in str(caught.value)
+    assert "scipy.special.mathieu_a(x.value, ...)" in str(caught.value)
+    assert "test_special.py" in str(caught.value)
+
+
+def test_an_unknown_derivative_says_which_and_what_to_write() -> None:
+    f = lambda v, x: np.sum(sp.jv(v, x))  # noqa: E731
+    x = np.array([0.5, 1.5])
+    for run in (
+        lambda: wb.grad(f)(1.5, x),
+        lambda: wb.jvp(f, (1.5, x), (1.0, x)),
+        lambda: wb.grad(lambda a: sp.pbdv(a, 1.0)[0])(1.5),
+        lambda: wb.jvp(lambda a: sp.pbdv(a, 1.0)[0], (1.5,), (1.0,)),
+    ):
+        with pytest.raises(NotDifferentiableError) as caught:
+            run()
+        assert "by the first argument has no closed form" in str(caught.value)
+        assert "wb.stop_gradient(x)" in str(caught.value)
+    # By the other argument, and with an order that is held fixed, there is one.
+    truth = sp.jvp(1.5, x)
+    np.testing.assert_allclose(wb.grad(f, 1)(1.5, x), truth)
+    fixed = wb.grad(lambda x: np.sum(sp.jv(wb.stop_gradient(0 * x + 1.5), x)))(x)
+    np.testing.assert_allclose(fixed, truth)
+
+
+def test_an_integer_order_does_not_vary() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(sp.jv(np.astype(np.floor(x), np.int64), x))
+
+    x = np.array([0.5, 1.5, 2.5])
+    expected = sp.jvp(np.array([0, 1, 2]), x)
+    np.testing.assert_allclose(wb.grad(f)(x), expected, rtol=1e-13)
+    np.testing.assert_allclose(wb.jvp(f, (x,), (1 + 0 * x,))[1], np.sum(expected))
+
+
+@pytest.mark.parametrize("name", ["ive", "jve", "yve"])
+def test_scaled_bessel_functions_of_complex_numbers(name: str) -> None:
+    with pytest.raises(NotDifferentiableError, match="no complex derivative"):
+        wb.vjp(lambda z: getattr(sp, name)(1, z), 1 + 1j)[1](1 + 0j)
+
+
+def test_psi_of_complex_numbers() -> None:
+    z = np.array([1 + 1j])
+    np.testing.assert_allclose(wb.vjp(sp.loggamma, z)[1](z**0)[0], sp.psi(z))
+    with pytest.raises(NotDifferentiableError, match="trigamma"):
+        wb.vjp(sp.psi, z)[1](z)
+
+
+# Where digits are at stake
+
+
+def each(f: Any, order: int = 1) -> Any:
+    """The derivative of an elementwise function."""
+    for _ in range(order):
+        f = wb.grad(lambda x, g=f: np.sum(g(x)))
+    return f
+
+
+def exact(got: Any, expected: Any, rtol: float = 1e-14) -> None:
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=0)
+
+
+def test_log_ndtr_far_to_the_left() -> None:
+    # Mills' ratio: log_ndtr'(-x) = x + 1/x - 2/x³ + 10/x⁵ - ..., and its derivative
+    x = np.array([1e2, 1e4, 1e8])
+    exact(each(sp.log_ndtr)(-x), x + 1 / x - 2 / x**3 + 10 / x**5)
+    exact(each(sp.log_ndtr, 2)(-x), -1 + 1 / x**2 - 6 / x**4 + 50 / x**6, 1e-12)
+    exact(each(sp.log_ndtr)(np.array([40.0])), 0.0)
+    exact(each(sp.ndtri_exp)(np.array([-5e7])), 1 / each(sp.log_ndtr)(
+        sp.ndtri_exp(np.array([-5e7]))))  # fmt: skip
+
+
+def test_erfcx_and_dawsn_far_out() -> None:
+    x = np.array([1e3, 1e6])
+    s = 1 / (x * x)
+    exact(each(sp.erfcx)(x), -s / math.sqrt(math.pi) * (1 - 1.5 * s + 3.75 * s * s))
+    exact(each(sp.dawsn)(x), -s / 2 * (1 + 1.5 * s + 3.75 * s * s))
+    exact(each(sp.dawsn)(-x), each(sp.dawsn)(x))
+
+
+def test_logistic_tails() -> None:
+    x = np.array([-700.0, -40.0, 40.0, 700.0])
+    exact(each(sp.expit)(x), np.exp(-np.abs(x)))
+    exact(each(sp.log_expit)(x), [1, 1, np.exp(-40.0), np.exp(-700.0)])
+    exact(each(ours.softplus)(x), [np.exp(-700.0), np.exp(-40.0), 1, 1])
+
+
+def test_entropies_at_zero() -> None:
+    zero, p = np.zeros(2), np.array([0.0, 0.4])
+    exact(each(lambda y: sp.xlogy(zero, y))(p), [0, 0])
+    exact(each(lambda y: sp.xlog1py(zero, y))(np.array([-1.0, 2.0])), [0, 0])
+    exact(each(lambda y: sp.rel_entr(zero, y))(p), [0, 0])
+    exact(each(lambda y: sp.kl_div(zero, y))(p), [1, 1])
+    with np.errstate(divide="ignore"):
+        exact(each(sp.entr)(p), [np.inf, -1 - np.log(0.4)])
+    exact(each(sp.entr)(np.array([-1.0])), [0])  # constant, -inf, outside
+    safe = lambda p: np.sum(np.where(p > 0, sp.entr(p), 0))  # noqa: E731
+    with np.errstate(divide="ignore"):
+        exact(wb.grad(safe)(p), [0, -1 - np.log(0.4)])
+
+
+def test_relative_entropy_of_near_equals() -> None:
+    y = np.array([0.3])
+    x = y * (1 + 2.0**-30)
+    d = (x - y) / y  # exact: log(1 + d) = d - d²/2 + d³/3
+    exact(each(lambda x: sp.kl_div(x, y))(x), d - d**2 / 2 + d**3 / 3)
+
+
+def test_rgamma_at_its_zeros() -> None:
+    # 1 / gamma(x) has slope (-1)**n n! at -n
+    x = -np.arange(6.0)
+    slopes = [(-1) ** n * math.factorial(n) for n in range(6)]
+    exact(each(sp.rgamma)(x), slopes, 1e-13)
+    # and second derivative 2 (-1)**(n+1) n! psi(n + 1)
+    second = -2 * np.array(slopes) * sp.psi(np.arange(1, 7))
+    exact(each(sp.rgamma, 2)(x), second, 1e-11)
+
+
+def test_power_transforms_at_lambda_zero() -> None:
+    x = np.array([0.3, 2.0])
+    log, zero = np.log(x), np.zeros(2)
+    exact(each(lambda lam: sp.boxcox(x, lam))(zero), log**2 / 2)
+    exact(each(lambda lam: sp.boxcox(x, lam), 2)(zero), log**3 / 3, 1e-13)
+    exact(each(lambda lam: sp.boxcox1p(x, lam))(zero), np.log1p(x) ** 2 / 2)
+    exact(each(lambda lam: sp.inv_boxcox(x, lam))(zero), -np.exp(x) * x**2 / 2)
+    exact(each(lambda lam: sp.inv_boxcox1p(x, lam))(zero), -np.exp(x) * x**2 / 2)
+    exact(each(sp.exprel)(zero), [0.5, 0.5])
+    exact(each(sp.exprel, 3)(zero), [0.25, 0.25], 1e-13)
+
+
+def test_elliptic_integrals_at_zero_parameter() -> None:
+    # K = pi/2 (1 + m/4 + 9 m²/64), E = pi/2 (1 - m/4 - 3 m²/64): DLMF 19.5
+    m, phi = np.zeros(1), np.array([0.7])
+    exact(each(sp.ellipk)(m), [math.pi / 8])
+    exact(each(sp.ellipk, 2)(m), [math.pi * 9 / 64])
+    exact(each(sp.ellipe)(m), [-math.pi / 8])
+    exact(each(sp.ellipe, 2)(m), [-math.pi * 3 / 64])
+    # F = integral of 1 + m sin²/2 + 3 m² sin⁴/8
+    squares = phi / 2 - np.sin(2 * phi) / 4
+    fourth = 3 * phi / 8 - np.sin(2 * phi) / 4 + np.sin(4 * phi) / 32
+    exact(each(lambda m: sp.ellipkinc(phi, m))(m), squares / 2, 1e-13)
+    exact(each(lambda m: sp.ellipkinc(phi, m), 2)(m), fourth * 3 / 4, 1e-12)
+    exact(each(lambda m: sp.ellipeinc(phi, m))(m), -squares / 2, 1e-13)
+
+
+def test_removable_points() -> None:
+    zero = np.zeros(1)
+    exact(each(lambda x: sp.sici(x)[0])(zero), [1])
+    exact(each(lambda x: sp.sici(x)[0], 3)(zero), [-1 / 3])
+    exact(each(lambda x: sp.shichi(x)[0], 3)(zero), [1 / 3])
+    exact(each(lambda x: sp.it2j0y0(x)[0], 2)(zero), [0.25])
+    exact(each(sp.spence)(zero + 1), [-1])
+    exact(each(sp.spence, 3)(zero + 1), [-2 / 3], 1e-13)
+    exact(each(sp.bei, 2)(zero), [0.5])
+    exact(each(sp.ber, 2)(zero), [0])
+    exact(each(sp.j1)(zero), [0.5])
+    exact(each(lambda x: ours.spherical_jn(1, x))(zero), [1 / 3])
+    exact(each(lambda x: sp.eval_legendre(3, x))(zero + 1), [6])
+    exact(each(lambda x: sp.eval_chebyu(3, x), 2)(zero + 1), [48])
+    exact(each(lambda x: ours.diric(x, 5), 2)(zero), [-2])
+
+
+def test_lambertw_at_zero_and_huber_at_its_knee() -> None:
+    w = each(lambda x: np.real(ours.lambertw(x)))
+    exact(w(np.zeros(1)), [1])
+    r = np.array([-1.0, 0.0, 1.0, 3.0])
+    exact(each(lambda r: sp.huber(1.0, r))(r), [-1, 0, 1, 1])
+    exact(wb.grad(lambda d: np.sum(sp.pseudo_huber(d, r)))(1e-3),
+        np.sum((np.hypot(1e-3, r) - 1e-3) ** 2 / np.hypot(1e-3, r)), 1e-12)  # fmt: skip
+    exact(each(lambda d: sp.pseudo_huber(d, 0.0))(np.zeros(1)), [0])
+
+
+def test_softmax_of_infinities_and_large_numbers() -> None:
+    x = np.array([1e4, 1e4 + 1, -np.inf])
+    np.testing.assert_allclose(ours.softmax(x), sp.softmax(x), rtol=1e-15)
+    np.testing.assert_allclose(ours.log_softmax(x), sp.log_softmax(x), rtol=1e-15)
+    p = ours.softmax(x)
+    jacobian = wb.jacobian(ours.softmax)(x)
+    np.testing.assert_allclose(jacobian, np.diag(p) - np.outer(p, p), atol=1e-15)
+    np.testing.assert_allclose(
+        wb.grad(lambda x: ours.log_softmax(x)[0])(x), [1 - p[0], -p[1], 0], atol=1e-15
+    )
+
+
+# Names
+
+
+def test_names_that_are_not_there() -> None:
+    with pytest.raises(AttributeError, match=r"no gamaln\. Near to it: .*gammaln"):
+        ours.gamaln  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no ai_zeros.*ai_zeros\(x\.value\)"):
+        ours.ai_zeros  # noqa: B018
+    for name in ours.__all__:
+        assert callable(getattr(ours, name))
+        assert hasattr(sp, name)
+
+
+def test_errors_of_arguments() -> None:
+    with pytest.raises(ValueError, match="positive integer"):
+        ours.multigammaln(3.0, 0)
+    with pytest.raises(ValueError, match="above"):
+        ours.multigammaln(0.5, 3)
+    with pytest.raises(ValueError, match="positive integer"):
+        ours.diric(0.5, 0)
+    graph = wb.trace(lambda a: ours.multigammaln(a, 2))(wb.Spec((), float))
+    assert graph.outputs[0].shape == ()
+
+
+def test_functions_are_called_where_the_arrays_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CuPy's functions have the same names in a module of its own."""
+
+    class Array(np.ndarray):
+        pass
+
+    Array.__module__ = "cupy.fake"
+    module = type(sys)("cupyx.scipy.special")
+    module.erf = lambda x: "on the GPU"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.special", module)
+    x = np.ones(2).view(Array)
+    assert UFUNCS[sp.erf].compute(x) == "on the GPU"
+    with pytest.raises(TraceError, match=r"cupyx\.scipy\.special has no jv"):
+        UFUNCS[sp.jv].compute(1, x)
+
+
+def test_ops_load_when_a_ufunc_first_meets_a_tensor() -> None:
+    code = (
+        "import sys, workbench as wb, numpy as np\n"
+        "assert 'scipy' not in sys.modules\n"
+        "from scipy import special\n"
+        "assert 'workbench.ops.special' not in sys.modules\n"
+        "assert abs(wb.grad(special.erf)(0.0) - 2 / np.sqrt(np.pi)) < 1e-15\n"
+        "assert abs(wb.grad(special.gammaln)(1.0) + 0.5772156649015329) < 1e-15\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,29 @@
+"""The ops behind `scipy.special`, loaded when the first of its ufuncs meets a Tensor.
+
+One file for each family; formulas are cited from the NIST Digital Library of
+Mathematical Functions (DLMF).
+"""
+
+from workbench.ops.special import (
+    bessel,
+    distributions,
+    elliptic,
+    errors,
+    gammas,
+    integrals,
+    logistic,
+    polynomials,
+    refused,
+)
+
+__all__ = [
+    "bessel",
+    "distributions",
+    "elliptic",
+    "errors",
+    "gammas",
+    "integrals",
+    "logistic",
+    "polynomials",
+    "refused",
+]

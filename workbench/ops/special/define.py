@@ -1,0 +1,206 @@
+"""How the ops behind `scipy.special` are declared, and what their rules share.
+
+A rule calls SciPy's functions by their names; `Special` finds them where the arrays
+are: `scipy.special` for NumPy's, `cupyx.scipy.special` for CuPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import special as scipy_special
+from scipy.special import _ufuncs as private
+
+from workbench.errors import NotDifferentiableError, TraceError
+from workbench.graph import blame
+from workbench.graph.op import UFUNCS, Op
+from workbench.graph.types import differentiable
+from workbench.ops.define import (
+    RULE_NAMES,
+    _batch_elementwise,
+    dtype_of,
+    elementwise,
+    op,
+)
+from workbench.ops.several import several
+from workbench.ops.ufuncs import CALLS
+
+__all__ = ["F", "Special", "by_x", "helper", "many", "series", "special", "where"]
+
+Slope = Callable[..., Any]
+
+#: `numpy.where`, but of two Python numbers one of them, which stays a number.
+where = RULE_NAMES["where"]
+
+
+class Special:
+    """A function of `scipy.special`, in the library of its arguments.
+
+    >>> erf = Special("erf")
+    >>> erf, float(erf(0.0))
+    (scipy.special.erf, 0.0)
+    """
+
+    __slots__ = ("__name__", "ufunc")
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+        # `zeta`, `lambertw` and a few more are functions in front of a private ufunc.
+        found = getattr(scipy_special, name, None)
+        self.ufunc = (
+            found if isinstance(found, np.ufunc) else getattr(private, f"_{name}")
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        """The function of arrays of one library, or of Tensors."""
+        for x in args:
+            if type(x).__module__.startswith("cupy"):
+                return self._on_gpu()(*args)
+        return self.ufunc(*args)
+
+    def _on_gpu(self) -> Callable[..., Any]:
+        module = import_module("cupyx.scipy.special")
+        found: Callable[..., Any] | None = getattr(module, self.__name__, None)
+        if found is None:
+            raise TraceError(
+                f"cupyx.scipy.special has no {self.__name__}{blame.here()}. Bring its"
+                " arguments to the host with cupy.asnumpy(x)."
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return f"scipy.special.{self.__name__}"
+
+
+class _Functions:
+    """Every function of `scipy.special` by its name, as rules call it: ``F.erf``."""
+
+    def __getattr__(self, name: str) -> Special:
+        made = Special(name)
+        setattr(self, name, made)
+        return made
+
+
+#: SciPy's functions for rules that are more than a line.
+F: Any = _Functions()
+
+# Texts of rules call them by their bare names, unless NumPy has that name too.
+for _name in dir(scipy_special):
+    if isinstance(getattr(scipy_special, _name), np.ufunc) and not hasattr(np, _name):
+        RULE_NAMES.setdefault(_name, getattr(F, _name))
+for _name in "zeta lambertw".split():
+    RULE_NAMES[_name] = getattr(F, _name)
+for _name in "jn yn in kn".split():
+    for _part in (f"spherical_{_name}", f"spherical_{_name}_d"):
+        RULE_NAMES[_part] = getattr(F, _part)
+
+
+def helper(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let texts of rules call a function of this package."""
+    RULE_NAMES[function.__name__] = function
+    return function
+
+
+def special(
+    name: str, *partials: str | None, pretty_rule: str = "", op_name: str = ""
+) -> Op:
+    """Declare a ufunc of `scipy.special`, with its partials as `elementwise` has them.
+
+    None for a partial derivative that no function of SciPy's gives: to ask for it is
+    an error. An input that does not vary costs nothing.
+    """
+    function: Special = getattr(F, name)
+    texts = tuple(
+        f"unknown(g, x{i}, {name!r}, {i})" if p is None else p
+        for i, p in enumerate(partials)
+    )
+    if not pretty_rule and None in partials:
+        pretty_rule = "   ".join(p or "not known" for p in partials)
+    made = elementwise(op_name or name, function, *texts, pretty_rule=pretty_rule)
+    UFUNCS[function.ufunc] = made
+    return made
+
+
+@helper
+def unknown(g: Any, x: Any, name: str, place: int) -> Any:
+    """Refuse the derivative by an input; nothing flows back to integers."""
+    if not differentiable(dtype_of(x)):
+        return 0 * g
+    return _refuse(name, place)
+
+
+def _refuse(name: str, place: int) -> NoReturn:
+    ordinal = ("first", "second", "third", "fourth", "fifth")[place]
+    raise NotDifferentiableError(
+        f"scipy.special.{name}{blame.here()}: its derivative by the {ordinal} argument"
+        " has no closed form. Differentiate by another argument; or hold this one"
+        " fixed on purpose, with wb.stop_gradient(x) or x.value in its place; or give"
+        f' a rule of your own, wb.override("{name}", vjp=...).'
+    )
+
+
+def many(name: str, *slopes: Sequence[Slope] | None, rule: str = "") -> Op:
+    """Declare a ufunc with several outputs.
+
+    ``slopes[i][k](y, *inputs)`` gives the derivative of output k by input i, from the
+    outputs ``y``; None for an input by which no derivative has a closed form.
+    """
+    function: Special = getattr(F, name)
+
+    def pull(i: int) -> Callable[..., Any]:
+        def pulled(g: Any, y: Any, *inputs: Any) -> Any:
+            known = slopes[i]
+            if known is None:
+                return unknown(next(c for c in g if c is not None), inputs[i], name, i)
+            terms = [
+                c * slope(y, *inputs)
+                for c, slope in zip(g, known, strict=True)
+                if c is not None
+            ]
+            return sum(terms[1:], terms[0])
+
+        return pulled
+
+    def push(tangents: tuple[Any, ...], y: Any, *inputs: Any) -> tuple[Any, ...]:
+        moving = []
+        for i, t in enumerate(tangents):
+            known = slopes[i]
+            if t is not None:
+                moving.append(
+                    [unknown(t, inputs[i], name, i)] * len(y)
+                    if known is None
+                    else [t * slope(y, *inputs) for slope in known]
+                )
+        return tuple(sum(column[1:], column[0]) for column in zip(*moving, strict=True))
+
+    made = op(name, function, *map(pull, range(len(slopes))), push=push, rule=rule)
+    made.batch = _batch_elementwise(made)
+    CALLS[function.ufunc] = lambda *inputs: several(made, inputs)
+    return made
+
+
+@helper
+def below(n: Any) -> Any:
+    """The order below ``n``; of 0 it is 0, for a term whose factor is then 0."""
+    return where(n == 0, 0, n - 1)
+
+
+@helper
+def by_x(y: Any, x: Any, at_zero: Any) -> Any:
+    """``y / x``, and its limit where x is 0."""
+    return where(x == 0, at_zero, y / where(x == 0, 1, x))
+
+
+def series(x: Any, *coefficients: float) -> Any:
+    """A power series from its constant term on, by Horner's rule.
+
+    >>> series(2.0, 1.0, 0.0, 3.0)
+    13.0
+    """
+    y: Any = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        y = y * x + c
+    return y

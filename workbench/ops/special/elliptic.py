@@ -1,0 +1,160 @@
+"""Elliptic integrals and functions, and what is made of them (DLMF 19 and 22).
+
+By the parameter, the usual formulas divide by ``m``; here Carlson's integrals stand in
+their place, which keep their digits around ``m = 0``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.special.define import F, helper, many, special
+
+__all__: list[str] = []
+
+
+# Complete integrals: DLMF 19.4.1 and 19.4.2; near m = 0 the hypergeometric series
+# 19.5.1 and 19.5.2, differentiated
+
+
+@helper
+def ellipk_slope(m: Any) -> Any:
+    """The derivative of ellipk."""
+    near = np.abs(m) < 0.3
+    a, b = np.where(near, m, 0), np.where(near, 0.5, m)
+    far = (F.ellipe(b) / (1 - b) - F.ellipk(b)) / (2 * b)
+    return np.where(near, math.pi / 8 * F.hyp2f1(1.5, 1.5, 2, a), far)
+
+
+@helper
+def ellipkm1_slope(p: Any, y: Any) -> Any:
+    """The derivative of ellipkm1, whose argument is 1 - m."""
+    near = p > 0.7
+    a, b = np.where(near, p, 1), np.where(near, 0.5, p)
+    far = (y - F.ellipe(1 - b) / b) / (2 * (1 - b))
+    return np.where(near, -math.pi / 8 * F.hyp2f1(1.5, 1.5, 2, 1 - a), far)
+
+
+@helper
+def ellipe_slope(m: Any) -> Any:
+    """The derivative of ellipe."""
+    near = np.abs(m) < 0.3
+    a, b = np.where(near, m, 0), np.where(near, 0.5, m)
+    far = (F.ellipe(b) - F.ellipk(b)) / (2 * b)
+    return np.where(near, -math.pi / 8 * F.hyp2f1(0.5, 1.5, 2, a), far)
+
+
+special("ellipk", "ellipk_slope(x)")
+special("ellipkm1", "ellipkm1_slope(x, y)")
+special("ellipe", "ellipe_slope(x)")
+
+
+# Incomplete integrals: DLMF 19.25.5 and 19.25.9, differentiated by 19.18.1. Each half
+# turn adds twice the complete integral.
+
+
+def _turned(phi: Any) -> tuple[Any, Any]:
+    turns = np.rint(phi / math.pi)
+    return 2 * turns, np.sin(phi - math.pi * turns)
+
+
+@helper
+def ellipkinc_by_m(phi: Any, m: Any) -> Any:
+    """The derivative of ellipkinc by the parameter."""
+    turns, s = _turned(phi)
+    square = s * s
+    part = s * square / 6 * F.elliprd(1 - square, 1, 1 - m * square)
+    return part + turns * ellipk_slope(m)
+
+
+@helper
+def ellipeinc_by_m(phi: Any, m: Any) -> Any:
+    """The derivative of ellipeinc by the parameter."""
+    turns, s = _turned(phi)
+    square = s * s
+    part = -s * square / 6 * F.elliprd(1 - square, 1 - m * square, 1)
+    return part + turns * ellipe_slope(m)
+
+
+special("ellipkinc", "g / sqrt(1 - x1 * sin(x0) ** 2)", "ellipkinc_by_m(x0, x1)")
+special("ellipeinc", "sqrt(1 - x1 * sin(x0) ** 2)", "ellipeinc_by_m(x0, x1)")
+
+
+# Jacobi's functions: DLMF 22.13.1; by the parameter all follow the amplitude
+
+
+def _amplitude_by_m(y: Any, u: Any, m: Any) -> Any:
+    # ellipkinc(ph, m) is u, whose derivative by ph is 1 / dn
+    return -y[2] * ellipkinc_by_m(y[3], m)
+
+
+def _dn_by_m(y: Any, u: Any, m: Any) -> Any:
+    sn, cn, dn, _ = y
+    return -sn * (sn + 2 * m * cn * _amplitude_by_m(y, u, m)) / (2 * dn)
+
+
+many(
+    "ellipj",
+    (
+        lambda y, u, m: y[1] * y[2],
+        lambda y, u, m: -y[0] * y[2],
+        lambda y, u, m: -m * y[0] * y[1],
+        lambda y, u, m: y[2],
+    ),
+    (
+        lambda y, u, m: y[1] * _amplitude_by_m(y, u, m),
+        lambda y, u, m: -y[0] * _amplitude_by_m(y, u, m),
+        _dn_by_m,
+        _amplitude_by_m,
+    ),
+    rule="by u: g₀ · cn · dn − g₁ · sn · dn − g₂ · m · sn · cn + g₃ · dn",
+)
+
+
+# Carlson's symmetric integrals: DLMF 19.18.1, 19.18.11, 19.18.12
+
+
+@helper
+def elliprd_share(x: Any, z: Any, other: Any) -> Any:
+    """The derivative of elliprd(x, other, z) by x, or by its second argument.
+
+    A divided difference, by the Euler-Poisson equation (DLMF 19.18.15). Where x and z
+    are equal, their derivatives are in the ratio of their weights, 1 to 3, and what
+    homogeneity leaves for both is shared out.
+    """
+    same, equal = x == z, other == z
+    y = F.elliprd(x, other, z)
+    divided = (F.elliprd(other, z, x) - y) / (2 * np.where(same, 1, x - z))
+    by_other = (F.elliprd(x, z, other) - y) / (2 * np.where(equal, 1, other - z))
+    left = np.where(equal, -1.2 * y, -1.5 * y - other * by_other) / (4 * x)
+    return np.where(same, left, divided)
+
+
+special(
+    "elliprf",
+    "-elliprd(x1, x2, x0) / 6",
+    "-elliprd(x2, x0, x1) / 6",
+    "-elliprd(x0, x1, x2) / 6",
+)
+special("elliprc", "-elliprd(x1, x1, x0) / 6", "-elliprd(x0, x1, x1) / 3")
+special(
+    "elliprd",
+    "elliprd_share(x0, x2, x1)",
+    "elliprd_share(x1, x2, x0)",
+    "-(1.5 * y + x0 * elliprd_share(x0, x2, x1) + x1 * elliprd_share(x1, x2, x0)) / x2",
+)
+
+# The arithmetic-geometric mean is pi a / (2 K(1 - (b/a)²)): DLMF 19.8.5
+
+
+@helper
+def agm_by_second(a: Any, b: Any, y: Any) -> Any:
+    """The derivative of agm(a, b) by b."""
+    ratio = b / a
+    return 4 / math.pi * (y / a) ** 2 * ratio * ellipk_slope(1 - ratio * ratio)
+
+
+special("agm", "agm_by_second(x1, x0, y)", "agm_by_second(x0, x1, y)")

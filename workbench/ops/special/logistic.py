@@ -1,0 +1,189 @@
+"""Logistic functions, entropies, losses, power transforms and plain conveniences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special as scipy_special
+
+from workbench.graph.op import UFUNCS, declare
+from workbench.ops.special.define import helper, series, special, where
+
+__all__: list[str] = []
+
+# NumPy's own, by SciPy's name
+
+for _theirs, _ours in (
+    ("cbrt", "cbrt"),
+    ("exp2", "exp2"),
+    ("expm1", "expm1"),
+    ("log1p", "log1p"),
+    ("round", "rint"),
+):
+    UFUNCS[getattr(scipy_special, _theirs)] = declare(_ours)
+
+# The logistic function and its inverse: 1 - y would lose the digits of small tails
+
+special("expit", "y * expit(-x)")
+special("log_expit", "expit(-x)")
+special("logit", "g / (x * (1 - x))")
+
+# Entropies: 0 log 0 is 0, and what lies outside the domain is constant
+
+
+@helper
+def log_ratio(x: Any, y: Any) -> Any:
+    """log(x / y), with all digits where x is near y."""
+    near = np.abs(x - y) < 0.5 * np.abs(y)
+    a, b = np.where(near, y, 1), np.where(near, 1, y)
+    return np.where(
+        near,
+        np.log1p((np.where(near, x, 1) - a) / a),
+        np.log(np.where(near, 1, x)) - np.log(b),
+    )
+
+
+@helper
+def ratio(x: Any, y: Any) -> Any:
+    """``x / y``, and 0 where x is 0, whatever y is."""
+    nothing = x == 0
+    return where(nothing, 0 * x, x / where(nothing, 1, y))
+
+
+special("xlogy", "log(x1)", "ratio(x0, x1)", pretty_rule="g · log(x₁)   g · x₀ / x₁")
+special("xlog1py", "log1p(x1)", "ratio(x0, 1 + x1)",
+    pretty_rule="g · log1p(x₁)   g · x₀ / (1 + x₁)")  # fmt: skip
+special(
+    "entr",
+    "where(x < 0, 0 * x, -1 - log(where(x < 0, 1, x)))",
+    pretty_rule="−g · (1 + log(x))",
+)
+_OUTSIDE = "(x0 < 0) | (x1 < 0) | (x1 == 0) & (x0 > 0)"
+_INSIDE = f"where({_OUTSIDE}, 1, x0), where({_OUTSIDE}, 1, x1)"
+special(
+    "rel_entr",
+    f"where({_OUTSIDE}, 0 * x0, 1 + log_ratio({_INSIDE}))",
+    f"where({_OUTSIDE}, 0 * x0, -ratio({_INSIDE}))",
+    pretty_rule="g · (1 + log(x₀ / x₁))   −g · x₀ / x₁",
+)
+special(
+    "kl_div",
+    f"where({_OUTSIDE}, 0 * x0, log_ratio({_INSIDE}))",
+    f"where({_OUTSIDE}, 0 * x0, 1 - ratio({_INSIDE}))",
+    pretty_rule="g · log(x₀ / x₁)   g · (1 − x₀ / x₁)",
+)
+
+
+# Losses
+
+special(
+    "huber",
+    "where(abs(x1) <= x0, 0 * x1, abs(x1) - x0)",
+    "where(abs(x1) <= x0, x1, x0 * sign(x1))",
+    pretty_rule="g · max(|x₁| − x₀, 0)   g · clip(x₁, −x₀, x₀)",
+)
+
+
+@helper
+def pseudo_huber_by_delta(delta: Any, r: Any) -> Any:
+    """The derivative of pseudo_huber by delta: (h - delta)² / h, h the hypotenuse."""
+    h = np.hypot(delta, r)
+    safe = np.where(h == 0, 1, h)
+    return np.square(r * r / np.where(h == 0, 1, h + delta)) / safe
+
+
+special(
+    "pseudo_huber",
+    "pseudo_huber_by_delta(x0, x1)",
+    "ratio(x0 * x1, hypot(x0, x1))",
+)
+
+
+# Power transforms: written so that lambda = 0, where they are logarithms, is no
+# special point
+
+
+@helper
+def power_slope(t: Any) -> Any:
+    """(1 + (t - 1) exp(t)) / t², near 0 by its series: sum of t**k / (k! (k + 2))."""
+    near = np.abs(t) < 0.5
+    a, b = np.where(near, t, 0), np.where(near, 1, t)
+    terms = [1 / (math.factorial(k) * (k + 2)) for k in range(15)]
+    return np.where(near, series(a, *terms), (1 + (b - 1) * np.exp(b)) / (b * b))
+
+
+@helper
+def root_slope(t: Any) -> Any:
+    """(t / (1 + t) - log1p(t)) / t², near 0 by its series."""
+    near = np.abs(t) < 0.1
+    a, b = np.where(near, t, 0), np.where(near, 1, t)
+    terms = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(18)]
+    return np.where(near, series(a, *terms), (b / (1 + b) - np.log1p(b)) / (b * b))
+
+
+special("boxcox", "x0 ** (x1 - 1)", "log(x0) ** 2 * power_slope(x1 * log(x0))")
+special(
+    "boxcox1p",
+    "(1 + x0) ** (x1 - 1)",
+    "log1p(x0) ** 2 * power_slope(x1 * log1p(x0))",
+)
+special("inv_boxcox", "g * y / (1 + x0 * x1)", "y * x0 ** 2 * root_slope(x0 * x1)")
+special(
+    "inv_boxcox1p",
+    "g * (1 + y) / (1 + x0 * x1)",
+    "(1 + y) * x0 ** 2 * root_slope(x0 * x1)",
+)
+special("exprel", "power_slope(x)", pretty_rule="g · (exp(x) − y) / x")
+special(
+    "powm1",
+    "g * (x1 * x0 ** where(x1 == 0, 1, x1 - 1))",
+    "g * ((1 + y) * log(where(x0 == 0, 1, x0)))",
+    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · (1 + y) · log(x₀)",
+)
+special("cosm1", "-sin(x)")
+special("exp10", "y * 2.302585092994046")
+
+# Angles in degrees
+
+special("sindg", "cosdg(x) * 0.017453292519943295")
+special("cosdg", "sindg(x) * -0.017453292519943295")
+special("tandg", "(1 + y * y) * 0.017453292519943295")
+special("cotdg", "(1 + y * y) * -0.017453292519943295")
+special(
+    "radian",
+    "g * 0.017453292519943295",
+    "g * 0.0002908882086657216",
+    "g * 4.84813681109536e-06",
+)
+
+
+# Lambert's W, of w exp(w) = z, and Wright's omega, of w + log(w) = z: DLMF 4.13.4
+
+
+special("lambertw", "g / (exp(y) + x0)", "0", "0")
+special("wrightomega", "g * y / (1 + y)")
+
+
+# Tukey's lambda: its quantile function is boxcox(p, lambda) - boxcox(1 - p, lambda)
+
+
+@helper
+def tukey_density(y: Any, shape: Any) -> Any:
+    """The derivative of tklmbda by x, 0 outside the support."""
+    inside = (y > 0) & (y < 1)
+    p = np.where(inside, y, 0.5)
+    return np.where(inside, 1 / (p ** (shape - 1) + (1 - p) ** (shape - 1)), 0)
+
+
+@helper
+def tukey_by_shape(y: Any, shape: Any) -> Any:
+    """The derivative of tklmbda by lambda."""
+    p = np.where((y > 0) & (y < 1), y, 0.5)
+    a, b = np.log(p), np.log1p(-p)
+    moved = a * a * power_slope(shape * a) - b * b * power_slope(shape * b)
+    return -moved * tukey_density(y, shape)
+
+
+special("tklmbda", "tukey_density(y, x1)", "tukey_by_shape(y, x1)")

@@ -1,0 +1,320 @@
+"""The names of `scipy.special` for Tensors and arrays.
+
+SciPy's ufuncs take Tensors as they are and are handed on. Its plain functions do not
+ask NumPy's protocols; they stand here, written with those ufuncs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special as _scipy
+
+from workbench.graph.op import UFUNCS
+from workbench.graph.tensor import admit, value_of
+from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.reductions import logsumexp
+from workbench.ops.refusals import REFUSED
+from workbench.ops.special import define as _define
+from workbench.ops.ufuncs import CALLS
+
+__all__ = [
+    "comb",
+    "diric",
+    "factorial",
+    "h1vp",
+    "h2vp",
+    "ivp",
+    "jvp",
+    "kvp",
+    "lambertw",
+    "log_softmax",
+    "logsumexp",
+    "multigammaln",
+    "perm",
+    "polygamma",
+    "sinc",
+    "softmax",
+    "softplus",
+    "spherical_in",
+    "spherical_jn",
+    "spherical_kn",
+    "spherical_yn",
+    "yvp",
+    "zeta",
+]
+
+
+_F = _define.F
+
+# Written by SciPy with ufuncs alone, so that Tensors pass
+h1vp, h2vp, ivp, jvp, kvp, yvp = (
+    getattr(_scipy, _name) for _name in "h1vp h2vp ivp jvp kvp yvp".split()
+)
+sinc = np.sinc
+
+
+def __getattr__(name: str) -> Any:
+    found = getattr(_scipy, name, None)
+    if found is not None and (found in UFUNCS or found in CALLS):
+        return found
+    full = f"scipy.special.{name}"
+    if full in REFUSED:
+        why, instead = REFUSED[full]
+        raise AttributeError(
+            f"workbench.scipy.special has no {name}: {why}. Write {instead}."
+        )
+    near = difflib.get_close_matches(name, __dir__(), n=3)
+    close = f" Near to it: {', '.join(near)}." if near else ""
+    raise AttributeError(
+        f"workbench.scipy.special has no {name}.{close}"
+        + (f" Write {full}(x.value) to cut the gradient." if found else "")
+    )
+
+
+def __dir__() -> list[str]:
+    ufuncs = [
+        name
+        for name in dir(_scipy)
+        if isinstance(f := getattr(_scipy, name), np.ufunc)
+        and (f in UFUNCS or f in CALLS)
+    ]
+    return sorted({*__all__, *ufuncs})
+
+
+# Exponentials that are summed
+
+
+def _shifted(x: Any, axis: Any) -> Any:
+    x = admit(x)
+    largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
+    return x - np.where(np.isfinite(largest), largest, 0)
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """``exp(x) / sum(exp(x))`` without overflow, as `scipy.special.softmax`.
+
+    Parameters
+    ----------
+    x
+        An array or Tensor of any shape.
+    axis
+        The axis, or tuple of axes, that the sum runs over; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> softmax(np.array([1000.0, 1000.0]))
+    array([0.5, 0.5])
+    """
+    powers = np.exp(_shifted(x, axis))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """``log(softmax(x))`` with all its digits, as `scipy.special.log_softmax`.
+
+    Parameters
+    ----------
+    x
+        An array or Tensor of any shape.
+    axis
+        The axis, or tuple of axes, that the sum runs over; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_softmax(np.array([1000.0, 0.0]))
+    array([    0., -1000.])
+    """
+    moved = _shifted(x, axis)
+    return moved - logsumexp(moved, axis=axis, keepdims=True)
+
+
+def softplus(x: Any) -> Any:
+    """``log(1 + exp(x))`` without overflow, as `scipy.special.softplus`.
+
+    >>> float(softplus(-800.0)), float(softplus(800.0))
+    (0.0, 800.0)
+    """
+    return np.logaddexp(0, x)
+
+
+# Gamma and zeta
+
+
+def polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of `digamma`: (-1)**(n+1) n! zeta(n + 1, x), DLMF 25.11.12.
+
+    Parameters
+    ----------
+    n
+        The order, an integer or an array of them; it does not vary.
+    x
+        Where, an array or Tensor; broadcast against ``n``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(np.isclose(polygamma(1, 1.0), np.pi**2 / 6))
+    True
+    """
+    x = admit(x)
+    if isinstance(n, int):  # a number keeps float32
+        if n == 0:
+            return _F.digamma(x)
+        return float((-1) ** (n + 1) * math.factorial(n)) * _F.zeta(n + 1, x)
+    n = admit(n)
+    first = np.equal(n, 0)
+    factor = (-1.0) ** (n + 1) * _F.gamma(n + 1.0)
+    order = np.where(first, 1, n) + 1  # zeta(1, x) is infinite
+    return np.where(first, _F.digamma(x), factor * _F.zeta(order, x))
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """The logarithm of the multivariate gamma function: DLMF 35.3.4.
+
+    Parameters
+    ----------
+    a
+        An array or Tensor with entries above ``(d - 1) / 2``.
+    d
+        The dimension, a positive integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import special
+    >>> bool(np.isclose(multigammaln(3.0, 2), special.multigammaln(3.0, 2)))
+    True
+    """
+    a = admit(a)
+    if d != int(d) or d < 1:
+        raise ValueError(f"d should be a positive integer (dimension), not {d}")
+    given = value_of(a)  # None while tracing without values
+    if given is not None and np.any(given <= 0.5 * (d - 1)):
+        raise ValueError(f"a must be above (d - 1) / 2 = {0.5 * (d - 1)}")
+    total = d * (d - 1) * 0.25 * math.log(math.pi)
+    for j in range(int(d)):
+        total = total + _F.gammaln(a - j / 2)
+    return total
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """`scipy.special.zeta`; its derivative is known by ``q``.
+
+    >>> import numpy as np
+    >>> bool(np.isclose(zeta(2.0), np.pi**2 / 6))
+    True
+    """
+    return _F.riemann_zeta(x) if q is None else _F.zeta(x, q)
+
+
+def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+    """`scipy.special.lambertw`: w with ``w * exp(w) = z``, complex.
+
+    >>> float(lambertw(0.0).real)
+    0.0
+    """
+    return _F.lambertw(z, np.asarray(k, dtype=np.dtype("long")), tol)
+
+
+# Counting
+
+
+def factorial(n: Any) -> Any:
+    """``gamma(n + 1)``, and 0 for negative n, as `scipy.special.factorial`.
+
+    >>> float(factorial(4.0))
+    24.0
+    """
+    n = admit(n)
+    outside = n < 0
+    return np.where(outside, 0, _F.gamma(np.where(outside, 0, n) + 1))
+
+
+def comb(N: Any, k: Any) -> Any:
+    """``binom(N, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.comb`.
+
+    >>> float(comb(5.0, 2.0))
+    10.0
+    """
+    N, k = admit(N), admit(k)
+    inside = (k <= N) & (N >= 0) & (k >= 0)
+    return np.where(inside, _F.binom(np.where(inside, N, 1), np.where(inside, k, 1)), 0)
+
+
+def perm(N: Any, k: Any) -> Any:
+    """``poch(N - k + 1, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.perm`.
+
+    >>> float(perm(5.0, 2.0))
+    20.0
+    """
+    N, k = admit(N), admit(k)
+    inside = (k <= N) & (N >= 0) & (k >= 0)
+    k, N = np.where(inside, k, 1), np.where(inside, N, 1)
+    return np.where(inside, _F.poch(N - k + 1, k), 0)
+
+
+def diric(x: Any, n: int) -> Any:
+    """``sin(n x / 2) / (n sin(x / 2))``, as `scipy.special.diric`.
+
+    A sum of cosines, which has no special points: DLMF 1.15.12.
+
+    >>> float(diric(0.0, 4))
+    1.0
+    """
+    if n != int(n) or n < 1:
+        raise ValueError(f"n must be a positive integer, not {n}")
+    x = admit(x)
+    if n % 2:
+        terms = [2 * np.cos(k * x) for k in range(1, (n + 1) // 2)]
+        return sum(terms, np.ones_like(x)) / n
+    return sum(2 * np.cos((k + 0.5) * x) for k in range(n // 2)) / n
+
+
+# Spherical Bessel functions
+
+
+def _spherical(name: str, n: Any, z: Any, derivative: bool) -> Any:
+    n = np.asarray(n, dtype=np.dtype("long"))[()]
+    return getattr(_F, f"{name}_d" if derivative else name)(n, z)
+
+
+def spherical_jn(n: Any, z: Any, derivative: bool = False) -> Any:
+    """`scipy.special.spherical_jn`; the order ``n`` does not vary.
+
+    >>> float(spherical_jn(0, 0.0))
+    1.0
+    """
+    return _spherical("spherical_jn", n, z, derivative)
+
+
+def spherical_yn(n: Any, z: Any, derivative: bool = False) -> Any:
+    """`scipy.special.spherical_yn`; the order ``n`` does not vary.
+
+    >>> bool(np.isclose(spherical_yn(0, 2.0), -np.cos(2.0) / 2))
+    True
+    """
+    return _spherical("spherical_yn", n, z, derivative)
+
+
+def spherical_in(n: Any, z: Any, derivative: bool = False) -> Any:
+    """`scipy.special.spherical_in`; the order ``n`` does not vary.
+
+    >>> bool(np.isclose(spherical_in(0, 2.0), np.sinh(2.0) / 2))
+    True
+    """
+    return _spherical("spherical_in", n, z, derivative)
+
+
+def spherical_kn(n: Any, z: Any, derivative: bool = False) -> Any:
+    """`scipy.special.spherical_kn`; the order ``n`` does not vary.
+
+    >>> bool(np.isclose(spherical_kn(0, 2.0), np.pi / 4 * np.exp(-2.0)))
+    True
+    """
+    return _spherical("spherical_kn", n, z, derivative)
