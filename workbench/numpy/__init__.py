@@ -19,7 +19,8 @@ which the standard asks for more than NumPy does:
   ``device=x.device`` and makes an array of that library. While a trace is open it
   makes a Tensor without a gradient: all arrays of a traced program then name the
   same namespace, which SciPy insists on. Outside it makes plain arrays;
-- ``sort`` and ``argsort`` take ``descending``; ``count_nonzero`` makes an array
+- ``clip`` takes its bounds by position and by name;
+  ``sort`` and ``argsort`` take ``descending``; ``count_nonzero`` makes an array
   in every case; ``unique_*`` keep the gradient of the values; ``finfo`` and
   ``iinfo`` take arrays and have Python numbers; ``fft.fftfreq`` takes a dtype.
 
@@ -65,7 +66,6 @@ from numpy import (
     broadcast_arrays,
     broadcast_to,
     ceil,
-    clip,
     complex64,
     complex128,
     concat,
@@ -197,6 +197,7 @@ from workbench.numpy.dtypes import (
     finfo,
     iinfo,
 )
+from workbench.numpy.elementwise import clip
 from workbench.numpy.ordering import (
     argsort,
     count_nonzero,

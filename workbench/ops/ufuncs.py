@@ -74,6 +74,9 @@ def _call(
             f" condition fails, which a traced value does not have. Write"
             f" np.where(condition, {name}(...), 0)."
         )
+    named = {}
+    if ufunc is np.vecdot and "axis" in settings:
+        named["axis"] = settings.pop("axis")
     for setting in ("signature", "axes", "axis", "keepdims"):
         if settings.get(setting) is not None:
             raise _unknown(ufunc, f"(..., {setting}=...)")
@@ -83,9 +86,9 @@ def _call(
     if ufunc in UFUNCS:
         return apply(UFUNCS[ufunc], inputs)
     if ufunc in CALLS:
-        return CALLS[ufunc](*inputs)
+        return CALLS[ufunc](*inputs, **named)
     if load(ufunc):
-        return _call(ufunc, name, *inputs, dtype=dtype)
+        return _call(ufunc, name, *inputs, dtype=dtype, **named)
     raise _unknown(ufunc)
 
 
