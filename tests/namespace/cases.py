@@ -127,11 +127,12 @@ case(
 
 # Order and sets
 
+#: What the standard has by default, and NumPy has not.
+STABLE = {"stable": True}
 for _name in ("argsort", "sort"):
     case(
         _name, _REAL, MATRIX,
-        # NumPy's are not stable unless asked.
-        lambda xp, x, f=_name: getattr(xp, f)(x, **({"stable": True} if xp is np else {})),
+        lambda xp, x, f=_name: getattr(xp, f)(x, **STABLE if xp is np else {}),
         lambda xp, x, f=_name: getattr(xp, f)(x, axis=0, stable=False),
     )  # fmt: skip
 case("nonzero", "biufc", MATRIX, _named("nonzero"))
