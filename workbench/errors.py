@@ -3,6 +3,7 @@
 ```
 WorkbenchError
 ├── ShapeError              (ValueError)   shapes that do not fit together
+│   └── MatrixShapeError     (LinAlgError)  a matrix that must be square, or two axes
 ├── MatrixError             (LinAlgError)  a matrix that cannot be factored
 ├── DtypeError              (TypeError)    a dtype that cannot do what is asked
 ├── TraceError              (TypeError)    a step a trace cannot follow
@@ -19,7 +20,8 @@ WorkbenchError
 ```
 
 Each also derives from the built-in exception that plain NumPy would raise, so
-that a user's ``except ValueError`` keeps its meaning.
+that a user's ``except ValueError`` keeps its meaning. An axis or index out of range
+is NumPy's own `AxisError` or `IndexError`, with the user's line.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ __all__ = [
     "GradientError",
     "GradientLostError",
     "MatrixError",
+    "MatrixShapeError",
     "NonScalarOutputError",
     "NotDifferentiableError",
     "OverrideError",
@@ -51,6 +54,10 @@ class WorkbenchError(Exception):
 
 class ShapeError(WorkbenchError, ValueError):
     """Shapes that do not fit together."""
+
+
+class MatrixShapeError(ShapeError, LinAlgError):
+    """An array that is no matrix, or not a square one, where one is needed."""
 
 
 class MatrixError(WorkbenchError, LinAlgError):

@@ -11,12 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, GradientLostError, MatrixError, ShapeError
+from workbench.errors import (
+    DtypeError,
+    GradientLostError,
+    MatrixError,
+    MatrixShapeError,
+    ShapeError,
+)
 from workbench.graph import source, types
-from workbench.graph.libraries import instead, library_call
+from workbench.graph.libraries import instead, library_call, numpy_call
 from workbench.graph.op import Op
 
-__all__ = ["at", "describe", "here", "lost", "refusal"]
+__all__ = ["at", "describe", "here", "located", "lost", "refusal"]
 
 
 def here() -> str:
@@ -49,6 +55,13 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
             f" gradient. {instead(called)}, or give it x.value to cut the gradient on"
             " purpose."
         )
+    made_by_numpy = numpy_call(_asking())
+    if made_by_numpy is not None:
+        return GradientLostError(
+            f"{made_by_numpy} of a list or array of Tensors{here()}: NumPy makes plain"
+            f" numbers of them, and {describe(x)} would lose its gradient. Make one"
+            f" Tensor of them first: {made_by_numpy}(np.stack([...]))."
+        )
     why = (
         "has no value while tracing without values"
         if x._value is None
@@ -59,6 +72,54 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
         " NumPy spelling, which keeps the gradient (np.sin(x) in place of math.sin(x),"
         " x itself in place of float(x)), or x.value to cut it on purpose."
     )
+
+
+#: What NumPy raises for arguments that do not fit; raised again with the user's line.
+PLAIN = (
+    ValueError,
+    TypeError,
+    IndexError,
+    ZeroDivisionError,
+    np.exceptions.AxisError,
+    np.linalg.LinAlgError,
+)
+
+
+def located(
+    error: Exception,
+    name: str,
+    args: tuple[Any, ...],
+    settings: dict[str, Any],
+    place: str | None = None,
+) -> Exception:
+    """NumPy's own exception, of the same type, with the call and the user's line.
+
+    Of another type, or if it tells the line already, it stays as it is.
+    """
+    text = str(error)
+    if type(error) not in PLAIN or " (at " in text:
+        return error
+    shown = [*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in settings.items())]
+    end = "" if text.endswith(".") else "."
+    if isinstance(error, np.exceptions.AxisError) and error.ndim is not None:
+        end += (
+            f" Its axes are {-error.ndim} to {error.ndim - 1}."
+            if error.ndim
+            else " It has no axis."
+        )
+    place = here() if place is None else place
+    return type(error)(f"{name}({', '.join(shown)}){place}: {text}{end}")
+
+
+def _shown(x: Any) -> str:
+    """An argument in short: arrays by their specs."""
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return repr(types.spec_of(x))
+    if isinstance(x, (list, tuple)) and not all(isinstance(n, int) for n in x):
+        inside = ", ".join(map(_shown, x[:4])) + (", ..." if len(x) > 4 else "")
+        return f"[{inside}]" if isinstance(x, list) else f"({inside})"
+    text = repr(x)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _asking() -> FrameType | None:
@@ -73,6 +134,8 @@ def refusal(
     op: Op, args: tuple[Any, ...], error: Exception, code: Any, lasti: int
 ) -> Exception:
     """NumPy's refusal, with the op, the operands and the user's line."""
+    if type(error) in (IndexError, np.exceptions.AxisError):
+        return located(error, op.name, args, {}, at(source.decode(code, lasti)))
     if not isinstance(error, (ValueError, TypeError)) or isinstance(error, ShapeError):
         return error
     operands = ", ".join(
@@ -85,7 +148,9 @@ def refusal(
         else "Compare the shapes with what the function expects."
     )
     kind: type[Exception] = ShapeError if isinstance(error, ValueError) else DtypeError
-    if isinstance(error, np.linalg.LinAlgError) and "must be" not in str(error):
+    if isinstance(error, np.linalg.LinAlgError) and "must be" in str(error):
+        kind = MatrixShapeError
+    elif isinstance(error, np.linalg.LinAlgError):
         kind = MatrixError
         cure = "Look at its eigenvalues; a small multiple of np.eye(n) added may do."
     elif isinstance(error, TypeError):

@@ -12,7 +12,9 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-__all__ = ["instead", "library_call"]
+import numpy as np
+
+__all__ = ["instead", "library_call", "numpy_call"]
 
 LIBRARIES = ("scipy.", "sklearn.")
 
@@ -34,6 +36,20 @@ def library_call(frame: FrameType | None) -> str | None:
             return None
         elif not home.startswith(("numpy", "contextlib")):
             return found
+        frame = frame.f_back
+    return found
+
+
+def numpy_call(frame: FrameType | None) -> str | None:
+    """The function of NumPy that the user called and that runs; None: none does."""
+    found: str | None = None
+    while frame is not None:
+        home: str = frame.f_globals.get("__name__", "")
+        if home.partition(".")[0] != "numpy":
+            return found
+        name = frame.f_code.co_name
+        if not name.startswith("_") and callable(getattr(np, name, None)):
+            found = f"np.{name}"
         frame = frame.f_back
     return found
 

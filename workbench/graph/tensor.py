@@ -201,8 +201,13 @@ class Tensor(ArrayMethods, Conversions):
             answer = FUNCTIONS.get("ufunc")
         if answer is None:
             return NotImplemented
-        with source.pinned():
-            return answer(ufunc, method, inputs, kwargs)
+        try:
+            with source.pinned():
+                return answer(ufunc, method, inputs, kwargs)
+        except blame.PLAIN as error:
+            part = "" if method == "__call__" else f".{method}"
+            name = f"{FUNCTIONS['name'](ufunc)}{part}"
+            raise _placed(error, name, inputs, kwargs) from error
 
     def __array_function__(
         self,
@@ -218,8 +223,11 @@ class Tensor(ArrayMethods, Conversions):
             raise FUNCTIONS["unknown"](function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
-        with source.pinned():
-            return answer(*args, **kwargs)
+        try:
+            with source.pinned():
+                return answer(*args, **kwargs)
+        except blame.PLAIN as error:
+            raise _placed(error, FUNCTIONS["name"](function), args, kwargs) from error
 
     # How it is shown and compared
 
@@ -263,6 +271,16 @@ class Tensor(ArrayMethods, Conversions):
         def __pow__(self, other: Any) -> Any: ...
         def __neg__(self) -> Any: ...
         def __getitem__(self, index: Any) -> Any: ...
+
+
+def _placed(
+    error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
+) -> Exception:
+    """The error of a call that the user made; one made within another stays plain."""
+    context = _context()
+    if context is not None and context.code is not None:
+        return error
+    return blame.located(error, name, args, settings)
 
 
 class MaskedTensor(Tensor):

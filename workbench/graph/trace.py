@@ -82,6 +82,11 @@ def opened(
                     " and the array is plain, write wb.at(array)[index].get()."
                 ) from error
             raise
+        except SystemError as error:
+            # What compiled code makes of an error in the middle of its work.
+            if isinstance(error.__cause__, GradientLostError):
+                raise error.__cause__ from error
+            raise
         except (ValueError, TypeError) as error:
             text = str(error)
             if any(part in text for part in _STORING) or (

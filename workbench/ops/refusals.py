@@ -27,7 +27,6 @@ __all__ = [
 
 _DATES = "dates have no derivative"
 _FILES = "a file holds numbers and no gradient"
-_MEMORY = "a traced value has no memory of its own that could be shared"
 
 #: Functions of NumPy that take arrays and no Tensors: why, and what to write.
 REFUSED: dict[str, tuple[str, str]] = {
@@ -36,12 +35,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "np.datetime_as_string": (_DATES, "np.datetime_as_string(x.value)"),
     "np.is_busday": (_DATES, "np.is_busday(x.value)"),
     "np.isnat": (_DATES, "np.isnan(x) for floats"),
-    "np.may_share_memory": (_MEMORY, "np.may_share_memory(x.value, ...)"),
     "np.save": (_FILES, "np.save(file, x.value)"),
     "np.savetxt": (_FILES, "np.savetxt(file, x.value)"),
     "np.savez": (_FILES, "np.savez(file, x=x.value)"),
     "np.savez_compressed": (_FILES, "np.savez_compressed(file, x=x.value)"),
-    "np.shares_memory": (_MEMORY, "np.shares_memory(x.value, ...)"),
 }
 
 
@@ -112,4 +109,4 @@ def unknown(function: Any, part: str = "") -> TraceError:
     )
 
 
-FUNCTIONS["unknown"] = unknown
+FUNCTIONS.update(name=name_of, unknown=unknown)
