@@ -324,6 +324,47 @@ def test_arguments_are_writable_afterwards() -> None:
     x += 1
 
 
+@pytest.mark.parametrize(
+    ("f", "kind", "found"),
+    [
+        (lambda x: np.sum(x, axis=2), np.exceptions.AxisError, r"sum\(float64\[3\]"),
+        (lambda x: np.sum(x, axis=2), np.exceptions.AxisError, "axes are -1 to 0"),
+        (lambda x: np.sort(x, axis=1), np.exceptions.AxisError, "axis 1 is out of"),
+        (lambda x: np.moveaxis(x, 0, 5), np.exceptions.AxisError, "moveaxis.*axis 5"),
+        (lambda x: np.flip(x, 3), np.exceptions.AxisError, "axis 3"),
+        (lambda x: np.concatenate([x, x], 1), np.exceptions.AxisError, "axis 1"),
+        (lambda x: np.take(x, 7), IndexError, "index 7 is out of bounds"),
+        (lambda x: np.take(x, 0, axis=3), np.exceptions.AxisError, "axis 3"),
+        (lambda x: np.sort(x, kind="no"), ValueError, "no"),
+        (lambda x: np.split(x, 2), ValueError, "equal"),
+        (lambda x: np.squeeze(x, 0), ValueError, "squeeze.*not 1"),
+        (lambda x: np.repeat(x, [1, 2]), ValueError, r"repeat\(float64\[3\]"),
+        (lambda x: np.linalg.inv(x), np.linalg.LinAlgError, "inv"),
+        (lambda x: np.linalg.det(np.ones((2, 3)) * x), np.linalg.LinAlgError, "square"),
+        (lambda x: np.add.reduce(x, axis=4), np.exceptions.AxisError, "axis 4"),
+        (lambda x: np.logaddexp(x, "a"), TypeError, "logaddexp"),
+        (lambda x: x + "a", TypeError, "unsupported operand"),
+        (lambda x: np.dot(x, np.ones((2, 2))), ValueError, "matmul|dot"),
+        (lambda x: np.average(x, weights=[1.0]), (TypeError, ValueError), "weights"),
+    ],
+)
+def test_arguments_that_do_not_fit(f: Any, kind: Any, found: str) -> None:
+    with pytest.raises(kind):
+        f(np.copy(X))  # as NumPy itself
+    with pytest.raises(kind, match=found) as error:
+        gradient(f)
+    assert "unsupported operand" in str(error.value) or lines(error)
+    if not isinstance(kind, tuple):
+        with pytest.raises(kind):
+            wb.trace(f)(wb.Spec((3,), np.dtype(float)))
+
+
+def test_a_list_of_tensors_where_numpy_looks_for_numbers() -> None:
+    with pytest.raises(GradientLostError, match=r"np\.mean\(np\.stack") as error:
+        gradient(lambda x: np.mean([x, 2 * x]))
+    lines(error)
+
+
 # Functions of SciPy that do not see Tensors
 
 

@@ -207,7 +207,10 @@ class Tensor(ArrayMethods, Conversions):
         except blame.PLAIN as error:
             part = "" if method == "__call__" else f".{method}"
             name = f"{FUNCTIONS['name'](ufunc)}{part}"
-            raise _placed(error, name, inputs, kwargs) from error
+            placed = _placed(error, name, inputs, kwargs)
+            if placed is error:
+                raise
+            raise placed from error
 
     def __array_function__(
         self,
@@ -227,7 +230,10 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(*args, **kwargs)
         except blame.PLAIN as error:
-            raise _placed(error, FUNCTIONS["name"](function), args, kwargs) from error
+            placed = _placed(error, FUNCTIONS["name"](function), args, kwargs)
+            if placed is error:
+                raise
+            raise placed from error
 
     # How it is shown and compared
 
