@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph import blame
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.define import linear, no_out, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
-from workbench.ops.shaping import integers, normal_axes, normal_axis
+from workbench.ops.shaping import distinct_axes, integers, normal_axes, normal_axis
 
 __all__: list[str] = []
 
@@ -50,7 +51,7 @@ FLIP.batch = _shifted(FLIP)
 def flip(m: Any, axis: Any = None) -> Any:
     """`numpy.flip`."""
     rank = len(shape_of(m))
-    axes = tuple(range(rank)) if axis is None else normal_axes(axis, rank)
+    axes = tuple(range(rank)) if axis is None else distinct_axes(axis, rank)
     return apply(FLIP, (m,), {"axis": axes})
 
 
@@ -69,7 +70,10 @@ def fliplr(m: Any) -> Any:
 @implements(np.rot90)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """`numpy.rot90`."""
-    first, second = normal_axes(tuple(axes), len(shape_of(m)))
+    axes = normal_axes(tuple(axes), len(shape_of(m)))
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise ValueError(f"np.rot90{blame.here()}: axes are two different ones")
+    first, second = axes
     if k % 4 == 2:
         return np.flip(m, (first, second))
     if k % 4 == 0:
@@ -161,7 +165,7 @@ REPEAT.batch = _shifted(REPEAT)
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     """`numpy.repeat`."""
-    if axis is None:
+    if axis is None or (np.shape(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
     if np.ndim(repeats) == 0:
@@ -215,6 +219,11 @@ def _places(like: Any, offset: int, rows: int, columns: int) -> tuple[Any, Any]:
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """`numpy.diagonal`."""
+    if len(shape_of(a)) < 2:
+        raise ValueError(
+            f"np.diagonal{blame.here()}: diag requires an array of at least two"
+            " dimensions"
+        )
     matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = shape_of(matrices)[-2:]
     places = _places(a, offset, rows, columns)
@@ -233,6 +242,8 @@ def diag(v: Any, k: int = 0) -> Any:
     """`numpy.diag`."""
     if len(shape_of(v)) == 2:
         return np.diagonal(v, k)
+    if len(shape_of(v)) != 1:
+        raise ValueError(f"np.diag{blame.here()}: Input must be 1- or 2-d.")
     (length,) = shape_of(v)
     size = length + abs(k)
     places = _places(v, k, size, size)

@@ -271,7 +271,8 @@ def _grid(a: Any, s: Any, axes: Any, real: bool = False) -> tuple[list[int], lis
             lengths[-1] = 2 * (lengths[-1] - 1)
     else:
         lengths = [
-            shape[axis] if n == -1 else n for n, axis in zip(s, axes, strict=False)
+            shape[axis] if n in (-1, None) else n
+            for n, axis in zip(s, axes, strict=False)
         ]
     if len(lengths) != len(axes):
         raise ValueError(

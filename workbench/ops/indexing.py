@@ -169,6 +169,11 @@ def getitem(x: Any, index: Any) -> Any:
     return apply(GETITEM, (x, *arrays), {"key": key})
 
 
+def _refusal(x: Any, error: Exception) -> Exception:
+    """NumPy's refusal of an index, with the shape and the user's line."""
+    return type(error)(f"x[...] of shape {shape_of(x)}{blame.here()}: {error}")
+
+
 def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:
     """Refuse a boolean index whose values are not known."""
     for a in arrays:
@@ -192,12 +197,16 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
         # The eager path: x[3] and x[1:], without a walk up the frames.
         key, _ = split_index(index)
         frame = _frame(1)
+        try:
+            taken = _take(value, key=key)
+        except (IndexError, ValueError) as error:
+            raise _refusal(self, error) from error
         return Tensor(
             GETITEM,
             (self,),
             (value,),
             {"key": key},
-            _take(value, key=key),
+            taken,
             frame.f_code,
             frame.f_lasti,
             _context(),

@@ -17,7 +17,7 @@ from workbench.graph import blame
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import weak
-from workbench.ops.define import no_out, shape_of
+from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.shaping import integers, normal_axis
 
 __all__ = ["spread"]
@@ -124,7 +124,19 @@ def concatenate(
         parts, axis = tuple(map(np.ravel, parts)), 0
     rank = len(shape_of(parts[0]))
     y = apply(declare("concatenate"), parts, {"axis": normal_axis(axis, max(rank, 1))})
-    return y if dtype is None else np.astype(y, dtype)
+    return _cast(y, dtype, casting)
+
+
+def _cast(y: Any, dtype: Any, casting: Any) -> Any:
+    """The dtype that is asked for, where NumPy's rule of casting allows it."""
+    if dtype is None:
+        return y
+    if not np.can_cast(dtype_of(y), dtype, casting):
+        raise TypeError(
+            f"Cannot cast {dtype_of(y)} to {np.dtype(dtype)} by the rule {casting!r}"
+            f"{blame.here()}. Write casting='unsafe'."
+        )
+    return np.astype(y, dtype)
 
 
 @implements(np.stack)
@@ -141,20 +153,22 @@ def stack(
     parts = _parts(arrays)
     rank = len(shape_of(parts[0])) + 1
     y = apply(declare("stack"), parts, {"axis": normal_axis(axis, rank)})
-    return y if dtype is None else np.astype(y, dtype)
+    return _cast(y, dtype, casting)
 
 
 @implements(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """`numpy.vstack`."""
-    return np.concatenate([np.atleast_2d(x) for x in _parts(tup)], 0, dtype=dtype)
+    parts = [np.atleast_2d(x) for x in _parts(tup)]
+    return _cast(np.concatenate(parts, 0), dtype, casting)
 
 
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """`numpy.hstack`."""
     parts = [np.atleast_1d(x) for x in _parts(tup)]
-    return np.concatenate(parts, 0 if len(shape_of(parts[0])) == 1 else 1, dtype=dtype)
+    y = np.concatenate(parts, 0 if len(shape_of(parts[0])) == 1 else 1)
+    return _cast(y, dtype, casting)
 
 
 @implements(np.dstack)
@@ -177,9 +191,16 @@ def block(arrays: Any) -> Any:
     """`numpy.block`: nested lists of blocks, the innermost along the last axis."""
     depth, inner = 0, arrays
     while isinstance(inner, list):
-        depth, inner = depth + 1, inner[0]
+        depth, inner = depth + 1, inner[0] if inner else None
 
     def lay(blocks: Any, level: int) -> Any:
+        if isinstance(blocks, list) == (level == 0):
+            raise ValueError(
+                f"np.block{blame.here()}: List depths are mismatched. Every block"
+                f" stands {depth} lists deep, as the first one does."
+            )
+        if isinstance(blocks, list) and not blocks:
+            raise ValueError(f"np.block{blame.here()}: a list of blocks is empty")
         if not isinstance(blocks, list):
             x = admit(blocks)
             return np.reshape(x, (1,) * max(depth - len(shape_of(x)), 0) + shape_of(x))
@@ -284,12 +305,21 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 @implements(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """`numpy.vsplit`."""
+    _ranked(ary, 2, "vsplit")
     return _split(ary, indices_or_sections, 0, even=True)
+
+
+def _ranked(x: Any, rank: int, name: str) -> None:
+    if len(shape_of(x)) < rank:
+        raise ValueError(
+            f"np.{name}{blame.here()} only works on arrays of {rank} or more dimensions"
+        )
 
 
 @implements(np.hsplit)
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """`numpy.hsplit`."""
+    _ranked(ary, 1, "hsplit")
     axis = 1 if len(shape_of(ary)) > 1 else 0
     return _split(ary, indices_or_sections, axis, even=True)
 
@@ -297,6 +327,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 @implements(np.dsplit)
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """`numpy.dsplit`."""
+    _ranked(ary, 3, "dsplit")
     return _split(ary, indices_or_sections, 2, even=True)
 
 
@@ -313,14 +344,14 @@ def _split(x: Any, sections: Any, axis: int, *, even: bool) -> list[Any]:
         ends = [*map(operator.index, sections), length]
         starts = [0, *ends[:-1]]
     else:
-        count = operator.index(sections)
+        count = int(sections)
         if count < 1:
-            raise ValueError("number of sections must be larger than 0")
+            raise ValueError(f"number of sections must be larger than 0{blame.here()}")
         size, longer = divmod(length, count)
-        if even and longer:
+        if even and length % sections:
             raise ValueError(
-                f"an axis of length {length} does not split into {count} equal parts;"
-                " np.array_split makes unequal ones"
+                f"np.split{blame.here()}: an axis of length {length} does not split"
+                f" into {count} equal parts; np.array_split makes unequal ones"
             )
         starts = [i * size + min(i, longer) for i in range(count)]
         ends = [*starts[1:], length]

@@ -271,6 +271,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> 
             f" {unknown}{blame.here()}"
         )
     array = admit(array)
+    if not shape_of(array):
+        return array
     width = _widths(pad_width, len(shape_of(array)))
     if mode == "constant":
         return _constant(array, width, **settings)

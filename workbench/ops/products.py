@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph import blame
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit
 from workbench.graph.tree import is_sparse
@@ -57,6 +58,12 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
 @implements(np.linalg.outer)
 def vector_outer(x1: Any, x2: Any, /) -> Any:
     """`numpy.linalg.outer`, of two vectors."""
+    ranks = len(shape_of(x1 := admit(x1))), len(shape_of(x2 := admit(x2)))
+    if ranks != (1, 1):
+        raise ValueError(
+            f"np.linalg.outer{blame.here()}: Input arrays must be one-dimensional, not"
+            f" of {ranks[0]} and {ranks[1]} axes"
+        )
     return outer(x1, x2)
 
 
@@ -105,15 +112,22 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Any:
-    """`numpy.cross`, of vectors of length 3."""
+    """`numpy.cross`, of vectors of length 3; one of length 2 has a third entry 0."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = np.moveaxis(admit(a), axisa, -1), np.moveaxis(admit(b), axisb, -1)
-    if (shape_of(a)[-1], shape_of(b)[-1]) != (3, 3):
+    lengths = shape_of(a)[-1], shape_of(b)[-1]
+    if lengths == (2, 2):  # only the third entry is left
+        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    if not {2, 3}.issuperset(lengths):
         raise ValueError(
-            f"cross: vectors of length {shape_of(a)[-1]} and {shape_of(b)[-1]};"
-            " both must have length 3"
+            f"np.cross{blame.here()}: vectors of length {lengths[0]} and {lengths[1]};"
+            " both must have length 3 (or 2)"
         )
+    a, b = (
+        np.concatenate([v, np.zeros_like(v[..., :1])], -1) if n == 2 else v
+        for v, n in zip((a, b), lengths, strict=True)
+    )
     ahead, behind = [1, 2, 0], [2, 0, 1]
     y = a[..., ahead] * b[..., behind] - a[..., behind] * b[..., ahead]
     return np.moveaxis(y, -1, axisc)
@@ -121,7 +135,12 @@ def cross(
 
 @implements(np.linalg.cross)
 def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """`numpy.linalg.cross`."""
+    """`numpy.linalg.cross`, of vectors of length 3."""
+    if {shape_of(admit(x))[axis] for x in (x1, x2)} != {3}:
+        raise ValueError(
+            f"np.linalg.cross{blame.here()}: both inputs must be vectors of length 3"
+            f" along axis {axis}"
+        )
     return cross(x1, x2, axis=axis)
 
 
@@ -130,6 +149,10 @@ def multi_dot(arrays: Any, *, out: None = None) -> Any:
     """`numpy.linalg.multi_dot`, multiplied in the order that takes fewest steps."""
     no_out("np.linalg.multi_dot", out)
     arrays = list(map(admit, arrays))
+    if len(arrays) < 2:
+        raise ValueError(
+            f"np.linalg.multi_dot{blame.here()}: Expecting at least two arrays."
+        )
     lengths = [shape_of(x)[0] for x in arrays] + [shape_of(arrays[-1])[-1]]
     lengths[0] = 1 if len(shape_of(arrays[0])) == 1 else lengths[0]
     lengths[-1] = 1 if len(shape_of(arrays[-1])) == 1 else lengths[-1]

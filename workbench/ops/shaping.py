@@ -19,7 +19,7 @@ from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.define import linear, shape_of, sum_to
 
-__all__ = ["integers", "normal_axes", "normal_axis"]
+__all__ = ["distinct_axes", "integers", "normal_axes", "normal_axis"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
@@ -37,6 +37,14 @@ def normal_axes(axes: Any, rank: int) -> tuple[int, ...]:
     """Axes counted from 0, in the order given."""
     several = axes if isinstance(axes, (tuple, list)) else (axes,)
     return tuple(normal_axis(n, rank) for n in several)
+
+
+def distinct_axes(axes: Any, rank: int) -> tuple[int, ...]:
+    """As `normal_axes`, and none of them twice."""
+    found = normal_axes(axes, rank)
+    if len(set(found)) < len(found):
+        raise ValueError(f"repeated axis in {axes}{blame.here()}")
+    return found
 
 
 def integers(shape: Any) -> tuple[int, ...]:
@@ -105,6 +113,8 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 def _reading(a: Any, order: str) -> Any:
     """The order in which entries are read, "C" or "F"."""
+    if order not in ("A", "C", "F", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A' or 'K'{blame.here()}")
     if order in ("A", "K") and len(shape_of(a)) > 1:
         raise TraceError(
             f"order={order!r}{blame.here()} looks at how an array lies in memory, and a"
@@ -118,7 +128,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     """`numpy.expand_dims`."""
     shape = shape_of(a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    new = normal_axes(axes, len(shape) + len(axes))
+    new = distinct_axes(axes, len(shape) + len(axes))
     rest = iter(shape)
     return np.reshape(
         a, tuple(1 if i in new else next(rest) for i in range(len(shape) + len(axes)))
@@ -131,10 +141,13 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     shape = shape_of(a)
     if axis is None:
         return np.reshape(a, tuple(n for n in shape if n != 1))
-    axes = normal_axes(axis, len(shape))
+    if not shape and axis in (0, -1):
+        return a  # NumPy allows it
+    axes = distinct_axes(axis, len(shape))
     if any(shape[i] != 1 for i in axes):
         raise ValueError(
-            f"cannot squeeze axis {axis} of shape {shape}: its length is not 1"
+            f"cannot squeeze axis {axis} of shape {shape}{blame.here()}: its length is"
+            " not 1"
         )
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
 
@@ -226,6 +239,11 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """`numpy.moveaxis`."""
     rank = len(shape_of(a))
     old, new = normal_axes(source, rank), normal_axes(destination, rank)
+    if len(old) != len(new):
+        raise ValueError(
+            f"np.moveaxis{blame.here()}: {len(old)} axes of the source, {len(new)} of"
+            " the destination"
+        )
     order = [n for n in range(rank) if n not in old]
     for at, n in sorted(zip(new, old, strict=True)):
         order.insert(at, n)
@@ -236,7 +254,11 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """`numpy.rollaxis`."""
     rank = len(shape_of(a))
-    axis, start = normal_axis(axis, rank), normal_axis(start, rank + 1)
+    axis, start = normal_axis(axis, rank), start + rank if start < 0 else start
+    if not 0 <= start <= rank:
+        raise np.exceptions.AxisError(
+            f"np.rollaxis{blame.here()}: start is not among {-rank} to {rank}"
+        )
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
 
 
@@ -284,6 +306,11 @@ def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Any, ...]:
     """`numpy.meshgrid`."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(
+            f"Valid values for `indexing` are 'xy' and 'ij'{blame.here()}, not"
+            f" {indexing!r}."
+        )
     rank = len(xi)
     made = [
         np.reshape(x, tuple(-1 if i == n else 1 for n in range(rank)))

@@ -32,10 +32,17 @@ def take(
     """`numpy.take`."""
     no_out("np.take", out)
     a = admit(a)
-    if axis is None:
+    if axis is None or (shape_of(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
     indices = admit(indices)
+    if hasattr(indices, "dtype") and (indices.dtype.kind == "b" or not indices.size):
+        indices = indices.astype(int)  # 0 and 1, as NumPy has it, or none at all
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(
+            f"np.take(..., mode={mode!r}){blame.here()}: it is 'raise', 'wrap' or"
+            " 'clip'"
+        )
     if mode != "raise":
         length = shape_of(a)[axis]
         indices = (
@@ -77,8 +84,13 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
     if axis is None:
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
-    (chosen,) = np.nonzero(condition)
-    return np.take(a, chosen, axis)
+    places = np.nonzero(condition)
+    if len(places) != 1:
+        raise ValueError(
+            f"np.compress{blame.here()}: condition must have one axis, not"
+            f" {len(places)}"
+        )
+    return np.take(a, places[0], axis)
 
 
 @implements(np.extract)
@@ -92,6 +104,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """`numpy.select`: the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
+    for condition in map(admit, condlist):
+        if dtype_of(condition).kind != "b":
+            raise TypeError(
+                f"np.select{blame.here()}: a condition of dtype {dtype_of(condition)};"
+                " they must be boolean: write x != 0"
+            )
     y = default
     for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
         y = np.where(condition, choice, y)
@@ -273,8 +291,8 @@ def _plain(x: Tensor, what: str) -> Any:
 
 
 FUNCTION_METHODS.update(item=_item, tolist=_tolist, choose=choose)
-FUNCTION_METHODS["compress"] = lambda a, condition, **more: compress(
-    condition, a, **more
+FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: compress(
+    condition, a, *more, **settings
 )
 for _name, _cure in {
     "fill": "np.full_like(x, v)",

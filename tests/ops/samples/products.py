@@ -164,3 +164,21 @@ row(
 row("matrix_power", lambda a: np.linalg.matrix_power(a, 3), matrix(2, 2))
 row("matrix_power negative", lambda a: np.linalg.matrix_power(a, -2), matrix(2, 2))
 row("matrix_power 0", lambda a: np.linalg.matrix_power(a, 0) * a, matrix(2, 2))
+row("linalg.cross axis", lambda a, b: np.linalg.cross(a, b, axis=0), apart(3, 2),
+    apart(3, 1))  # fmt: skip
+row(
+    "cross axes",
+    lambda a, b: np.cross(a, b, axisa=0, axisb=-1, axisc=0),
+    apart(3, 2),
+    apart(2, 3),
+    kinds="fc",
+)
+row("kron of unequal ranks", np.kron, apart(2, 1, 2), apart(3, 1), kinds="fc")
+row("kron of a number", lambda a, b: np.kron(a, b), apart(), apart(2, 2))
+row("outer of a number", np.outer, apart(), apart(3))
+row("inner of many axes", np.inner, apart(2, 3), apart(2, 2, 3), kinds="fc")
+row("dot of a vector", np.dot, apart(3), apart(2, 3, 2), kinds="fc")
+row("vecdot axis", lambda a, b: np.linalg.vecdot(a, b, axis=0), apart(3, 2),
+    apart(3, 1), kinds="fc")  # fmt: skip
+row("tensordot of nothing", lambda a, b: np.tensordot(a, b, 1), apart(2, 0),
+    apart(0, 2))  # fmt: skip

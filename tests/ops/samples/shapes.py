@@ -178,3 +178,15 @@ row("append axis", lambda x, y: np.append(x, y, 1), apart(2, 1), apart(2, 2))
 row("resize", lambda x: np.resize(x, (2, 4)) ** 2, apart(3), kinds="fc")
 row("resize smaller", lambda x: np.resize(x, 2), apart(2, 2))
 row("resize to nothing", lambda x: np.resize(x, (0, 2)), apart(2))
+row("rollaxis back", lambda x: np.rollaxis(x, 1, -1) * np.rollaxis(x, 0, -2),
+    apart(2, 2, 2))  # fmt: skip
+row("concatenate as float32",
+    lambda x: np.concatenate([x, x], dtype=np.float64) ** 2, apart(3))  # fmt: skip
+row("split at a negative place", lambda x: np.split(x, [-1, 9])[0] * 2, apart(3))
+row("meshgrid of three", lambda x, y: sum(np.meshgrid(x, y, x * x, sparse=True)),
+    apart(2), apart(3))  # fmt: skip
+row("block of depth three", lambda x: np.block([[[x, x]], [[2.0 * x, x * x]]]),
+    apart(2, 2), kinds="fc")  # fmt: skip
+row("block of numbers", lambda x: np.block([x[0], x * 2, x]), apart(3))
+row("squeeze nothing", lambda x: np.squeeze(x, 0) * x, apart())
+row("flip no axis", lambda x: np.flip(x, ()) * 2, apart(3))
