@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.fft
 
 from tests.ops.samples.table import Draw, Table, apart
+from workbench.scipy import fft as own
 
 row = Table()
 
@@ -78,4 +80,45 @@ row(
     lambda x, w: np.fft.irfft(np.fft.rfft(x) * np.fft.rfft(w, 5), 5),
     apart(5),
     apart(3),
+)
+
+
+# SciPy's: cosines and sines
+
+
+def by_parts(f: Callable[..., Any], x: Any) -> Any:
+    """A real transform of complex numbers; SciPy forgets ``orthogonalize`` of them."""
+    return f(x.real) + 1j * f(x.imag) if x.dtype.kind == "c" else f(x)
+
+
+def scipys(name: str, label: str, *draws: Draw, **settings: Any) -> None:
+    """A row for a function of `scipy.fft`."""
+    row(
+        f"scipy {name} {label}",
+        lambda x: getattr(own, name)(x, **settings),
+        *draws,
+        truth=lambda x: by_parts(lambda a: getattr(scipy.fft, name)(a, **settings), x),
+        kinds="fc",
+    )
+
+
+for _name in ("dct", "dst", "idct", "idst"):
+    for _type in (1, 2, 3, 4):
+        scipys(_name, f"{_type}", apart(2, 4), type=_type)
+        scipys(_name, f"{_type} ortho", apart(4, 2), type=_type, axis=0, norm="ortho")
+        scipys(_name, f"{_type} orthogonal", apart(3), type=_type, orthogonalize=True)
+        scipys(_name, f"{_type} plain ortho", apart(3), type=_type, norm="ortho",
+               orthogonalize=False)  # fmt: skip
+    scipys(_name, "forward", apart(3), norm="forward")
+    scipys(_name, "longer", apart(3, 2), axis=0, n=5)
+    scipys(_name, "shorter", apart(2, 4), n=3)
+scipys("dctn", "all", apart(2, 3))
+scipys("idctn", "s", apart(2, 3), s=(3, 2))
+scipys("dstn", "axes", apart(2, 3, 2), axes=(0, 2), type=3)
+scipys("idstn", "ortho", apart(2, 3), norm="ortho", type=1)
+row(
+    "scipy rfftn",
+    lambda x: np.abs(own.rfftn(x, workers=1)) ** 2,
+    apart(2, 3),
+    truth=lambda x: np.abs(scipy.fft.rfftn(x)) ** 2,
 )

@@ -1,0 +1,185 @@
+"""Linear ops whose values SciPy computes: cosines and sines, recursive filters.
+
+Loaded by `workbench.scipy.fft` and `workbench.scipy.signal`, which give them SciPy's
+names. For CuPy's arrays the values come from `cupyx.scipy`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import Op
+from workbench.graph.tensor import apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
+
+__all__ = ["recursive", "trigonometric"]
+
+Params = dict[str, Any]
+Batched = tuple[bool, ...]
+
+
+def _library(x: Any, module: str) -> Any:
+    """The module of SciPy, or of CuPy's copy of it, for the library of an array."""
+    own = type(x).__module__.partition(".")[0]
+    return import_module(f"{'cupyx.scipy' if own == 'cupy' else 'scipy'}.{module}")
+
+
+# dct and dst along one axis, counted from the end. The matrix of type 2 is, up to one
+# weight, the transpose of that of type 3; types 1 and 4 are symmetric but for weights.
+# Conventions: scipy.fft.dct; N. Ahmed, T. Natarajan, K. R. Rao, "Discrete Cosine
+# Transform" (1974).
+
+
+def _transform(x: Any, kind: str, params: Params) -> Any:
+    if dtype_of(x).kind == "c" and params["orthogonalize"] != (
+        params["norm"] == "ortho"
+    ):
+        # SciPy forgets orthogonalize= of complex arrays.
+        parts = (_transform(part, kind, params) for part in (np.real(x), np.imag(x)))
+        return next(parts) + 1j * next(parts)
+    return getattr(_library(x, "fft"), kind)(x, **params)
+
+
+def _weighted(x: Any, axis: int, ends: tuple[float, float]) -> Any:
+    """The first and the last entry along an axis times these weights."""
+    n = shape_of(x)[axis]
+    k = np.arange(n, like=x)
+    weights = np.where(np.equal(k, 0), ends[0], 1.0)
+    weights = weights * np.where(np.equal(k, n - 1), ends[1], 1.0)
+    weights = weights.astype(np.finfo(dtype_of(x)).dtype)
+    return x * np.reshape(weights, (-1, *(1,) * (-axis - 1)))
+
+
+def _trigonometric(kind: str) -> Op:
+    def transpose(g: Any, x: Any, **params: Any) -> Any:
+        number, axis = params["type"], params["axis"]
+        # Where the matrix is orthogonal but for a factor no weight is left.
+        even = params["orthogonalize"]
+        before = after = (1.0, 1.0)
+        if not even and number == 1 and kind == "dct":
+            before, after = (2.0, 2.0), (0.5, 0.5)
+        elif not even and number == 2:
+            before = (2.0, 1.0) if kind == "dct" else (1.0, 2.0)
+        elif not even and number == 3:
+            after = (0.5, 1.0) if kind == "dct" else (1.0, 0.5)
+        if before != (1.0, 1.0):
+            g = _weighted(g, axis, before)
+        turned = {**params, "type": {2: 3, 3: 2}.get(number, number)}
+        y = apply(made, (g,), turned)
+        return y if after == (1.0, 1.0) else _weighted(y, axis, after)
+
+    def infer(x: Any, **params: Any) -> Spec:
+        spec = spec_or_value(x)
+        if not spec.shape:
+            raise ValueError(f"{kind}: x must be at least one-dimensional")
+        small = spec.dtype.kind not in "fc" or spec.dtype.itemsize < 4
+        wide = np.dtype(np.float32 if spec.dtype == np.float16 else np.float64)
+        return Spec(spec.shape, wide if small else spec.dtype)
+
+    made = linear(
+        kind,
+        lambda x, **params: _transform(x, kind, params),
+        transpose,
+        rule=f"{kind} of g, of the transposed type",
+        infer=infer,
+    )
+    made.batch = lambda inputs, batched, params: apply(made, inputs, params)
+    return made
+
+
+TRIGONOMETRIC = {kind: _trigonometric(kind) for kind in ("dct", "dst")}
+
+
+def trigonometric(
+    kind: str, x: Any, number: int, axis: int, norm: str, orthogonalize: bool
+) -> Any:
+    """`scipy.fft.dct` or ``dst`` along an axis counted from the end."""
+    params = {
+        "type": number,
+        "axis": axis,
+        "norm": norm,
+        "orthogonalize": orthogonalize,
+    }
+    return apply(TRIGONOMETRIC[kind], (x,), params)
+
+
+# recursive: y with a * y = x along the last axis, the all-pole part of a filter.
+# From a_0 y_t + a_1 y_{t-1} + ... = x_t follows A dy = dx - dA y, with A the lower
+# triangular Toeplitz matrix of a; its transpose is A with time turned round.
+
+
+def _recursive_compute(a: Any, x: Any) -> Any:
+    one = np.ones_like(a, shape=(1,))
+    return _library(x, "signal").lfilter(one, a, x)
+
+
+def _recursive_transposed(a: Any, g: Any) -> Any:
+    return np.flip(apply(RECURSIVE, (a, np.flip(g, -1))), -1)
+
+
+def _recursive_right(g: Any, y: Any, a: Any, x: Any) -> Any:
+    return sum_to(_recursive_transposed(a, g), shape_of(x))
+
+
+def _recursive_left(g: Any, y: Any, a: Any, x: Any) -> Any:
+    back = _recursive_transposed(a, g)
+    return -np.stack(
+        [_lagged(back, y, k) for k in range(shape_of(a)[0])]
+    )  # fmt: skip
+
+
+def _lagged(u: Any, y: Any, lag: int) -> Any:
+    """The sum of u_t y_{t - lag} over time and examples."""
+    length = shape_of(y)[-1]
+    return np.sum(u[..., min(lag, length) :] * y[..., : max(length - lag, 0)])
+
+
+def _recursive_push(tangents: tuple[Any, ...], y: Any, a: Any, x: Any) -> Any:
+    moved_a, moved = tangents
+    if moved_a is not None:
+        length = shape_of(y)[-1]
+        for k in range(min(shape_of(a)[0], length)):
+            before = [(0, 0)] * (len(shape_of(y)) - 1) + [(k, 0)]
+            term = moved_a[k] * np.pad(y[..., : length - k], before)
+            moved = -term if moved is None else moved - term
+    return apply(RECURSIVE, (a, moved))
+
+
+def _recursive_infer(a: Any, x: Any) -> Spec:
+    a, x = spec_or_value(a), spec_or_value(x)
+    dtype = product_dtype(a, x)
+    return Spec(x.shape, dtype if dtype.kind in "fc" else np.dtype(float))
+
+
+def _recursive_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    a, x = inputs
+    if not batched[0]:
+        return apply(RECURSIVE, (a, x))
+    # Each example has a filter of its own, and SciPy takes one at a time.
+    rows = range(shape_of(a)[0])
+    return np.stack(
+        [apply(RECURSIVE, (a[i], x[i] if batched[1] else x)) for i in rows]
+    )  # fmt: skip
+
+
+RECURSIVE = op(
+    "recursive_filter",
+    _recursive_compute,
+    _recursive_left,
+    _recursive_right,
+    push=_recursive_push,
+    rule="−Σ r y, shifted   r = the filter of g, backwards in time",
+    reads=(0, "y"),
+    batch=_recursive_batch,
+    infer=_recursive_infer,
+)
+
+
+def recursive(a: Any, x: Any) -> Any:
+    """``y`` with ``a[0] y[t] + a[1] y[t - 1] + ... = x[t]`` along the last axis."""
+    return apply(RECURSIVE, (a, x))
