@@ -17,7 +17,7 @@ from workbench.graph.op import MAKERS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable, spec_of, weak
 from workbench.ops.define import linear, op, shape_of
-from workbench.ops.shaping import integers
+from workbench.ops.shaping import integers, normal_axes
 
 __all__: list[str] = []
 
@@ -181,28 +181,6 @@ for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortrana
     MAKERS.add(getattr(np, _name))
 
 
-@implements(np.linspace)
-def linspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-    *,
-    device: Any = None,
-) -> Any:
-    """`numpy.linspace` between ends that are Tensors."""
-    parts = num - 1 if endpoint else num
-    span = stop - start
-    line = np.arange(num, like=span) / max(parts, 1)
-    line = np.reshape(line, (num, *(1,) * len(shape_of(span))))
-    y = np.moveaxis(start + line.astype(span.dtype) * span, 0, axis)
-    y = y if dtype is None else y.astype(dtype)
-    return (y, span / parts if parts else np.nan) if retstep else y
-
-
 # copy and astype: entry by entry, so they batch as any elementwise op
 
 COPY = linear("copy", np.copy, lambda g, x: g, rule="g")
@@ -267,7 +245,8 @@ def ndim(a: Any) -> int:
 def size(a: Any, axis: Any = None) -> int:
     """`numpy.size`."""
     lengths = shape_of(a)
-    axes = range(len(lengths)) if axis is None else integers(axis)
+    rank = len(lengths)
+    axes = range(rank) if axis is None else normal_axes(axis, rank)
     return math.prod(lengths[n] for n in axes)
 
 

@@ -5,14 +5,16 @@ The gradient of `std` is 0 where all entries are equal.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
-from workbench.ops.define import no_out, shape_of
+from workbench.graph.tensor import admit, apply, value_of
+from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.reductions import (
     conjugate,
     count,
@@ -21,8 +23,10 @@ from workbench.ops.reductions import (
     settings,
     taken,
 )
+from workbench.ops.shaping import normal_axes
+from workbench.ops.values import beside
 
-__all__: list[str] = []
+__all__ = ["weights_along"]
 
 
 # Variance and standard deviation
@@ -78,7 +82,7 @@ def _moment(
     if dtype is not None:
         a = np.astype(a, dtype)
     if where is True and mean is None:
-        return apply(made, (a,), settings(axis, keepdims, ddof=ddof))
+        return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
     if mean is None:
         mean = np.mean(a, axis=axis, keepdims=True, where=where)
     squares = np.square(np.abs(a - mean))
@@ -132,6 +136,30 @@ def std(
 # Averages
 
 
+def weights_along(weights: Any, a: Any, axis: Any) -> Any:
+    """Weights in the rank of ``a``: of all its entries, or along some of its axes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As NumPy's, where the shapes do not fit.
+    """
+    shape = shape_of(a)
+    if shape_of(weights) == shape:
+        return weights
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = normal_axes(axis, len(shape))
+    if shape_of(weights) != tuple(shape[n] for n in axes):
+        raise ValueError(
+            "Shape of weights must be consistent with shape of a along specified axis."
+        )
+    if len(axes) > 1:  # in the order of the axes of ``a``
+        weights = np.transpose(weights, sorted(range(len(axes)), key=axes.__getitem__))
+    line = tuple(n if i in axes else 1 for i, n in enumerate(shape))
+    return np.reshape(weights, line)
+
+
 @implements(np.average)
 def average(
     a: Any,
@@ -141,16 +169,118 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """`numpy.average`."""
-    a, weights = admit(a), admit(weights)
+    """`numpy.average`, differentiable in the weights too."""
+    a = admit(a)
+    weights = beside(weights, a)
     if weights is None:
         y = np.mean(a, axis=axis, keepdims=keepdims)
-        total = np.ones_like(y) * (count(a, axis))
+        total = np.full_like(y, count(a, axis))
         return (y, total) if returned else y
-    if shape_of(weights) != shape_of(a):
-        (along,) = reduced_axes(axis, len(shape_of(a)))
-        line = tuple(-1 if i == along else 1 for i in range(len(shape_of(a))))
-        weights = np.broadcast_to(np.reshape(weights, line), shape_of(a))
+    weights = weights_along(weights, a, axis)
+    if dtype_of(a).kind in "biu":
+        a = a.astype(np.float64)
+    weights = np.broadcast_to(weights, shape_of(a))
+    weights = weights.astype(np.result_type(dtype_of(a), dtype_of(weights)))
     total = np.sum(weights, axis=axis, keepdims=keepdims)
+    value = value_of(total)
+    if value is not None and bool(np.any(value == 0)):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     y = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
     return (y, total) if returned else y
+
+
+# Covariance
+
+
+def _variables(x: Any, name: str, rowvar: bool, dtype: Any) -> Any:
+    """One variable a row."""
+    rank = len(shape_of(x))
+    if rank > 2:
+        raise ValueError(f"{name} has more than 2 dimensions")
+    rows = np.reshape(x, (1, -1)) if rank < 2 else x
+    if not rowvar and (shape_of(rows)[0] != 1 if name == "y" else rank != 1):
+        rows = np.transpose(rows)
+    return rows.astype(dtype)
+
+
+def _sample_weights(w: Any, name: str, rows: Any) -> Any:
+    w, length = beside(w, rows).astype(np.float64), shape_of(rows)[1]
+    if len(shape_of(w)) > 1:
+        raise RuntimeError(f"cannot handle multidimensional {name}")
+    if shape_of(w) != (length,):
+        raise RuntimeError(f"incompatible numbers of samples and {name}")
+    value = value_of(w)
+    if value is not None and name == "fweights" and np.any(value != np.rint(value)):
+        raise TypeError("fweights must be integer")
+    if value is not None and bool(np.any(value < 0)):
+        raise ValueError(f"{name} cannot be negative")
+    return w
+
+
+@implements(np.cov)
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """`numpy.cov`, differentiable in the data and in ``aweights``."""
+    m, y = admit(m), admit(y)
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    if dtype is None:
+        given = [dtype_of(x) for x in (m, y) if x is not None]
+        dtype = np.result_type(*given, np.float64)
+    rows = _variables(m, "m", rowvar, dtype)
+    if y is not None:
+        rows = np.concatenate([rows, _variables(y, "y", rowvar, dtype)])
+    length = shape_of(rows)[1]
+    if ddof is None:
+        ddof = 0 if bias else 1
+    w = _sample_weights(fweights, "fweights", rows) if fweights is not None else None
+    if aweights is not None:
+        aweights = _sample_weights(aweights, "aweights", rows)
+        w = aweights if w is None else w * aweights
+    if w is None:
+        freedom: Any = length - ddof
+        middle = np.mean(rows, axis=1, keepdims=True)
+        if freedom <= 0:
+            warnings.warn(
+                "Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2
+            )
+            freedom = 0
+    else:
+        total = np.sum(w)
+        middle = np.sum(rows * w, axis=1, keepdims=True) / total
+        freedom = total
+        if ddof:
+            lost = 1 if aweights is None else np.sum(w * aweights) / total
+            freedom = total - ddof * lost
+    rows = rows - middle
+    turned = np.transpose(rows if w is None else rows * w)
+    with np.errstate(divide="ignore"):
+        scale = np.true_divide(1, freedom)
+    return np.squeeze((rows @ conjugate(turned)) * scale)
+
+
+@implements(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """`numpy.corrcoef`; what is cut off beyond 1 is rounding, and has no derivative."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if len(shape_of(c)) == 0:
+        return c / c
+    size = np.sqrt(np.real(np.diagonal(c)))
+    c = c / size[:, None] / size[None, :]
+    if dtype_of(c).kind == "c":
+        return _within(np.real(c)) + 1j * _within(np.imag(c))
+    return _within(c)
+
+
+def _within(c: Any) -> Any:
+    still = stop_gradient(c)
+    return c - (still - np.clip(still, -1, 1))

@@ -14,8 +14,9 @@ import numpy as np
 from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import implements
-from workbench.graph.tensor import admit, apply, value_of
+from workbench.graph.tensor import admit, apply
 from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.values import known
 
 __all__: list[str] = []
 
@@ -25,23 +26,13 @@ def _coefficients(p: Any) -> Any:
     return np.atleast_1d(admit(p.coeffs if isinstance(p, np.poly1d) else p))
 
 
-def _known(x: Any, what: str, cure: str) -> Any:
-    """The values that decide how many coefficients there are."""
-    value = value_of(x)
-    if value is None:
-        raise TraceError(
-            f"{what} of {blame.describe(x)}{blame.here()}: the shape of the result"
-            f" depends on values, which a trace without values does not have. {cure}"
-        )
-    return value
-
-
 def _shortened(p: Any, name: str) -> Any:
     """Without the zeros in front, as `numpy.poly1d` holds them; 0 stays."""
     p = _coefficients(p)
-    value = _known(p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros.")
-    (filled,) = np.nonzero(value)
-    first = int(filled[0]) if len(filled) else shape_of(p)[0] - 1
+    value = known(p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros.")
+    first = 0
+    while first < shape_of(p)[0] - 1 and not bool(value[first]):
+        first += 1
     return p[first:] if first else p
 
 
@@ -124,19 +115,19 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     if m < n:
         return np.zeros_like(rest[:1]), _remainder(rest)
     scale = 1.0 / v[0]
-    found = []
+    found, cleared = [], []
     for _ in range(m - n + 1):
         factor = scale * rest[0]
         found.append(factor)
-        # The first coefficient is now 0 but for rounding, and is kept for the test.
         kept = rest[: n + 1] - factor * v
+        # The first is 0 but for rounding, by which NumPy decides what to cut.
+        cleared.append(kept[:1])
         rest = np.concatenate([kept[1:], rest[n + 1 :]])
-    # NumPy keeps the zeros in front too, then cuts those that are close to 0.
-    return np.stack(found), _remainder(rest if n else kept)
+    return np.stack(found), _remainder(np.concatenate([*cleared, rest]))
 
 
 def _remainder(r: Any) -> Any:
-    value = _known(r, "the remainder in np.polydiv", "Write the division out.")
+    value = known(r, "the remainder in np.polydiv", "Write the division out.")
     first = 0
     while first < len(value) - 1 and bool(np.abs(value[first]) <= 1e-8):
         first += 1
@@ -258,7 +249,7 @@ def poly(seq_of_zeros: Any) -> Any:
         nothing = np.zeros_like(one)
         p = np.concatenate([p, nothing]) - zeros[k] * np.concatenate([nothing, p])
     if dtype_of(p).kind == "c":
-        value = _known(zeros, "np.poly", "Trace with values, or give real roots.")
+        value = known(zeros, "np.poly", "Trace with values, or give real roots.")
         if bool(np.all(np.sort(value) == np.sort(np.conjugate(value)))):
             return np.real(p)
     return p

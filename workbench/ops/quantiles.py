@@ -18,7 +18,9 @@ from workbench.graph.op import implements
 from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.graph.types import weak
 from workbench.ops.define import dtype_of, no_out, shape_of
+from workbench.ops.moments import weights_along
 from workbench.ops.reductions import count, reduced_axes
+from workbench.ops.values import beside, placed
 
 __all__: list[str] = []
 
@@ -234,9 +236,9 @@ def _quantile(
     plain = shape == () and not isinstance(q, Tensor)
     flat = q if plain else np.reshape(q, (-1,))
     if shape and (skip or weights is not None):  # it meets arrays, not numbers
-        flat = _placed(flat, lines.line)
+        flat = placed(flat, lines.line)
     if weights is not None:
-        return _weighted(lines, admit(weights), a, flat, shape, axis)
+        return _weighted(lines, beside(weights, a), a, flat, shape, axis)
     place = _position(method, lines.size, flat)
     exact = dtype_of(place).kind in "iu"  # of q = 0 or q = 1, as integers
     last = lines.size - 1
@@ -269,29 +271,16 @@ def _fitted(share: Any, lines: _Lines, light: bool) -> Any:
     if isinstance(share, (float, np.floating, np.ndarray)):
         if np.ndim(share) == 0:
             return float(share) if light else share
-        return _placed(share, lines.line)
+        return placed(share, lines.line)
     kind = dtype_of(lines.line)
     return share.astype(kind) if light and kind.kind == "f" else share
-
-
-def _placed(array: Any, like: Any) -> Any:
-    """An array of numbers in the library of another, from the host if it is there."""
-    value = value_of(like)
-    if isinstance(array, Tensor) or value is None or isinstance(value, np.ndarray):
-        return array
-    return np.asarray(array.tolist(), dtype=array.dtype, like=value)
 
 
 def _weighted(
     lines: _Lines, weights: Any, a: Any, q: Any, shape: tuple[int, ...], axis: Any
 ) -> Any:
     """The first entry at which the running sum of the weights reaches ``q``."""
-    if shape_of(weights) != shape_of(a):
-        if axis is None:
-            raise TypeError(
-                "Axis must be specified when shapes of a and weights differ."
-            )
-        weights = _spread(weights, a, lines.axes)
+    weights = np.broadcast_to(weights_along(weights, a, axis), shape_of(a))
     heavy = _flat(weights, lines.axes)
     value = value_of(heavy)
     if value is not None and bool(np.any(value < 0)):
@@ -312,17 +301,6 @@ def _weighted(
     place = np.minimum(np.sum(wide, axis=-1), shape_of(line)[-1] - 1)
     (y,) = _gather(lines, place)
     return _finished(y, lines, shape)
-
-
-def _spread(weights: Any, a: Any, axes: tuple[int, ...]) -> Any:
-    """Weights along the reduced axes alone, in the shape of ``a``."""
-    lengths = tuple(shape_of(a)[n] for n in axes)
-    if shape_of(weights) != lengths:
-        raise ValueError(
-            "Shape of weights must be consistent with shape of a along specified axis."
-        )
-    line = tuple(n if i in axes else 1 for i, n in enumerate(shape_of(a)))
-    return np.broadcast_to(np.reshape(weights, line), shape_of(a))
 
 
 @implements(np.quantile)

@@ -47,14 +47,19 @@ def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(n % rank for n in axis))
 
 
-def settings(axis: Any, keepdims: Any = False, **more: Any) -> Params:
-    """The params of a reduction, hashable; those that are NumPy's defaults left out."""
+def settings(axis: Any, keepdims: Any = False, of: Any = None, **more: Any) -> Params:
+    """The params of a reduction, hashable; those that are NumPy's defaults left out.
+
+    ``of`` is what is reduced: a number has an axis 0, as NumPy sees it.
+    """
     if axis is not None and type(axis) is not int:
         axis = (
             tuple(map(operator.index, axis))
             if isinstance(axis, (tuple, list))
             else operator.index(axis)
         )
+    if axis in (0, -1, (0,), (-1,)) and getattr(of, "shape", None) == ():
+        axis = None
     params: Params = {} if axis is None else {"axis": axis}
     if keepdims:
         params["keepdims"] = True
@@ -157,7 +162,7 @@ def sum_(
         a = np.astype(a, dtype)
     if where is not True:
         a = np.where(where, a, 0)
-    y = apply(_sum_op, (a,), settings(axis, keepdims))
+    y = apply(_sum_op, (a,), settings(axis, keepdims, a))
     return y if initial is None else y + initial
 
 
@@ -191,7 +196,7 @@ def mean(
     if where is not True:
         total = np.sum(a, axis=axis, keepdims=keepdims, where=where)
         return total / taken(a, where, axis, keepdims)
-    return apply(_mean_op, (a,), settings(axis, keepdims))
+    return apply(_mean_op, (a,), settings(axis, keepdims, a))
 
 
 def taken(a: Any, where: Any, axis: Any, keepdims: bool) -> Any:
@@ -251,7 +256,7 @@ def prod(
         a = np.astype(a, dtype)
     if where is not True:
         a = np.where(where, a, 1)
-    y = apply(_prod_op, (a,), settings(axis, keepdims))
+    y = apply(_prod_op, (a,), settings(axis, keepdims, a))
     return y if initial is None else y * initial
 
 
@@ -295,7 +300,7 @@ def _select(
     if initial is not None and not isinstance(initial, (int, float)):
         limit = np.maximum if name == "max" else np.minimum
         return limit(_select(name, a, axis, None, keepdims, None, True), initial)
-    params = settings(axis, keepdims)
+    params = settings(axis, keepdims, a)
     if initial is not None:
         params["initial"] = initial
     return apply(_extrema[name], (a,), params)
@@ -339,6 +344,9 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 
 def _logsumexp_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    if 0 in x.shape:
+        with np.errstate(divide="ignore"):
+            return np.log(np.sum(x, axis=axis, keepdims=keepdims))
     largest = np.max(x, axis=axis, keepdims=True)
     shift = np.where(np.isfinite(largest), largest, 0)
     with np.errstate(divide="ignore", over="ignore"):  # log(0) where all are -inf
@@ -388,7 +396,7 @@ def logsumexp(
     """
     a = admit(a)
     if b is None and not return_sign:
-        return apply(_logsumexp_op, (a,), settings(axis, keepdims))
+        return apply(_logsumexp_op, (a,), settings(axis, keepdims, a))
     if b is not None:
         a = np.where(np.equal(b, 0), -np.inf, a)
     factor = np.ones_like(a) if b is None else b

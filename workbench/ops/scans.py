@@ -1,4 +1,4 @@
-"""Running sums and products, and differences along an axis."""
+"""Running sums and products along an axis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
+from workbench.ops.define import linear, no_out, op, shape_of
 from workbench.ops.shaping import normal_axis
 
 __all__: list[str] = []
@@ -104,14 +104,27 @@ def _running(
     no_out(f"np.{made.name}", out)
     if dtype is not None:
         x = np.astype(x, dtype)
-    if axis is None:
+    if axis is None or (shape_of(x) == () and axis in (0, -1)):
         x, axis = np.ravel(x), 0
-    axis = normal_axis(axis, max(len(shape_of(x)), 1))
+    axis = normal_axis(axis, len(shape_of(x)))
     y = apply(made, (x,), {"axis": axis})
     if initial is None:
         return y
-    first = np.ones_like(y[(slice(None),) * axis + (slice(1),)]) * initial
-    return np.concatenate([first, y], axis)
+    one = tuple(1 if i == axis else n for i, n in enumerate(shape_of(y)))
+    return np.concatenate([np.full_like(y, initial, shape=one), y], axis)
+
+
+def _single(x: Any, axis: int | None) -> Any:
+    """Of many axes one must be named, where the standard's functions ask for it."""
+    x = admit(x)
+    if len(shape_of(x)) == 0:
+        x = np.reshape(x, (1,))
+    elif axis is None and len(shape_of(x)) > 1:
+        raise ValueError(
+            "For arrays which have more than one dimension ``axis`` argument is"
+            " required."
+        )
+    return x
 
 
 @implements(np.cumsum)
@@ -139,7 +152,8 @@ def cumulative_sum(
     include_initial: bool = False,
 ) -> Any:
     """`numpy.cumulative_sum`."""
-    return _running(CUMSUM, x, axis, dtype, out, 0 if include_initial else None)
+    first = 0 if include_initial else None
+    return _running(CUMSUM, _single(x, axis), axis, dtype, out, first)
 
 
 @implements(np.cumulative_prod)
@@ -153,42 +167,5 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Any:
     """`numpy.cumulative_prod`."""
-    return _running(CUMPROD, x, axis, dtype, out, 1 if include_initial else None)
-
-
-@implements(np.diff)
-def diff(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
-) -> Any:
-    """`numpy.diff`."""
-    a, prepend, append = admit(a), admit(prepend), admit(append)
-    axis = normal_axis(axis, len(shape_of(a)))
-    first = a[(slice(None),) * axis + (slice(1),)]
-    ends = [
-        x if x is None or shape_of(x) else np.zeros_like(first, dtype=dtype_of(x)) + x
-        for x in (prepend, append)
-    ]
-    parts = [x for x in (ends[0], a, ends[1]) if x is not None]
-    y = parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
-    whole = (slice(None),) * axis
-    for _ in range(n):
-        y = y[(*whole, slice(1, None))] - y[(*whole, slice(-1))]
-    return y
-
-
-@implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """`numpy.trapezoid`: the trapezoidal rule."""
-    y, x = admit(y), admit(x)
-    axis = normal_axis(axis, len(shape_of(y)))
-    if x is None:
-        step = dx
-    elif len(shape_of(x)) == 1:
-        below = (1,) * (len(shape_of(y)) - axis - 1)
-        step = np.diff(x)
-        step = np.reshape(step, (*shape_of(step), *below))
-    else:
-        step = np.diff(x, axis=axis)
-    whole = (slice(None),) * axis
-    middle = (y[(*whole, slice(1, None))] + y[(*whole, slice(-1))]) / 2
-    return np.sum(step * middle, axis=axis)
+    first = 1 if include_initial else None
+    return _running(CUMPROD, _single(x, axis), axis, dtype, out, first)

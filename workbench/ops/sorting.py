@@ -58,7 +58,7 @@ def _predicate(
     no_out(f"np.{made.name}", out)
     if where is not True:
         a = np.where(where, a, neutral)
-    return apply(made, (a,), settings(axis, keepdims))
+    return apply(made, (a,), settings(axis, keepdims, a))
 
 
 @implements(np.any)
@@ -90,7 +90,7 @@ def all_(
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """`numpy.count_nonzero`."""
-    return apply(COUNT, (a,), settings(axis, keepdims))
+    return apply(COUNT, (a,), settings(axis, keepdims, a))
 
 
 @implements(np.argmax)
@@ -99,7 +99,7 @@ def argmax(
 ) -> Any:
     """`numpy.argmax`."""
     no_out("np.argmax", out)
-    return apply(ARGMAX, (a,), settings(axis, keepdims))
+    return apply(ARGMAX, (a,), settings(axis, keepdims, a))
 
 
 @implements(np.argmin)
@@ -108,7 +108,7 @@ def argmin(
 ) -> Any:
     """`numpy.argmin`."""
     no_out("np.argmin", out)
-    return apply(ARGMIN, (a,), settings(axis, keepdims))
+    return apply(ARGMIN, (a,), settings(axis, keepdims, a))
 
 
 @implements(np.nanargmax)
@@ -117,7 +117,7 @@ def nanargmax(
 ) -> Any:
     """`numpy.nanargmax`."""
     no_out("np.nanargmax", out)
-    return apply(NANARGMAX, (a,), settings(axis, keepdims))
+    return apply(NANARGMAX, (a,), settings(axis, keepdims, a))
 
 
 @implements(np.nanargmin)
@@ -126,7 +126,7 @@ def nanargmin(
 ) -> Any:
     """`numpy.nanargmin`."""
     no_out("np.nanargmin", out)
-    return apply(NANARGMIN, (a,), settings(axis, keepdims))
+    return apply(NANARGMIN, (a,), settings(axis, keepdims, a))
 
 
 # Sorting takes entries along the order that argsort finds

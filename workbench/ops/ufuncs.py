@@ -143,6 +143,10 @@ def _halved(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
         return np.reshape(y, (1,) * rank) if keepdims else y
     (axis,) = axis if isinstance(axis, tuple) else (axis or 0,)
     y = np.moveaxis(x, normal_axis(axis, rank), 0)
+    if ufunc is np.hypot:  # of one entry its size, of none 0
+        if shape_of(y)[0] == 0:
+            return np.sum(x, axis=axis, keepdims=keepdims)
+        y = np.abs(y) if shape_of(y)[0] == 1 else y
     while (length := shape_of(y)[0]) > 1:
         half = length // 2
         pairs = ufunc(y[:half], y[half : 2 * half])

@@ -29,19 +29,19 @@ row("absolute of complex", np.absolute, apart(3), kinds="c")
 row("sinc", np.sinc, apart(3), kinds="fc")
 row("sinc at one point", np.sinc, lambda rng: np.array(0.0))
 row("nan_to_num", lambda x: np.nan_to_num(x) * x, apart(3), kinds="fc")
-row("round", lambda x: x * (np.round(x) + x.round(1)), apart(3), kinds="fc")
-row("round to tens", lambda x: x * np.round(30 * x, -1), apart(3))
-row("frexp", lambda x: np.frexp(x)[0] * x + np.frexp(4 * x)[1], apart(2, 3))
+row("round", lambda x: x * (np.round(x) + (x / 10).round(1)), apart(3), kinds="fc")
+row("round to tens", lambda x: x * np.round(10 * x, -1), apart(3))
+row("frexp", lambda x: np.frexp(x + 4)[0] * x + np.frexp(x + 4)[1], apart(2, 3))
 row("ldexp", lambda x: np.ldexp(x, np.array([3, -1, 0])) ** 2, apart(2, 3))
-row("modf", lambda x: np.modf(3 * x)[0] ** 2 + np.modf(x)[1], apart(3))
+row("modf", lambda x: np.modf(2 * x)[0] ** 2 + np.modf(x)[1], apart(3))
 row("nextafter", lambda x, y: np.nextafter(x, y) * y, apart(3), apart(3))
 row(
     "whole numbers",
     lambda x: (
         x
-        * np.gcd((60 * x).astype(int), 12)
-        * np.lcm((3 * x).astype(int), 4)
-        * np.bitwise_count((99 * x).astype(int)).astype(x.dtype)
+        * np.gcd((2 * x + 7).astype(int), 12)
+        * np.lcm((2 * x + 7).astype(int), 4)
+        * np.bitwise_count((2 * x + 7).astype(int)).astype(x.dtype)
     ),
     apart(3),
 )
@@ -66,7 +66,6 @@ row(
     apart(2, 3),
     apart(3),
 )
-row("polyval", np.polyval, apart(3), apart(2))
 row("fix", lambda x: np.fix(x) * x, apart(3))
 row("python abs and neg", lambda x: abs(-x), apart(3))
 row("conjugate", np.conjugate, apart(3), kinds="fc")

@@ -104,11 +104,3 @@ row("multiply.accumulate", lambda x: np.multiply.accumulate(x, 1), apart(2, 3))
 row("maximum.accumulate", np.maximum.accumulate, apart(5))
 row("minimum.accumulate", lambda x: np.minimum.accumulate(x, axis=1), apart(2, 4))
 row("logaddexp.accumulate", np.logaddexp.accumulate, apart(5))
-row("diff", lambda x: np.diff(x, 2) ** 2, apart(2, 4))
-row("diff ends", lambda x: np.diff(x, prepend=0, append=x[-1:]) ** 2, apart(3))
-row(
-    "trapezoid",
-    lambda y, x: np.trapezoid(y, x) + np.trapezoid(y, dx=2),
-    apart(4),
-    apart(4),
-)
