@@ -11,7 +11,7 @@ from scipy import optimize
 from scipy.sparse.linalg import LinearOperator, cg, gmres
 
 import workbench as wb
-from workbench.errors import MatrixError, ShapeError, UsageError
+from workbench.errors import ConvergenceError, MatrixError, ShapeError
 
 A = np.array([[4.0, 1.0, 0.5], [-0.5, 3.0, 0.2], [0.3, 0.1, 5.0]])
 S = A + A.T
@@ -221,7 +221,7 @@ def test_what_cannot_be_said_is_said() -> None:
         wb.grad(lambda a: wb.custom_root(lambda x: x * x - a, 1.0, lambda f, x: x * 0))(
             0.0
         )
-    with pytest.raises(UsageError, match="after max_steps=10 steps"):
+    with pytest.raises(ConvergenceError, match="after max_steps=10 steps"):
         wb.fixed_point(lambda x: 2 * x + 1, 1.0, max_steps=10)
     with pytest.raises(ShapeError, match="fixed_point: the function returned"):
         wb.fixed_point(lambda x: x[0], np.ones(3))
@@ -295,7 +295,7 @@ def test_a_solver_that_takes_no_notice_of_the_product_is_found_out() -> None:
     f = solve_by(lambda matvec, b: np.linalg.solve(A, b))
     np.testing.assert_allclose(wb.jvp(lambda b: f(A, b), (B,), (U,))[1],
                                np.linalg.solve(A, U))  # fmt: skip
-    with pytest.raises(UsageError, match="Give transpose_solve"):
+    with pytest.raises(ConvergenceError, match="Give transpose_solve"):
         wb.grad(lambda b: np.sum(f(A, b)))(B)
     with pytest.raises(ShapeError, match="custom_linear_solve: matvec returned"):
         wb.custom_linear_solve(lambda x: x[:1], B, dense)

@@ -17,7 +17,8 @@ from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor, value_of
 from workbench.graph.trace import live
 from workbench.ops import several
-from workbench.transforms.closed import Closed, close, pulled, pushed, vectorized
+from workbench.transforms.closed import Closed, close
+from workbench.transforms.flat import pulled, pushed, vectorized
 
 __all__ = ["checkpoint"]
 

@@ -17,7 +17,7 @@ from workbench.graph.types import Spec
 from workbench.matrices import hvp
 from workbench.ops.define import shape_of
 from workbench.transforms import forward
-from workbench.transforms.closed import Program
+from workbench.transforms.program import Program
 
 __all__ = ["elementwise_grad", "gnvp", "linearize"]
 

@@ -13,6 +13,7 @@ WorkbenchError
 ├── NonScalarOutputError    (ValueError)   a gradient asked of many numbers
 ├── OverrideError           (ValueError)   an override that cannot apply
 │   └── ExpressionError                    a rule's text that is refused
+├── ConvergenceError        (RuntimeError) a solver that did not arrive
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── SnapshotError           (ValueError)   saved data that cannot be read
 └── UsageError              (ValueError)   options that do not fit
@@ -29,6 +30,7 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError
 
 __all__ = [
+    "ConvergenceError",
     "DisconnectedInputError",
     "DtypeError",
     "ExpressionError",
@@ -94,6 +96,10 @@ class OverrideError(WorkbenchError, ValueError):
 
 class ExpressionError(OverrideError):
     """The text of an override's rule is refused; it says where and why."""
+
+
+class ConvergenceError(WorkbenchError, RuntimeError):
+    """A solver that did not arrive at what it was to find."""
 
 
 class GradientError(WorkbenchError, ArithmeticError):

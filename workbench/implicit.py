@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import MatrixError, UsageError
+from workbench.errors import ConvergenceError, MatrixError
 from workbench.graph import blame, tree, types
 from workbench.graph.op import declare
 from workbench.graph.trace import live
@@ -22,7 +22,8 @@ from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.systems import System, check_alike, solution, solved
-from workbench.transforms.closed import close, pulled, pushed, vectorized
+from workbench.transforms.closed import close
+from workbench.transforms.flat import pulled, pushed, vectorized
 
 __all__ = ["custom_root", "fixed_point"]
 
@@ -290,7 +291,7 @@ def fixed_point(
 
     Raises
     ------
-    UsageError
+    ConvergenceError
         If it has not converged after ``max_steps``.
 
     Examples
@@ -317,7 +318,7 @@ def fixed_point(
             if all(_settled(x, d, tol) for x, d in zip(leaves, change, strict=True)):
                 return structure(leaves)
         last = max(float(np.max(np.abs(d))) for d in change)
-        raise UsageError(
+        raise ConvergenceError(
             f"fixed_point: after max_steps={max_steps} steps the last still changed"
             f" {last:.2g}{blame.here()}. Give more steps, a larger tol, or a start"
             " nearer by; a function that is no contraction there needs another"

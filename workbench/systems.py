@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import ShapeError, TraceError, UsageError
+from workbench.errors import ConvergenceError, ShapeError, TraceError
 from workbench.graph import blame, tree, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import value_of
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
 from workbench.ops import several
-from workbench.transforms.closed import close, pulled, pushed
+from workbench.transforms.closed import close
+from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["System", "custom_linear_solve", "solution", "solved"]
 
@@ -70,7 +71,7 @@ def custom_linear_solve(
     ------
     ShapeError
         If ``matvec`` or the solver return another shape than ``b`` has.
-    UsageError
+    ConvergenceError
         If the transposed system is needed and ``solve`` does not solve it.
 
     Examples
@@ -173,7 +174,7 @@ def _compute(*inputs: Any, system: System) -> tuple[Any, ...]:
     if system.checked:
         rest = [v - u for v, u in zip(tree.flatten(matvec(made))[0], b, strict=True)]
         if not _norm(rest) <= LEFT_OVER * _norm(b):
-            raise UsageError(
+            raise ConvergenceError(
                 "custom_linear_solve: reverse mode needs the transposed system, and"
                 " `solve` did not solve it with the transposed product"
                 f" (|Aᵀw − g| = {_norm(rest):.2g}, |g| = {_norm(b):.2g})"

@@ -11,7 +11,8 @@ import workbench as wb
 from workbench.errors import TraceError
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor
-from workbench.transforms.closed import Closed, close, pulled, pushed, vectorized
+from workbench.transforms.closed import Closed, close
+from workbench.transforms.flat import pulled, pushed, vectorized
 
 X = np.array([0.5, -1.0, 2.0])
 

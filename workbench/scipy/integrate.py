@@ -1,0 +1,350 @@
+"""`scipy.integrate` for Tensors: differential equations, integrals, sums.
+
+`odeint` and `solve_ivp` are SciPy's solvers with derivatives by the adjoint method
+(`initial.py`), `quad` is SciPy's with those of Leibniz (`quadrature.py`), and the
+rules for samples are plain NumPy. On arrays outside every trace each is SciPy's own
+function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import ConvergenceError, ShapeError, UsageError
+from workbench.graph import blame, traces, tree, types
+from workbench.graph.tensor import admit, value_of
+from workbench.ops.define import shape_of
+from workbench.scipy.initial import Problem
+from workbench.scipy.initial import integrate as states
+from workbench.scipy.quadrature import Integrand, integral
+from workbench.scipy.samples import cumulative_trapezoid, simpson, trapezoid
+from workbench.transforms.closed import Closed, close
+
+__all__ = [
+    "cumulative_trapezoid",
+    "odeint",
+    "quad",
+    "simpson",
+    "solve_ivp",
+    "trapezoid",
+]
+
+Function = Callable[..., Any]
+
+
+def _scipy() -> Any:
+    """SciPy's module, loaded when one of its solvers is first needed."""
+    return import_module("scipy.integrate")
+
+
+# Differential equations
+
+
+def odeint(
+    func: Function,
+    y0: Any,
+    t: Any,
+    args: tuple[Any, ...] = (),
+    tfirst: bool = False,
+    **settings: Any,
+) -> Any:
+    """`scipy.integrate.odeint` with derivatives by the adjoint method.
+
+    Parameters
+    ----------
+    func
+        ``func(y, t, *args)``, the rate of change of y, shape (n,). It may read
+        Tensors through its closure.
+    y0
+        The state at ``t[0]``, shape (n,).
+    t
+        The times at which the state is wanted, shape (m,), ascending or descending.
+    args
+        Further arguments of ``func``: nests of arrays, differentiable.
+    tfirst
+        ``func`` is called as ``func(t, y, *args)``.
+    settings
+        Those of SciPy's solver: ``rtol``, ``atol``, ``hmax``, ``mxstep``, ... They
+        hold for the equations of the derivatives too.
+
+    Returns
+    -------
+    The states, shape (m, n), float64. Derivatives by ``y0``, ``t``, ``args`` and
+    what ``func`` reads, of any order and in both modes; under `vmap` the solver
+    runs example by example.
+
+    Raises
+    ------
+    ConvergenceError
+        If the solver does not reach the last time.
+    ShapeError
+        If ``func`` returns another shape than ``y0`` has.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.integrate import odeint
+    >>> t = np.array([0.0, 1.0])
+    >>> decay = lambda k: odeint(lambda y, t, k: -k * y, np.ones(1), t, (k,))[-1, 0]
+    >>> round(float(wb.grad(decay)(0.5)), 6)  # -exp(-0.5)
+    -0.606531
+    """
+    if not traces.any_open():
+        return _scipy().odeint(func, y0, t, args=args, tfirst=tfirst, **settings)
+    for name in ("Dfun", "full_output"):
+        if settings.get(name):
+            raise UsageError(
+                f"odeint(..., {name}={settings[name]!r}){blame.here()} is not known"
+                " inside a derivative. Leave it out."
+            )
+    rate = func if tfirst else lambda t, y, *rest: func(y, t, *rest)
+    y0, t = _state(y0), _times(t)
+    closed = _closed(rate, t[0], y0, args, "odeint")
+    problem = Problem(closed.flat, _lsoda, settings)
+    return states(problem, closed.inputs[:-2], t, y0)
+
+
+def _lsoda(
+    function: Function, times: Any, y0: Any, settings: dict[str, Any]
+) -> tuple[Any, Any]:
+    """SciPy's `odeint`; what it could not solve is told by a warning."""
+    import warnings
+
+    integrate = _scipy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", integrate.ODEintWarning)
+        try:
+            made = integrate.odeint(function, y0, times, tfirst=True, **settings)
+        except integrate.ODEintWarning as warning:
+            raise ConvergenceError(
+                f"odeint{blame.here()}: {warning} Try other tolerances, or"
+                " solve_ivp with another method."
+            ) from warning
+    return made, None
+
+
+def solve_ivp(
+    fun: Function,
+    t_span: Sequence[Any],
+    y0: Any,
+    method: Any = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: tuple[Any, ...] | None = None,
+    **options: Any,
+) -> Any:
+    """`scipy.integrate.solve_ivp` with derivatives by the adjoint method.
+
+    Parameters
+    ----------
+    fun
+        ``fun(t, y, *args)``, the rate of change of y, shape (n,). It may read
+        Tensors through its closure.
+    t_span
+        The first and the last time.
+    y0
+        The state at the first time, shape (n,).
+    method
+        ``"RK45"``, ``"DOP853"``, ``"Radau"``, ... The equations of the derivatives
+        are solved by it too.
+    t_eval
+        The times at which the state is wanted; by default those at which the
+        solver stops, which then count as constants, but for the first and last.
+    args
+        Further arguments of ``fun``: nests of arrays, differentiable.
+    options
+        ``rtol``, ``atol``, ``max_step``, ... as for SciPy. Derivatives are as
+        accurate as these say: 1e-3 by default.
+
+    Returns
+    -------
+    SciPy's result, with ``t``, ``y`` of shape (n, m), ``success``, ``message``.
+    Derivatives of ``y`` as for `odeint`; ``y0`` may be complex.
+
+    Raises
+    ------
+    ConvergenceError
+        If the solver does not reach the last time.
+    UsageError
+        For ``events`` and ``dense_output`` inside a derivative.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.integrate import solve_ivp
+    >>> def end(k):
+    ...     sol = solve_ivp(lambda t, y: -k * y, (0, 1), np.ones(1), rtol=1e-8)
+    ...     return sol.y[0, -1]
+    >>> round(float(wb.grad(end)(0.5)), 6)  # -exp(-0.5)
+    -0.606531
+    """
+    integrate = _scipy()
+    if not traces.any_open():
+        return integrate.solve_ivp(
+            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args,
+            **options,
+        )  # fmt: skip
+    for name, given in (("events", events), ("dense_output", dense_output)):
+        if given:
+            raise UsageError(
+                f"solve_ivp(..., {name}=...){blame.here()} is not known inside a"
+                " derivative. Ask for the states at t_eval."
+            )
+    y0 = _state(y0)
+    first, last = (_times(t) for t in t_span)
+    closed = _closed(fun, first, y0, args or (), "solve_ivp")
+    settings = {"method": method, **options}
+    if t_eval is None:
+        held = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
+        if any(x is None for x in held):
+            raise UsageError(
+                f"solve_ivp{blame.here()}: at which times the solver stops depends on"
+                " values, and there are none while tracing without values. Give"
+                " t_eval."
+            )
+        start, stop, y, *parameters = held
+        found = integrate.solve_ivp(
+            lambda t, y: closed.flat([*parameters, np.float64(t), y])[0],
+            (start, stop), y, **settings,
+        )  # fmt: skip
+        times = np.concatenate(
+            [np.reshape(first, 1), found.t[1:-1], np.reshape(last, 1)]
+        )
+        shown = slice(None)
+    else:
+        times = np.concatenate(
+            [np.reshape(first, 1), _times(t_eval), np.reshape(last, 1)]
+        )
+        shown = slice(1, -1)
+    problem = Problem(closed.flat, _stepwise, settings)
+    rows = states(problem, closed.inputs[:-2], times, y0)
+    optimize: Any = import_module("scipy.optimize")
+    report = {**(problem.report or {}), "t": times[shown], "y": rows[shown].T}
+    return optimize.OptimizeResult(report)
+
+
+def _stepwise(
+    function: Function, times: Any, y0: Any, settings: dict[str, Any]
+) -> tuple[Any, Any]:
+    """SciPy's `solve_ivp`, with one row per time."""
+    made = _scipy().solve_ivp(
+        function, (times[0], times[-1]), y0, t_eval=times[1:], **settings
+    )
+    return np.concatenate([y0[None], made.y.T]), made
+
+
+def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Closed:
+    """The rate of change as a program of what it reads, the time and the state."""
+
+    def flat(args: Any, t: Any, y: Any) -> Any:
+        made = admit(rate(t, y, *args))
+        if not hasattr(made, "shape"):
+            made = np.asarray(made)
+        if shape_of(made) not in (shape_of(y0), ()) or (
+            shape_of(made) == () and shape_of(y0) != (1,)
+        ):
+            raise ShapeError(
+                f"{name}: the function returned shape {shape_of(made)}{blame.here()},"
+                f" and the state has shape {shape_of(y0)}. Return one rate for each"
+                " entry."
+            )
+        return np.reshape(np.astype(made, y0.dtype), shape_of(y0))
+
+    return close(flat, args, t, y0, dynamic=True)
+
+
+def _state(y0: Any) -> Any:
+    """A state as SciPy takes it: one axis, float64 or complex."""
+    y0 = admit(y0)
+    if not hasattr(y0, "shape"):
+        y0 = np.asarray(y0)
+    if len(shape_of(y0)) > 1:
+        raise ShapeError(
+            f"the state has shape {shape_of(y0)}{blame.here()}; it must have one axis:"
+            " np.ravel it, and np.reshape it inside the function."
+        )
+    kind = complex if y0.dtype.kind == "c" else float
+    return np.reshape(np.astype(y0, kind), (-1,))
+
+
+def _times(t: Any) -> Any:
+    """Times as float64."""
+    t = admit(t)
+    return np.astype(t if hasattr(t, "shape") else np.asarray(t), float)
+
+
+# Integrals of functions
+
+
+def quad(
+    func: Function,
+    a: Any,
+    b: Any,
+    args: Any = (),
+    **settings: Any,
+) -> tuple[Any, Any]:
+    """`scipy.integrate.quad` with derivatives by Leibniz's rule.
+
+    Parameters
+    ----------
+    func
+        ``func(x, *args)``, a real number; it may read Tensors through its closure.
+        It may also be complex, or an array (then the method is `quad_vec`'s).
+    a, b
+        The limits, perhaps infinite. Differentiable where they are finite.
+    args
+        Further arguments of ``func``: nests of arrays, differentiable.
+    settings
+        ``epsabs``, ``epsrel``, ``limit``, ``points``, ... as for SciPy.
+
+    Returns
+    -------
+    The integral and SciPy's estimate of its error. Inside a derivative that is a
+    constant, or NaN while there are no values.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.integrate import quad
+    >>> gauss = lambda s: quad(lambda x: np.exp(-s * x**2), -np.inf, np.inf)[0]
+    >>> round(float(wb.grad(gauss)(1.0)), 6)  # -sqrt(pi) / 2
+    -0.886227
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    if not traces.any_open():
+        made: tuple[Any, Any] = _scipy().quad(func, a, b, args, **settings)
+        return made
+    for name in ("full_output", "weight", "complex_func"):
+        if settings.get(name):
+            raise UsageError(
+                f"quad(..., {name}={settings[name]!r}){blame.here()} is not known"
+                " inside a derivative. Leave it out."
+            )
+    middle = np.float64(_between(value_of(a), value_of(b)))
+    closed = close(lambda args, x: func(x, *args), args, middle, dynamic=True)
+    if closed.tree != tree.flatten(0.0)[1]:
+        raise ShapeError(
+            f"quad: the function returned {closed.tree}{blame.here()}; return one"
+            " number."
+        )
+    integrand = Integrand(closed.flat, closed.specs[0], settings)
+    made = integral(integrand, closed.inputs[:-1], _limit(a), _limit(b))
+    return made, integrand.report[0] if integrand.report else np.nan
+
+
+def _limit(x: Any) -> Any:
+    return float(x) if types.weak(x) else x
+
+
+def _between(a: Any, b: Any) -> float:
+    """A point at which a function may be recorded, should it look at x."""
+    if a is None or b is None:
+        return 0.5
+    low, high = max(float(a), -1e3), min(float(b), 1e3)
+    return low + 0.5 * (high - low)
