@@ -9,6 +9,7 @@ problems whose variables separate" (1973), equation 4.12.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, spec_or_value, swap
-from workbench.ops.define import dtype_of, op, shape_of, sum_to
+from workbench.ops.define import op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
     Batched,
     Params,
@@ -32,6 +33,7 @@ from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import integers, normal_axis
 
 __all__ = [
+    "cut",
     "inv",
     "least_squares",
     "lstsq",
@@ -182,17 +184,15 @@ PINV = stacked(
 )
 
 
-def _cuts(a: Any, rcond: float | None) -> bool:
+def _cuts(a: Any, rcond: float) -> bool:
     """Whether singular values that are not nearly 0 are to count as 0."""
-    return rcond is not None and rcond > max(
-        1e-9, 100 * float(np.finfo(matrices(a).dtype).eps)
-    )
+    return rcond > max(1e-9, 100 * float(np.finfo(matrices(a).dtype).eps))
 
 
-def _cut(a: Any, rcond: float | None) -> Any:
-    """The pseudoinverse of ``a`` without its small singular values."""
+def cut(a: Any, limit: Callable[[Any], Any]) -> Any:
+    """The pseudoinverse of ``a`` without values up to ``limit(largest value)``."""
     u, s, vh = np.linalg.svd(a, full_matrices=False)
-    small = s <= rcond * np.max(s, axis=-1, keepdims=True)
+    small = s <= limit(np.max(s, axis=-1, keepdims=True))
     inverse = np.where(small, 0, 1 / np.where(small, 1, s))
     return hermitian(vh) @ (inverse[..., :, None] * hermitian(u))
 
@@ -202,8 +202,8 @@ def pseudoinverse(a: Any, rcond: float | None, hermitian: bool) -> Any:
     params: Params = {} if rcond is None else {"rcond": rcond}
     if hermitian:
         a, params["hermitian"] = complete(a, lower=True), True
-    if _cuts(a, rcond):
-        return _cut(a, rcond)
+    if rcond is not None and _cuts(a, rcond):
+        return cut(a, lambda top: rcond * top)
     return apply(PINV, (a,), params)
 
 
@@ -238,8 +238,8 @@ def _lstsq_compute(a: Any, b: Any, *, rcond: float | None = None) -> Any:
 def _limit(a: Any, rcond: float | None) -> float:
     """The limit of `lstsq`, which is not that of `pinv` by default."""
     if rcond is None:
-        return float(np.finfo(dtype_of(a)).eps) * max(shape_of(a)[-2:])
-    return rcond if rcond >= 0 else float(np.finfo(dtype_of(a)).eps)
+        return float(np.finfo(matrices(a).dtype).eps) * max(shape_of(a)[-2:])
+    return rcond if rcond >= 0 else float(np.finfo(matrices(a).dtype).eps)
 
 
 def _lstsq_infer(a: Any, b: Any, **_: Any) -> Spec:
@@ -305,8 +305,8 @@ LSTSQ = op(
 def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
     """The solution of least size; ``b`` a vector or a matrix."""
     params: Params = {} if rcond is None else {"rcond": rcond}
-    if _cuts(a, rcond):
-        return _cut(a, rcond) @ b
+    if rcond is not None and _cuts(a, rcond):
+        return cut(a, lambda top: rcond * top) @ b
     if len(shape_of(b)) == 1:
         return apply(LSTSQ, (a, b[:, None]), params)[..., 0]
     return apply(LSTSQ, (a, b), params)

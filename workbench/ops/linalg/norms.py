@@ -71,7 +71,7 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
         return apply(NORM, (x,), settings(axis, keepdims))
     size = np.abs(x)
     if ord == np.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
+        return _largest(size, axis=axis, keepdims=keepdims)
     if ord == -np.inf:
         return np.min(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -90,6 +90,12 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     return np.where(nothing, 0, np.where(nothing, 1, total) ** (1 / ord))
 
 
+def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The largest of magnitudes; of none it is 0."""
+    choose: Any = np.sum if 0 in shape_of(size) else np.max
+    return choose(size, axis=axis, keepdims=keepdims)
+
+
 def _without(y: Any, axis: Any) -> Any:
     return np.reshape(y, ()) if axis is None else np.squeeze(y, axis)
 
@@ -99,12 +105,12 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     if ord in (1, -1, np.inf, -np.inf):
         first, second = (row, column) if abs(ord) == 1 else (column, row)
         sums = np.sum(np.abs(x), axis=first, keepdims=True)
-        choose: Any = np.max if ord > 0 else np.min
+        choose: Any = _largest if ord > 0 else np.min
         y = choose(sums, axis=second, keepdims=True)
         return y if keepdims else np.squeeze(y, axes)
     if ord in (2, -2, "nuc"):
         values = singular_values(np.moveaxis(x, axes, (-2, -1)))
-        choose = np.sum if ord == "nuc" else np.max if ord > 0 else np.min
+        choose = np.sum if ord == "nuc" else _largest if ord > 0 else np.min
         y = choose(values, axis=-1)
         return np.expand_dims(y, axes) if keepdims else y
     raise ValueError(f"Invalid norm order {ord!r} for matrices.")
