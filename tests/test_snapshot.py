@@ -609,7 +609,8 @@ def test_statistics_of_odd_arrays() -> None:
         (np.float64(inf), [inf, inf, inf, nan, inf, 1]),
         (np.arange(12.0).reshape(3, 4).T[::2], None),
         (None, [nan] * 6),
-        ((np.ones(2), np.ones(2)), [nan] * 6),
+        ((np.ones(2), None, np.zeros(2), np.arange(2)), [0, 1, 0.5, 0.5, 2**0.5, 0]),
+        ((None, np.arange(2)), [nan] * 6),
         (np.array(["a"]), [nan] * 6),
     ]  # type: ignore[list-item]
     for x, expected in cases:

@@ -96,7 +96,13 @@ def test_a_session_shows_it(sincos: Any) -> None:
     product = next(n for n in graph.nodes if n.op.name == "multiply")
     session.override(product, "2 * d")
     np.testing.assert_allclose(session.grads["x"], 2 * np.cos(2 * X))
-    assert "3 outputs" in take(session).header["strings"]
+    shown = take(session)
+    assert "3 outputs" in shown.header["strings"]
+    # What flows back to all outputs has a norm, and an override upstream a change.
+    node = next(n for n in graph.nodes if "sincos" in n.op.name)
+    stats = shown.columns["grad_stats"].reshape(-1, 6)[graph.ids[node]]
+    np.testing.assert_allclose(stats[4], np.linalg.norm(2 * np.cos(X)))
+    np.testing.assert_allclose(shown.columns["change"][graph.ids[node]], 1.0)
     detail(session, graph.ids[next(n for n in graph.nodes if "sincos" in n.op.name)])
 
 

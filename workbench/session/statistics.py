@@ -1,7 +1,8 @@
 """Numbers about arrays, as the picture shows them: summaries, histograms, changes.
 
 Any array library's arrays are taken; only single numbers are brought to the host.
-Complex entries count by their magnitude.
+Complex entries count by their magnitude. The outputs of one op, or what flows back
+to them, count as one array of all their floats.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ def relative_change(g: Any, true: Any) -> float:
     """
     if g is true:
         return 0.0
+    if isinstance(g, tuple):
+        g, true = _flat(g), _flat(true)
     with np.errstate(all="ignore"):
         apart = norm(np.subtract(g, true))
         if apart == 0:
@@ -178,7 +181,10 @@ def _of_number(x: float) -> tuple[float, float, float, float, float, float]:
 
 def _flat(x: Any) -> Any:
     """An array's numbers in one row, as float64; None for what has none."""
-    if x is None or isinstance(x, (tuple, str)):
+    if isinstance(x, tuple):
+        rows = [_flat(part) for part in x if _varies(part)]
+        return np.concatenate(rows) if rows else None
+    if x is None or isinstance(x, str):
         return None
     if not hasattr(x, "dtype"):
         x = np.asarray(x)
@@ -190,6 +196,10 @@ def _flat(x: Any) -> Any:
     # Strided views are copied by ravel; everything else is looked at in place.
     flat = x.ravel()
     return flat if flat.dtype == np.float64 else flat.astype(np.float64)
+
+
+def _varies(part: Any) -> bool:
+    return hasattr(part, "dtype") and part.dtype.kind in "fc"
 
 
 def _moments(flat: Any, size: int) -> tuple[float, float, float]:

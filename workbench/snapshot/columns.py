@@ -364,11 +364,21 @@ def change(session: Session, backward: Backward, truth: Backward, count: int) ->
     }
     for i in behind & set(backward.cotangents):
         g, true = backward.cotangents[i], truth.cotangents.get(i)
-        if isinstance(g, tuple) or isinstance(true, tuple):
-            continue
-        true = np.zeros_like(nodes[i]._value) if true is None else true
+        like = nodes[i]._value
+        if isinstance(like, tuple):
+            g, true = _filled(g, like), _filled(true, like)
+        elif true is None:
+            true = np.zeros_like(like)
         column[i] = statistics.relative_change(g, true)
     return column
+
+
+def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What flows back to the outputs of one op, with zeros where nothing does."""
+    given = (None,) * len(like) if parts is None else parts
+    return tuple(
+        np.zeros_like(x) if g is None else g for g, x in zip(given, like, strict=True)
+    )
 
 
 # The header
