@@ -56,7 +56,7 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
             " purpose."
         )
     made_by_numpy = numpy_call(_asking())
-    if made_by_numpy is not None:
+    if made_by_numpy is not None and types.differentiable(x.dtype):
         return GradientLostError(
             f"{made_by_numpy} of a list or array of Tensors{here()}: NumPy makes plain"
             f" numbers of them, and {describe(x)} would lose its gradient. Make one"

@@ -6,6 +6,7 @@ these (`dot`, `outer`, ...) in `products.py`.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from typing import Any
@@ -88,7 +89,8 @@ def _matmul_right(g: Any, a: Any, b: Any) -> Any:
     if len(shape_of(b)) == 1:
         if len(shape_of(a)) == 2:
             return g @ a
-        return np.reshape(g, (-1,)) @ np.reshape(a, (-1, shape_of(b)[0]))
+        rows = math.prod(shape_of(g))
+        return np.reshape(g, (rows,)) @ np.reshape(a, (rows, shape_of(b)[0]))
     return swap(a) @ g
 
 
