@@ -27,14 +27,27 @@ Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 def of_scipy() -> dict[str, Program]:
     from scipy import fft, integrate, optimize, signal, special, stats
+    from scipy.cluster.vq import whiten
+    from scipy.differentiate import derivative
     from scipy.spatial.transform import Rotation
 
     import workbench.numpy as wnp
 
     return {
+        "special.log_softmax": (special.log_softmax, (X,)),
+        "special.logsumexp": (special.logsumexp, (X,)),
+        "special.logsumexp of rows": (lambda a: special.logsumexp(a, axis=1), (A,)),
+        "special.rel_entr": (special.rel_entr, (X, Y)),
         "special.softmax": (special.softmax, (X,)),
         "special.xlogy": (special.xlogy, (X, Y)),
+        "stats.boxcox_llf": (lambda x: stats.boxcox_llf(0.7, x), (X,)),
+        "stats.entropy": (stats.entropy, (X, Y)),
+        "stats.iqr": (stats.iqr, (X,)),
+        "stats.quantile": (lambda x: stats.quantile(x, 0.3), (X,)),
+        "stats.tstd": (stats.tstd, (X,)),
+        "stats.tvar": (stats.tvar, (X,)),
         "stats.zmap": (stats.zmap, (X, Y)),
+        "stats.zscore": (stats.zscore, (X,)),
         "stats.gmean": (stats.gmean, (X,)),
         "stats.hmean": (stats.hmean, (X,)),
         "stats.pmean": (lambda x: stats.pmean(x, 3), (X,)),
@@ -50,6 +63,8 @@ def of_scipy() -> dict[str, Program]:
         ),
         "stats.describe": (lambda x: stats.describe(x).variance, (X,)),
         "stats.trim_mean": (lambda x: stats.trim_mean(x, 0.2), (X,)),
+        "signal.envelope": (signal.envelope, (X,)),
+        "signal.hilbert": (lambda x: abs(signal.hilbert(x)), (X,)),
         "signal.fftconvolve": (signal.fftconvolve, (X, Y)),
         "signal.oaconvolve": (signal.oaconvolve, (X, Y)),
         "signal.oaconvolve of data": (
@@ -61,6 +76,9 @@ def of_scipy() -> dict[str, Program]:
         "fft.fft": (lambda x: abs(fft.fft(x)), (X,)),
         "fft.rfft": (lambda x: abs(fft.rfft(x)), (X,)),
         "fft.fht": (lambda x: fft.fht(x, 0.1, 0.2), (X,)),
+        "cluster.vq.whiten": (whiten, (A,)),
+        "differentiate.derivative": (lambda x: derivative(np.exp, x).df, (X,)),
+        "integrate.cumulative_simpson": (integrate.cumulative_simpson, (X,)),
         "integrate.trapezoid": (integrate.trapezoid, (X,)),
         "integrate.simpson": (integrate.simpson, (X,)),
         "integrate.cumulative_trapezoid": (integrate.cumulative_trapezoid, (X,)),
@@ -77,7 +95,13 @@ def of_scipy() -> dict[str, Program]:
 
 
 def of_sklearn() -> dict[str, Program]:
-    from sklearn import metrics, preprocessing
+    from sklearn import (
+        decomposition,
+        linear_model,
+        metrics,
+        naive_bayes,
+        preprocessing,
+    )
     from sklearn.metrics import pairwise
 
     import workbench.numpy as wnp
@@ -97,13 +121,27 @@ def of_sklearn() -> dict[str, Program]:
             "mean_squared_error",
             "mean_squared_log_error",
             "median_absolute_error",
+            "r2_score",
             "root_mean_squared_error",
         )
     }
+    for scaler in (
+        preprocessing.MaxAbsScaler,
+        preprocessing.MinMaxScaler,
+        preprocessing.Normalizer,
+        preprocessing.StandardScaler,
+    ):
+        found[f"preprocessing.{scaler.__name__}"] = (
+            lambda a, kind=scaler: kind().fit_transform(a),
+            (A,),
+        )
     for name in (
         "additive_chi2_kernel",
+        "cosine_similarity",
         "euclidean_distances",
+        "laplacian_kernel",
         "linear_kernel",
+        "manhattan_distances",
         "polynomial_kernel",
         "rbf_kernel",
         "sigmoid_kernel",
@@ -115,6 +153,26 @@ def of_sklearn() -> dict[str, Program]:
                 Y[:, None], x[:, None], multioutput="raw_values"
             ),
             (X,),
+        ),
+        "decomposition.PCA": (
+            lambda a: decomposition.PCA(2, svd_solver="full").fit_transform(a),
+            (A,),
+        ),
+        "linear_model.Ridge": (
+            lambda a, b: linear_model.Ridge(solver="svd").fit(a, b).coef_,
+            (A, X[:6]),
+        ),
+        "naive_bayes.GaussianNB of data": (
+            lambda a: (
+                naive_bayes.GaussianNB()
+                .fit(wnp.asarray(A), wnp.asarray([0, 1, 1, 0, 1, 0]))
+                .predict_proba(a)
+            ),
+            (A,),
+        ),
+        "preprocessing.PolynomialFeatures": (
+            lambda a: preprocessing.PolynomialFeatures().fit_transform(a),
+            (A,),
         ),
         "preprocessing.KernelCenterer": (
             lambda a: preprocessing.KernelCenterer().fit_transform(a @ a.T),
@@ -159,10 +217,15 @@ def judged(f: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
     for mode in ("rev", "fwd"):
         jacobians = wb.jacobian(f, tuple(range(len(args))), mode=mode)(*args)
         found[mode] = max(
-            float(np.max(np.abs(got - differences(f, args, i))))
-            for i, got in enumerate(jacobians)
+            _apart(got, differences(f, args, i)) for i, got in enumerate(jacobians)
         )
     return found
+
+
+def _apart(got: Any, truth: Any) -> float:
+    """How far two arrays are apart, relative to the largest entry beyond 1."""
+    largest = max(1.0, float(np.max(np.abs(truth))))
+    return float(np.max(np.abs(got - truth))) / largest
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ lost in silence.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
@@ -18,6 +19,7 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame, traces
+from workbench.graph.op import FUNCTIONS
 
 __all__ = ["Conversions"]
 
@@ -146,6 +148,10 @@ class Conversions:
         return bool(np.any(self == item))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
+        assign = FUNCTIONS.get("assign")
+        if assign is not None and assign(self, index, value, sys._getframe(1)):
+            return
         raise TraceError(
             f"item assignment to {_name(self)}{blame.here()}"
             ": a traced value never changes in place. Write x = wb.at(x)[i].set(v)"

@@ -24,8 +24,11 @@ which the standard asks for more than NumPy does:
   in every case; ``unique_*`` keep the gradient of the values; ``finfo`` and
   ``iinfo`` take arrays and have Python numbers; ``fft.fftfreq`` takes a dtype.
 
-Tensors never change in place: in place of ``x[i] = v``, which the standard leaves
-to the library, stands ``x = wb.at(x)[i].set(v)``.
+Tensors never change in place: write ``x = wb.at(x)[i].set(v)`` for ``x[i] = v``. In
+the code of SciPy and scikit-learn, which fill arrays that they have made, item
+assignment works wherever nothing else sees that memory, and is an error elsewhere.
+Data that meet a Tensor in such a function are to be of its namespace:
+``scipy.signal.oaconvolve(x, wnp.asarray(data))``.
 
 Examples
 --------
@@ -170,6 +173,7 @@ from numpy import (
     where,
 )
 
+from workbench.numpy import assignment as _assignment
 from workbench.numpy import fft, linalg
 from workbench.numpy.creation import (
     arange,
@@ -208,6 +212,8 @@ from workbench.numpy.ordering import (
     unique_inverse,
     unique_values,
 )
+
+del _assignment  # it lets libraries fill the arrays that they make
 
 __all__ = [
     "__array_api_version__",

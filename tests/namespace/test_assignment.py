@@ -1,0 +1,171 @@
+"""``x[i] = v`` in a library's code: as NumPy has it, or an error; never silent.
+
+The programs run twice: on plain arrays, and on Tensors as if SciPy had written
+them. Values and derivatives must be those of NumPy.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+import workbench.numpy as wnp
+from tests.namespace.libraries import differences
+from workbench.errors import TraceError
+from workbench.graph.tensor import Tensor
+
+
+def library(body: str, module: str = "scipy.invented") -> Callable[..., Any]:
+    """A function of x, written in a library."""
+    text = "def f(x, keep=None):\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    scope: dict[str, Any] = {"__name__": module, "np": np, "wnp": wnp}
+    exec(compile(text, "<library>", "exec"), scope)
+    found: Callable[..., Any] = scope["f"]
+    return found
+
+
+X = np.array([0.3, -1.2, 2.0, 0.7])
+
+RIGHT = {
+    "a mask": "y = np.sin(x); y[x < 0] = 5.0; return y * x",
+    "zeros": "y = wnp.zeros(3); y[0] = x[1]; y[1:] = x[:2] * x[2]; return y * y",
+    "rows": """
+        y = wnp.zeros((4, 3))
+        for i in range(4):
+            y[i, :] = x[i] ** wnp.asarray([1.0, 2.0, 3.0])
+        return y
+        """,
+    "in place on an entry": "y = np.exp(x); y[1:3] *= x[:2]; return y * x",
+    "used before": "y = np.exp(x); a = y * y; b = np.sum(y); y[0] = 2.0; return a*b+y",
+    "used before and after": """
+        y = np.exp(x)
+        out = []
+        for i in range(4):
+            out = out + [np.sum(y)]
+            y[i] = x[i] * y[i - 1]
+        return y * (out[0] + out[1] * out[2] + out[3])
+        """,
+    "two names of one array": "y = np.exp(x); z = y; y[0] = x[1]; return z * y",
+    "an index of many": "y = np.cos(x); y[wnp.asarray([2, 0])] = x[:2]; return y * x",
+    "a view that nobody holds": "y = np.exp(x); s = np.sum(y[:2]); y[0] = s; return y",
+    "a base that nobody holds": """
+        y = np.transpose(np.reshape(np.exp(x), (2, 2)))
+        y[0] = x[1]
+        return y * y
+        """,
+    "a part that does not overlap": """
+        y = np.exp(x)
+        head, tail = y[:2], y[2:]
+        del y
+        tail[0] = x[0]
+        return head * tail
+        """,
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_as_numpy_has_it(name: str) -> None:
+    f = library(RIGHT[name])
+    with np.errstate(all="ignore"):
+        truth = f(X)
+        np.testing.assert_array_equal(wb.trace(f)(X).outputs[0].value, truth)
+        expected = differences(f, (X,), 0)
+        for mode in ("rev", "fwd"):
+            found = wb.jacobian(f, mode=mode)(X)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["a mask", "zeros", "two names of one array"])
+def test_second_order(name: str) -> None:
+    f = library(RIGHT[name])
+
+    def total(x: Any) -> Any:
+        return np.sum(f(x) ** 2)
+
+    expected = differences(wb.grad(total), (X,), 0)
+    np.testing.assert_allclose(wb.hessian(total)(X), expected, rtol=1e-7, atol=1e-7)
+
+
+SHARED = "shares memory with an array that is still in use"
+
+REFUSED = {
+    "an input": ("x[0] = 1.0; return x", "is an input"),
+    "an input as it is": ("y = wnp.asarray(x); y[0] = 1.0; return y", "is an input"),
+    "a view that is held": (
+        "y = np.exp(x); v = y[:2]; y[0] = 1.0; return v * y[:2]",
+        SHARED,
+    ),
+    "a base that is held": ("y = np.exp(x); v = y[:2]; v[0] = 1.0; return y", SHARED),
+    "a view of a view": (
+        "y = np.exp(x); v = np.reshape(y, (2, 2))[0]; y[0] = 1.0; return v * y[:2]",
+        SHARED,
+    ),
+    "its sibling": (
+        "y = np.exp(x); a, b = y[:3], y[1:]; del y; a[1] = 1.0; return b",
+        SHARED,
+    ),
+    "a view in a list": ("y = np.exp(x); v = [y.T]; y[0] = 1.0; return v[0]", SHARED),
+    "its own view": ("y = np.exp(x); y[:2] = y[2:]; return y", SHARED),
+    "a part of what is held": ("y = np.exp(x); y[2:][0] = 1.0; return y", SHARED),
+    "a view of the input": ("y = x[:2]; y[0] = 1.0; return y", SHARED),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_change_something_else_is_refused(name: str) -> None:
+    body, why = REFUSED[name]
+    f = library(body)
+    with pytest.raises(TraceError, match=f"item assignment.*{why}.*x.value"):
+        wb.jacobian(f)(X)
+
+
+def test_an_array_that_is_older_than_the_trace() -> None:
+    f = library("keep[0] = 1.0; return x * keep[0]")
+
+    def outer(x: Any) -> Any:
+        y = np.exp(x)
+        return wb.grad(lambda a: np.sum(f(a, y)))(x)
+
+    with pytest.raises(TraceError, match="older than the trace"):
+        wb.jacobian(outer)(X)
+
+
+def test_what_a_mask_hides_never_poisons() -> None:
+    f = library("y = 1 / x; y[x == 0] = 2.0; return y")
+    x = np.array([0.5, 0.0, 2.0])
+    with np.errstate(all="ignore"):
+        for mode in ("rev", "fwd"):
+            found = wb.jacobian(f, mode=mode)(x)
+            np.testing.assert_array_equal(found, np.diag([-4.0, 0.0, -0.25]))
+        hessian = wb.hessian(lambda x: np.sum(f(x)))(x)
+        np.testing.assert_array_equal(hessian, np.diag([16.0, 0.0, 0.25]))
+
+
+def test_without_a_value() -> None:
+    f = library("y = np.exp(x); y[0] = 1.0; return y")
+    with pytest.raises(TraceError, match="has no value"):
+        wb.trace(f)(wb.Spec((4,), float))
+
+
+def test_a_users_own_code_is_asked_to_say_what_it_means() -> None:
+    f = library(RIGHT["a mask"], module="my_code")
+    with pytest.raises(TraceError, match=r"wb\.at\(x\)\[i\]\.set\(v\)"):
+        wb.jacobian(f)(X)
+
+
+def test_what_was_computed_before_keeps_its_inputs() -> None:
+    """The graph is that of a program that never assigned."""
+    f = library("y = np.exp(x); a = y * 2; y[0] = 5.0; return a, y")
+    a, y = wb.trace(f)(X).outputs
+    (before,) = [i for i in a.inputs if isinstance(i, Tensor)]
+    assert before.op.name == "exp"
+    assert before is not y
+    assert y.inputs[0] is before
+    assert before.serial < a.serial < y.serial
+    np.testing.assert_array_equal(before.value, np.exp(X))
+    assert (y.name, y.origin) == (None, None)

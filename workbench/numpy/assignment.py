@@ -1,0 +1,172 @@
+"""``x[i] = v`` in code of libraries that is written for the standard.
+
+SciPy and scikit-learn fill arrays that they have made: ``out[mask] = nan``. What
+one means is a new value under the same name, so the Tensor that ``out`` names
+becomes the updated one, and what was computed from it before keeps the old one,
+as a Tensor of its own. That is right as long as no other name sees the same memory
+under NumPy, so a view that anybody still holds is an error. A user's own code is
+asked to write ``wb.at(x)[i].set(v)``, which says what happens.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame, traces
+from workbench.graph.op import FUNCTIONS
+from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor
+from workbench.ops.updates import at
+
+__all__: list[str] = []
+
+#: Whose code may assign.
+LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.")
+
+KINDS = frozenset({Tensor, MaskedTensor})
+SLOTS = [name for kind in Tensor.__mro__ for name in getattr(kind, "__slots__", ())]
+
+
+def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
+    """Assign, if it is a library that asks; else False.
+
+    Raises
+    ------
+    TraceError
+        Where an array that is not ``x`` would change too, or ``x`` is an input or
+        has no value.
+    """
+    if not frame.f_globals.get("__name__", "").startswith(LIBRARIES):
+        return False
+    why = _closed(x)
+    if why is None:
+        users, shared = _seen(x)
+        why = SHARED if shared else None
+    if why is not None:
+        raise TraceError(
+            f"item assignment{blame.here()} to {blame.describe(x)}, {why}. Call the"
+            " function with x.value to cut the gradient on purpose, or write it with"
+            " NumPy's functions."
+        )
+    before = _twin(x)
+    for user in users:
+        user.inputs = tuple([before if i is x else i for i in user.inputs])
+    _become(x, _updated(before, key, value))
+    return True
+
+
+FUNCTIONS["assign"] = _assign
+
+
+def _updated(x: Tensor, key: Any, value: Any) -> Any:
+    mask = isinstance(key, (Tensor, np.ndarray)) and key.dtype.kind == "b"
+    if mask and key.shape == x.shape and np.shape(value) == ():
+        # What `where` leaves out never poisons a gradient.
+        made = np.where(key, value, x)
+        return made if made.dtype == x.dtype else made.astype(x.dtype)
+    return at(x)[key].set(value)
+
+
+def _twin(x: Tensor) -> Tensor:
+    """Another Tensor that is all that ``x`` is now, its serial number included."""
+    made = object.__new__(type(x))
+    _become(made, x)
+    return made
+
+
+def _become(x: Tensor, other: Tensor) -> None:
+    """Make ``x`` all that ``other`` is."""
+    if type(x) is not type(other):
+        x.__class__ = type(other)
+    for name in SLOTS:
+        try:
+            setattr(x, name, object.__getattribute__(other, name))
+        except AttributeError:  # a slot of the other that nobody has set
+            with suppress(AttributeError):
+                delattr(x, name)
+
+
+# Who else sees the memory
+
+
+SHARED = "which shares memory with an array that is still in use"
+
+
+def _closed(x: Tensor) -> str | None:
+    """Why ``x`` can never change; None: it may."""
+    if x.op is IDENTITY:
+        return "which is an input: the caller's own array would change"
+    if x._value is None:
+        return "which has no value, so nobody knows what shares its memory"
+    opened = traces.LOCAL.stack[-1].leaves if traces.LOCAL.stack else set()
+    if opened and x.serial < min(opened):
+        return "which is older than the trace that runs"
+    return None
+
+
+def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
+    """What was computed from ``x``, and whether a name sees its memory besides.
+
+    Bases of ``x`` and views of them share its memory. One that the graph alone
+    refers to will be read by nobody; of another, NumPy would show the change.
+    """
+    root: Tensor | None = x
+    while root is not None:
+        top = root
+        root = next((i for i in top.inputs if _shares(top, i)), None)
+    users = _users(top.serial)
+    family = [top]
+    for member in family:
+        family += [u for u in users.get(id(member), ()) if _shares(u, member)]
+    family = [m for m in family if m is not x and _shares(m, x)]
+    uses = [len(users.get(id(m), ())) for m in family]
+    own = users.get(id(x), [])
+    # Lists that hold members are references too: only these two may be left.
+    del users, top, member
+    shared = any(
+        count - sum(u is m for u in own) > used
+        for m, count, used in zip(family, _references(family), uses, strict=True)
+    )
+    return own, shared or any(m.op is IDENTITY for m in family)
+
+
+def _users(serial: int) -> dict[int, list[Tensor]]:
+    """The Tensors made since, once per input, by the identity of that input.
+
+    No Tensor knows them, which would slow every op down; Python's collector knows
+    every object.
+    """
+    found: dict[int, list[Tensor]] = {}
+    for x in gc.get_objects():
+        # Not isinstance: it asks objects of others for their class, and takes longer.
+        if type(x) in KINDS and x.serial > serial:
+            for i in x.inputs:
+                if type(i) in KINDS:
+                    found.setdefault(id(i), []).append(x)
+    return found
+
+
+def _shares(x: Any, other: Any) -> bool:
+    """Whether two Tensors share memory; numbers and scalars never change."""
+    a, b = getattr(x, "_value", None), getattr(other, "_value", None)
+    if not hasattr(a, "flags") or not hasattr(b, "flags"):
+        return False
+    if isinstance(a, np.generic) or isinstance(b, np.generic):
+        return False
+    return a is b or bool(np.may_share_memory(a, b))
+
+
+def _references(objects: list[Any]) -> list[int]:
+    """How many references there are to each, besides the one from the list."""
+    return [sys.getrefcount(x) - OWN for x in objects]
+
+
+#: What counting adds itself; it depends on the version of Python.
+OWN = 0
+OWN = _references([object()])[0]
