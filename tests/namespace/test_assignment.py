@@ -169,3 +169,32 @@ def test_what_was_computed_before_keeps_its_inputs() -> None:
     assert before.serial < a.serial < y.serial
     np.testing.assert_array_equal(before.value, np.exp(X))
     assert (y.name, y.origin) == (None, None)
+
+
+def test_an_assignment_that_fails_changes_nothing() -> None:
+    f = library("""
+        y = np.exp(x)
+        a = y * 2
+        try:
+            y[0] = np.zeros(3)
+        except ValueError as error:
+            keep.append(str(error))
+        try:
+            y[9] = 1.0
+        except IndexError as error:
+            keep.append(str(error))
+        return a * y
+        """)
+    said: list[str] = []
+    truth = np.diag(4 * np.exp(2 * X))
+    np.testing.assert_allclose(wb.jacobian(lambda x: f(x, said))(X), truth, rtol=1e-14)
+    assert len(said) == 2
+    assert "broadcast" in said[0] or "sequence" in said[0]
+    assert "index 9" in said[1]
+
+
+def test_the_value_may_come_from_the_same_array() -> None:
+    f = library("y = np.exp(x); y[0] = y[1] * y[0]; y[1] = y[0]; return y")
+    np.testing.assert_allclose(
+        wb.jacobian(f)(X), differences(f, (X,), 0), rtol=1e-9, atol=1e-9
+    )

@@ -86,6 +86,19 @@ def test_dlpack_inside_a_trace_would_lose_the_gradient() -> None:
     wb.grad(lambda x: np.sum(x[np.from_dlpack(np.argsort(x))]))(np.ones(2))
 
 
+def test_libraries_recognise_it() -> None:
+    """The checks of array-api-compat, of which SciPy has a copy."""
+    from scipy._lib import array_api_compat as compat
+
+    x = constant([[1.0, 2.0]])
+    assert compat.is_array_api_obj(x)
+    assert compat.array_namespace(x, 2.0, None, x) is wnp
+    assert compat.device(x) == "cpu"
+    assert compat.to_device(x, "cpu") is x
+    assert compat.size(x) == 2
+    assert not compat.is_numpy_array(x)
+
+
 # Conversions: free outside a trace, refused inside where a gradient would be lost
 
 

@@ -55,9 +55,10 @@ def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
             " NumPy's functions."
         )
     before = _twin(x)
+    after = _updated(before, key, value)
     for user in users:
         user.inputs = tuple([before if i is x else i for i in user.inputs])
-    _become(x, _updated(before, key, value))
+    _become(x, after)
     return True
 
 
