@@ -136,6 +136,7 @@ def _by_fft(a: Any, b: Any, mode: str, batch: int) -> Any:
         if m[i] > 1 and (n[i] > 1 if full else n[i] != m[i])
     ]
     summed = [i for i in range(batch, rank) if not full and 1 < m[i] == n[i]]
+    a, b = (x if dtype_of(x) == dtype else x.astype(dtype) for x in (a, b))
     b = np.flip(b, tuple(summed))
     # A circular convolution of length n has all that does not wrap round.
     sizes = [_fast(n[i] + m[i] - 1 if full else n[i]) for i in axes]

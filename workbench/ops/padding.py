@@ -20,7 +20,7 @@ from workbench.graph.types import weak
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.shaping import normal_axis
 
-__all__ = ["PAD"]
+__all__ = ["PAD", "pad"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.signal
 
-from tests.ops.samples.table import Table, apart
+from tests.ops.samples.table import Table, apart, positive
 from workbench.ops.convolution import convolved
+from workbench.scipy import signal
 
 row = Table()
 
@@ -51,9 +52,90 @@ for _method in ("direct", "fft"):
         truth=lambda a, b: scipy.signal.convolve(a, b, "full", "direct"),
     )
     row(
-        f"convolve_nd fft {_method} of examples",
+        f"convolve_nd {_method} of examples",
         lambda a, b, how=_method: convolved(a, b, "full", how, 1),
         apart(2, 3),
         apart(2, 2),
         truth=lambda a, b: np.stack([np.convolve(*p) for p in zip(a, b, strict=True)]),
     )
+
+# SciPy's names
+
+for _n, _m in [((5,), (3,)), ((2,), (4,)), ((3, 4), (2, 2))]:
+    for _mode in ("full", "same", "valid"):
+        row(
+            f"signal correlate {_n} {_m} {_mode}",
+            lambda a, b, m=_mode: signal.correlate(a, b, m),
+            apart(*_n),
+            apart(*_m),
+            kinds="fc",
+            truth=lambda a, b, m=_mode: scipy.signal.correlate(a, b, m),
+        )
+row(
+    "signal convolve by fft",
+    lambda a, b: signal.convolve(a, b, "valid", "fft"),
+    apart(2, 2),
+    apart(3, 4),
+    truth=lambda a, b: scipy.signal.convolve(a, b, "valid"),
+)
+row(
+    "signal convolve numbers",
+    lambda a, b: signal.convolve(a, b) ** 2,
+    apart(),
+    apart(),
+    truth=lambda a, b: scipy.signal.convolve(a, b) ** 2,
+)
+for _mode in ("full", "same", "valid"):
+    row(
+        f"fftconvolve axes {_mode}",
+        lambda a, b, m=_mode: signal.fftconvolve(a, b, m, axes=1),
+        apart(2, 4, 2),
+        apart(1, 3, 2),
+        truth=lambda a, b, m=_mode: scipy.signal.fftconvolve(a, b, m, axes=1),
+    )
+for _boundary in ("fill", "wrap", "symm"):
+    for _name in ("convolve2d", "correlate2d"):
+        row(
+            f"{_name} {_boundary}",
+            lambda a, b, f=_name, how=_boundary: getattr(signal, f)(a, b, "same", how),
+            apart(3, 4),
+            apart(2, 3),
+            kinds="fc",
+            truth=lambda a, b, f=_name, how=_boundary: getattr(scipy.signal, f)(
+                a, b, "same", how
+            ),
+        )
+row(
+    "convolve2d fillvalue",
+    lambda a, b, v: signal.convolve2d(a, b, fillvalue=v) * v,
+    apart(2, 3),
+    apart(2, 2),
+    apart(),
+    truth=lambda a, b, v: scipy.signal.convolve2d(a, b, fillvalue=float(v)) * v,
+)
+
+_LONG, _SHORT = positive(3), positive(2)
+for _b, _a, _shape, _axis in (
+    (_LONG, _SHORT, (5,), 0),
+    (_SHORT, _LONG, (2, 4), -1),
+    (_SHORT, positive(1), (4, 2), 0),
+    (_LONG, _LONG, (2,), -1),
+):
+    row(
+        f"lfilter {_shape} {_axis}",
+        lambda b, a, x, n=_axis: signal.lfilter(b, a + 1, x, n),
+        _b,
+        _a,
+        apart(*_shape),
+        truth=lambda b, a, x, n=_axis: scipy.signal.lfilter(b, a + 1, x, n),
+        kinds="fc" if _axis == -1 else "f",
+    )
+row(
+    "lfilter of one in, all out",
+    lambda b, a, x, z: np.concatenate(signal.lfilter(b, a + 1, x, zi=z)),
+    _SHORT,
+    _LONG,
+    apart(4),
+    apart(2),
+    truth=lambda b, a, x, z: np.concatenate(scipy.signal.lfilter(b, a + 1, x, zi=z)),
+)
