@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.backends.numpy import compile
+from workbench.errors import OverrideError
 from workbench.graph.op import OPS
 from workbench.ops.define import op
 from workbench.ops.several import Parts, several
@@ -104,6 +105,36 @@ def test_a_session_shows_it(sincos: Any) -> None:
     np.testing.assert_allclose(stats[4], np.linalg.norm(2 * np.cos(X)))
     np.testing.assert_allclose(shown.columns["change"][graph.ids[node]], 1.0)
     detail(session, graph.ids[next(n for n in graph.nodes if "sincos" in n.op.name)])
+
+
+def test_overrides(sincos: Any) -> None:
+    s, c = np.sin(X), np.cos(X)
+
+    def f(x: Any) -> Any:
+        sin, cos, _ = sincos(x)
+        return np.sum(sin * 2.0) + np.sum(cos)
+
+    def gradient(target: str, rule: Any) -> Any:
+        return wb.grad(f, overrides=[wb.override(target, rule)])(X)
+
+    np.testing.assert_allclose(gradient("sincos_of_test", "3 * d"), 3 * (2 * c - s))
+    # At one output the rule sees that output, and its gradient.
+    np.testing.assert_allclose(gradient("item", "5 * g + 0 * x"), 5 * (2 * c - s))
+    np.testing.assert_allclose(gradient("item", "clip(d, -1.5, 1.5)"), 1.5 * c - s)
+    np.testing.assert_allclose(gradient("item", lambda node, g: g * 5), 5 * (2 * c - s))
+
+    def whole(node: Any, sin: Any, cos: Any, sign: Any) -> Any:
+        assert sign is None
+        assert len(node.outputs) == 3
+        return node.vjp(7 * sin, cos, None)[0]
+
+    np.testing.assert_allclose(gradient("sincos_of_test", whole), 14 * c - s)
+    pushed = wb.jvp(f, (X,), (np.ones(2),), overrides=[wb.override("item", "5 * d")])
+    np.testing.assert_allclose(pushed[1], np.sum(5 * (2 * c - s)))
+    with pytest.raises(
+        OverrideError, match=r"3 outputs.*one g.*rule\(node, g0, g1, g2"
+    ):
+        gradient("sincos_of_test", "g + d")
 
 
 def test_parts_add_where_something_arrived() -> None:

@@ -6,6 +6,7 @@ A rule gets it as ``g`` and the outputs as a tuple ``y``, recorded or not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.graph.op import Op
@@ -13,7 +14,7 @@ from workbench.graph.tensor import NO_PARAMS, Tensor, apply
 from workbench.graph.types import Spec
 from workbench.ops.define import op
 
-__all__ = ["Parts", "outputs", "parts", "several"]
+__all__ = ["ITEM", "Parts", "flat", "outputs", "parts", "several"]
 
 
 class Parts(tuple[Any, ...]):
@@ -52,6 +53,11 @@ ITEM = op(
     rule="g for this output",
     reads=(),
 )
+
+
+def flat(passed: Sequence[Any]) -> list[Any]:
+    """What a rule passed on, with the entries of `Parts` in their place."""
+    return [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
 
 
 def _count(whole: Any) -> int:

@@ -96,9 +96,12 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
             opened.leaves.update(s.serial for s in seeds)
             passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
         chosen = [
-            (c, t)
+            pair
             for c, t in zip(passed, tangents, strict=False)
-            if c is not None and t is not None
+            for pair in (
+                zip(c, t, strict=True) if isinstance(c, tuple) and t else [(c, t)]
+            )
+            if pair[0] is not None and pair[1] is not None
         ]
         moved = reverse.pull_back([c for c, _ in chosen], [t for _, t in chosen], seeds)
         filled = [

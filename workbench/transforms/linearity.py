@@ -16,6 +16,7 @@ from workbench.graph import types, walk
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.traces import OpenTrace
 from workbench.ops.define import shape_of
+from workbench.ops.several import flat
 from workbench.transforms import reverse
 
 __all__ = ["nonlinear"]
@@ -57,7 +58,8 @@ def steps_with_g(
         seeds = [leaf(example(part, i)) for i, part in enumerate(parts)]
         opened.leaves.update(seed.serial for seed in seeds)
         g = tuple(seeds) if isinstance(y, tuple) else seeds[0]
-        passed = [c for c in pull(mask, g, y, inputs, params) if isinstance(c, Tensor)]
+        made = flat(pull(mask, g, y, inputs, params))
+        passed = [c for c in made if isinstance(c, Tensor)]
         steps = reverse.plan(passed, seeds)
         moved = reverse.pull_back(
             passed, [np.ones_like(c._value) for c in passed], seeds, record=True
@@ -90,7 +92,7 @@ def sums_apart(
     def passed(g: list[Any]) -> list[Any]:
         with np.errstate(all="ignore"):
             made = pull(mask, tuple(g) if several else g[0], y, inputs, params)
-        return [None if c is None else reverse._bare(c) for c in made]
+        return [None if c is None else reverse._bare(c) for c in flat(made)]
 
     for a, b, c in zip(passed(one), passed(two), passed(both), strict=True):
         if c is not None and a is not None and b is not None:

@@ -15,10 +15,11 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.graph import blame, types
-from workbench.graph.op import Op
+from workbench.graph.op import Op, declare
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.traces import OpenTrace
 from workbench.graph.types import Spec
+from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.expression import Expression
@@ -110,11 +111,28 @@ class Pull:
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
     ) -> list[Any]:
         """One gradient per input, each in a shape that fits; None for nothing."""
-        view = Node(self.node, mask, y, inputs, params)
+        if self.node.op is several.ITEM:
+            return self.at_output(g, y, inputs, params)
+        return self.applied(Node(self.node, mask, y, inputs, params), mask, g, y)
+
+    def at_output(
+        self, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        """At one of several outputs: the rule sees it as what passes its ``g`` on."""
+        view = Node(self.node, 1, y, (y,), params)
+        view.op = declare("identity")
+        (c,) = self.applied(view, 1, g, y)
+        pull = several.ITEM.pull
+        assert pull is not None
+        return [None] if c is None else list(pull(1, c, y, inputs, params))
+
+    def applied(self, view: Node, mask: int, g: Any, y: Any) -> list[Any]:
+        """What the rule gives at a node."""
+        inputs = view.inputs
         if isinstance(self.rule, Expression):
             made = self.evaluate(self.rule, view, mask, g)
         else:
-            cotangents = g if isinstance(g, tuple) else (g,)
+            cotangents = filled(g, y) if isinstance(g, tuple) else (g,)
             # The arrays of the sweep are lent: a rule that changes one in place
             # would change what flows elsewhere.
             lent = [read_only(c) for c in cotangents]
@@ -135,14 +153,18 @@ class Pull:
 
     def evaluate(self, rule: Expression, view: Node, mask: int, g: Any) -> list[Any]:
         """An expression, once for each input that varies."""
-        if isinstance(g, tuple):
-            self.refuse(
-                f"the op has {len(g)} outputs, and an expression has one g",
-                f"Write a function rule(node, {outputs(len(g))}).",
-            )
         inputs = view.inputs
-        values = {"g": g, "y": view.outputs[0], **input_values(rule, inputs, self.node)}
-        true = view.vjp(g) if "d" in rule.names else [None] * len(inputs)
+        values = input_values(rule, inputs, self.node)
+        if not isinstance(g, tuple):
+            values |= {"g": g, "y": view.outputs[0]}
+        elif one := {"g", "y"} & set(rule.names):
+            self.refuse(
+                f"the op has {len(g)} outputs, and an expression has one {min(one)}",
+                f"Use d and x, or write a function rule(node, {outputs(len(g))}).",
+            )
+        true = [None] * len(inputs)
+        if "d" in rule.names:
+            true = view.vjp(*g) if isinstance(g, tuple) else view.vjp(g)
         made: list[Any] = []
         for i, x in enumerate(inputs):
             if not (mask >> i & 1 and has_derivative(x)):
@@ -204,6 +226,14 @@ class Pull:
         raise OverrideError(
             f"override {self.label!r} on {where}: {what}. {cure}".rstrip()
         ) from cause
+
+
+def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One cotangent per output: zeros where nothing arrived, None for integers."""
+    return tuple(
+        np.zeros_like(out) if c is None and has_derivative(out) else c
+        for c, out in zip(parts, y, strict=True)
+    )
 
 
 class Push:
