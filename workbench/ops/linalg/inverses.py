@@ -329,7 +329,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     x = least_squares(a, b, limit)
     values = singular_values(a)
     floor = _limit(a, limit) * np.max(values, initial=0)
-    rank = np.sum((values > floor).astype(np.int32), dtype=np.int32)
+    rank = np.astype(np.sum(values > floor), np.int32)
     rows, columns = shape_of(a)
     known = value_of(rank)
     if rows <= columns or (known is not None and bool(known < columns)):

@@ -238,7 +238,7 @@ def _svd_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
     to_v = None if g[2] is None else _narrowed(swap(g[2]), v, few)
     u, v, inner = u[..., :few], v[..., :few], None
     if to_u is None and to_v is None:
-        return conjugate((u * _kinked(g[1], s)[..., None, :]) @ hermitian(v))
+        return conjugate((u * g[1][..., None, :]) @ hermitian(v))
     gaps = _gaps(s)
     left = None if to_u is None else hermitian(u) @ to_u
     right = None if to_v is None else hermitian(v) @ to_v
@@ -255,8 +255,7 @@ def _svd_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
     anti = (across - hermitian(across)) / 2
     inner = inner + quotient(anti, gaps.plus, gaps.none, np.abs(anti) > floor)
     if g[1] is not None:
-        weights = _kinked(g[1], s)[..., None, :]
-        inner = inner + eye_like(inner) * weights
+        inner = inner + eye_like(inner) * g[1][..., None, :]
     made = u @ inner @ hermitian(v)
     rows, columns = shape_of(x)[-2:]
     if to_u is not None and rows > few:
@@ -293,7 +292,7 @@ def _svd_push(tangents: tuple[Any, ...], y: Any, x: Any, **_: Any) -> Any:
         du = du + _over(left - u @ inner, s, gaps, floor)
     if shape_of(x)[-1] > few:
         dv = dv + _over(right - v @ back, s, gaps, floor)
-    ds = _kinked(np.real(np.diagonal(inner, axis1=-2, axis2=-1)), s)
+    ds = np.real(np.diagonal(inner, axis1=-2, axis2=-1))
     return _widened(du, whole_u, few), ds, hermitian(_widened(dv, whole_v, few))
 
 
@@ -328,9 +327,11 @@ def svd(
     """`numpy.linalg.svd`: ``U``, ``S``, ``Vh``, or the singular values alone.
 
     What depends on the vectors of a repeated singular value has NaN where it is
-    not determined; the docstring of this module says when. A singular value that
-    is 0 has a kink, and gradient 0. The columns that ``full_matrices`` adds are
-    any basis of what is left, and move as the one that turns least.
+    not determined; the docstring of this module says when. A singular value that is
+    0 moves with its vectors as if it could be negative, so that what is made of all
+    three is right there (in `svdvals` it has a kink, and gradient 0). The columns that
+    ``full_matrices`` adds are any basis of what is left, and move as the one that
+    turns least.
     """
     a = admit(a)
     if hermitian:
