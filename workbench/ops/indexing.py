@@ -24,6 +24,7 @@ __all__ = [
     "WHOLE",
     "Key",
     "Moves",
+    "Scattered",
     "Slice",
     "as_index",
     "distinct",
@@ -123,9 +124,49 @@ def _take(x: Any, *arrays: Any, key: Key) -> Any:
 
 
 def _take_transpose(g: Any, x: Any, *arrays: Any, key: Key) -> Any:
+    if not any(isinstance(a, Tensor) or is_mask(a) for a in (g, *arrays)):
+        return Scattered(g, key, arrays, shape_of(x))
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
     # What a mask leaves out must stay 0, whatever its derivative is.
     return masked(spread) if any(map(is_mask, arrays)) else spread
+
+
+class Scattered:
+    """A cotangent that is zero but at an index: not an array before it must be.
+
+    A loop that takes ``x[i]`` for each i sends back as many of them. Reverse mode
+    adds them up in place (`into`), so that the loop's gradient takes linear time.
+
+    >>> part = Scattered(np.array([5.0, 6.0]), (Slice(1, None, None),), (), (3,))
+    >>> part.into(part.dense())
+    array([ 0., 10., 12.])
+    """
+
+    __slots__ = ("_shape", "arrays", "g", "key")
+
+    #: It has no array's shape, so that nobody takes it for one.
+    shape = None
+
+    def __init__(
+        self, g: Any, key: Key, arrays: tuple[Any, ...], shape: tuple[int, ...]
+    ) -> None:
+        self.g = g
+        self.key = key
+        self.arrays = arrays
+        self._shape = shape
+
+    def dense(self) -> Any:
+        """The array, which belongs to nobody else."""
+        return _scatter(self.g, *self.arrays, key=self.key, shape=self._shape)
+
+    def into(self, total: Any) -> Any:
+        """``total`` with this added to it, in place."""
+        index = as_index(self.key, self.arrays)
+        if distinct(self.arrays):
+            total[index] += self.g
+        else:
+            own_ufunc("add", total).at(total, index, self.g)
+        return total
 
 
 def is_mask(array: Any) -> bool:

@@ -18,6 +18,7 @@ from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
 from workbench.ops import several
 from workbench.ops.define import shape_of, sum_to
+from workbench.ops.indexing import Scattered
 
 __all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back"]
 
@@ -131,6 +132,7 @@ def _sweep_plain(
     This is the hot loop of eager gradients; `_sweep` is the same with everything.
     """
     get, pop = arrived.get, arrived.pop
+    totals: dict[int, Any] = {}
     for node, mask in reversed(steps):
         serial = node.serial
         g = pop(serial, None)
@@ -159,6 +161,11 @@ def _sweep_plain(
                 except AttributeError:  # a Python number has neither
                     fits = False
                 if not fits:
+                    if type(c) is Scattered:
+                        _collect(c, x, arrived, totals)
+                        mask >>= 1
+                        index += 1
+                        continue
                     c = fit(c, x, node)
                 s = x.serial
                 old = get(s)
@@ -167,6 +174,23 @@ def _sweep_plain(
             if not mask:
                 break
             index += 1
+
+
+def _collect(
+    part: Scattered, x: Tensor, arrived: dict[int, Any], totals: dict[int, Any]
+) -> None:
+    """Add what an index sent back to what has arrived, in place where it is ours."""
+    s = x.serial
+    old, total = arrived.get(s), totals.get(s)
+    if old is not None and old is total and total.dtype == part.g.dtype:
+        part.into(total)
+        return
+    made = fit(part, x)
+    if made is None:
+        return
+    arrived[s] = made = made if old is None else made + old
+    if not isinstance(made, Tensor):  # a masked one was among what had arrived
+        totals[s] = made
 
 
 def _sweep(
@@ -229,6 +253,8 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     """
     if isinstance(c, several.Parts):
         return c  # each was fitted to the output that it belongs to
+    if type(c) is Scattered:
+        c = c.dense()
     shape = shape_of(x)
     if types.weak(c):
         c = np.full_like(_bare(x), c)
@@ -265,8 +291,9 @@ def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> 
 
     ``rule`` is the one that stood in for the op's own, or None.
     """
-    flat = [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
-    roots = [c for c in flat if isinstance(c, Tensor) and c.serial > before]
+    roots = [
+        c for c in several.flat(passed) if isinstance(c, Tensor) and c.serial > before
+    ]
     if roots:
         text = node.op.rule if rule is None else getattr(rule, "label", "")
         origin = Origin(node, text, rule is not None)
