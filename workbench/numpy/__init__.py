@@ -28,7 +28,11 @@ Tensors never change in place: write ``x = wb.at(x)[i].set(v)`` for ``x[i] = v``
 the code of SciPy and scikit-learn, which fill arrays that they have made, item
 assignment works wherever nothing else sees that memory, and is an error elsewhere.
 Data that meet a Tensor in such a function are to be of its namespace:
-``scipy.signal.oaconvolve(x, wnp.asarray(data))``.
+``scipy.signal.oaconvolve(x, wnp.asarray(data))``. Many of these functions look at
+values (scikit-learn's at whether all are finite, unless ``assume_finite=True``), so
+they need a trace with values (`workbench.grad`, not `workbench.vmap`); a function
+that ends in Python's ``float`` is an error, since the gradient would be lost: ask
+scikit-learn's metrics for ``multioutput="raw_values"``.
 
 Examples
 --------
