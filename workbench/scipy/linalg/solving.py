@@ -31,6 +31,7 @@ __all__ = [
     "solve_circulant",
     "solve_continuous_lyapunov",
     "solve_discrete_lyapunov",
+    "solve_lyapunov",
     "solve_sylvester",
     "solve_toeplitz",
     "solve_triangular",
@@ -251,6 +252,10 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """`scipy.linalg.solve_continuous_lyapunov`: ``a x + x aᴴ = q``."""
     a, q = matrix(a, square=True), matrix(q, square=True)
     return _sylvester(a, hermitian(a), q)
+
+
+#: SciPy's older name.
+solve_lyapunov = solve_continuous_lyapunov
 
 
 def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:

@@ -1,0 +1,264 @@
+"""`workbench.scipy.linalg`: values beside SciPy's, repeated eigenvalues, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg as sl
+
+import workbench as wb
+import workbench.scipy.linalg as wl
+from tests.ops.test_samples import differences
+from workbench.errors import (
+    MatrixError,
+    NotDifferentiableError,
+    ShapeError,
+    TraceError,
+)
+from workbench.graph.tensor import Tensor, value_of
+
+RNG = np.random.default_rng(11)
+A = RNG.normal(size=(4, 4)) + 3 * np.eye(4)
+B = RNG.normal(size=(4, 4)) * 0.3 + np.eye(4)
+E = RNG.normal(size=(3, 3))
+F = RNG.normal(size=(3, 3))
+
+
+def traced(f: Callable[..., Any], *args: Any) -> Any:
+    """What a function returns for Tensors."""
+    return tuple(map(value_of, wb.trace(f)(*args).outputs))
+
+
+# Analytic derivatives where all eigenvalues are equal
+
+
+def test_functions_of_matrices_at_repeated_eigenvalues() -> None:
+    eye = np.eye(3)
+    slopes = {
+        "expm": np.exp(1.7),
+        "logm": 1 / 1.7,
+        "sqrtm": 0.5 / np.sqrt(1.7),
+        "sinm": np.cos(1.7),
+        "cosm": -np.sin(1.7),
+        "tanm": 1 / np.cos(1.7) ** 2,
+        "sinhm": np.cosh(1.7),
+        "coshm": np.sinh(1.7),
+        "tanhm": 1 / np.cosh(1.7) ** 2,
+    }
+    for name, slope in slopes.items():
+        f = getattr(wl, name)
+        _, moved = wb.jvp(f, (1.7 * eye,), (E,))
+        np.testing.assert_allclose(moved, slope * E, rtol=1e-11, atol=1e-12)
+        back = wb.grad(lambda x, f=f: np.sum(F * f(x)))(1.7 * eye)
+        np.testing.assert_allclose(back, slope * F, rtol=1e-11, atol=1e-12)
+    _, moved = wb.jvp(lambda x: wl.fractional_matrix_power(x, 0.3), (2 * eye,), (E,))
+    np.testing.assert_allclose(moved, 0.3 * 2**-0.7 * E, rtol=1e-11)
+
+
+def test_second_and_third_derivatives_of_expm_at_0() -> None:
+    zero = np.zeros((3, 3))
+    f = lambda x: np.sum(F * wl.expm(x))  # noqa: E731
+    # exp(X) = 1 + X + X**2 / 2 + X**3 / 6, so the second derivative is (EX + XE) / 2.
+    truth = (E.T @ F + F @ E.T) / 2
+    np.testing.assert_allclose(wb.hvp(f, (zero,), (E,))[0], truth, atol=1e-14)
+    third = wb.jvp(lambda x: wb.hvp(f, (x,), (E,))[0], (zero,), (E,))[1]
+    square = E.T @ E.T
+    truth = (square @ F + E.T @ F @ E.T + F @ square) / 3
+    np.testing.assert_allclose(third, truth, atol=1e-13)
+
+
+def test_a_nilpotent_matrix_has_its_logarithm_differentiated() -> None:
+    x = np.eye(3) + np.diag([1.0, 1.0], 1)  # one eigenvector for three eigenvalues
+    f = lambda x: np.sum(F * wl.logm(x))  # noqa: E731
+    truth = differences(lambda x: np.sum(F * sl.logm(x)), [x], [E])
+    np.testing.assert_allclose(np.sum(wb.grad(f)(x) * E), truth, rtol=1e-6)
+    np.testing.assert_allclose(wl.expm(wl.logm(x)), x, atol=1e-12)
+
+
+def test_frechet_derivatives_of_any_size() -> None:
+    for size in (1e-200, 1.0, 1e200):
+        value, moved = sl.expm_frechet(A, B)
+        got = wl.expm_frechet(A, B * size)
+        np.testing.assert_allclose(got[0], value, rtol=1e-12)
+        np.testing.assert_allclose(got[1] / size, moved, rtol=1e-11)
+    assert not wl.expm_frechet(A, 0 * B)[1].any()
+    only = wl.expm_frechet(A, B, compute_expm=False)
+    np.testing.assert_allclose(only, sl.expm_frechet(A, B)[1], rtol=1e-11)
+
+
+def test_roots_of_matrices_with_negative_eigenvalues_are_complex() -> None:
+    x = np.diag([-1.0, 2.0]) + 0.1
+    f = lambda x: np.real(np.sum(wl.sqrtm(x) ** 3))  # noqa: E731
+    t = np.array([[0.3, -1.0], [0.7, 0.2]])
+    truth = differences(lambda x: np.real(np.sum(sl.sqrtm(x) ** 3)), [x], [t])
+    np.testing.assert_allclose(np.sum(wb.grad(f)(x) * t), truth, rtol=1e-8)
+    assert wb.grad(f)(x).dtype == float
+    with pytest.raises(TraceError, match=r"expm\(t \* logm\(A\)\)"):
+        wb.grad(lambda t: np.sum(wl.fractional_matrix_power(A, t)))(0.5)
+
+
+def test_polar_factors_of_repeated_singular_values() -> None:
+    q = np.linalg.qr(A)[0]
+    f = lambda x: np.sum(B * wl.polar(x)[0] @ wl.polar(x, "left")[1])  # noqa: E731
+    plain = lambda x: np.sum(B * sl.polar(x)[0] @ sl.polar(x, "left")[1])  # noqa: E731
+    truth = differences(plain, [2 * q], [A])
+    np.testing.assert_allclose(np.sum(wb.grad(f)(2 * q) * A), truth, rtol=1e-7)
+
+
+# Values, with all that SciPy returns
+
+
+def both(name: str, *args: Any, **kwargs: Any) -> None:
+    """The same results on arrays and on Tensors, shapes and dtypes included."""
+    expected = getattr(sl, name)(*args, **kwargs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    call = lambda *args: getattr(wl, name)(*args, **kwargs)  # noqa: E731
+    plain = call(*args)
+    for got in (plain if isinstance(plain, tuple) else (plain,), traced(call, *args)):
+        assert len(got) == len(expected)
+        for x, truth in zip(got, expected, strict=True):
+            assert np.shape(x) == np.shape(truth)
+            if isinstance(truth, np.ndarray):
+                assert x.dtype == truth.dtype
+            np.testing.assert_allclose(x, truth, rtol=1e-9, atol=1e-12)
+
+
+def test_results_are_those_of_scipy() -> None:
+    both("lu", A)
+    both("lu", A[:3], p_indices=True)
+    both("lu", A[:, :2] * (1 + 2j), permute_l=True)
+    both("lu_factor", A)
+    both("lu_factor", A[[2, 0, 3, 1], :3])
+    both("cho_factor", A @ A.T)
+    both("cho_factor", A @ A.T + 1j * (B - B.T), lower=True)
+    both("qr", A[:, :2], pivoting=True)
+    both("qr", A[:2])
+    both("qr", A[:, :3], mode="r")
+    both("lstsq", A[:, :2], A[:, 2])
+    both("lstsq", A[:2], A[:2, 2:])
+    both("lstsq", np.outer(A[0], A[1]), A[:, 2:])
+    both("pinv", A[:3], atol=0.1, rtol=0.2, return_rank=True)
+    both("pinvh", A @ np.diag([0, 0, 1, 2]) @ A.T, return_rank=True)
+    both("polar", A[:3])
+    both("eigvalsh", A + A.T, A @ A.T, type=2)
+    both("eigvalsh", A + A.T, subset_by_index=(1, 2))
+    both("eigvalsh", A + A.T, subset_by_value=(3.0, 9.0))
+    both("eigvalsh", A + A.T, subset_by_value=(1e3, 1e4))
+    both("svdvals", A[:2])
+    both("solve_sylvester", A, B[:2, :2], A[:, :2])
+    both("solve_discrete_lyapunov", B / 9, A)
+    both("solve_discrete_lyapunov", np.kron(B, B)[:12, :12] / 99, np.eye(12))
+    both("companion", [1, -10, 31, -30])
+    both("toeplitz", [1, 2, 3], [1, 4, 5, 6])
+    both("toeplitz", [1.0, 2 + 3j, 4 - 1j])
+    both("hankel", [1, 17, 99])
+    both("block_diag", [1, 2], [[3], [4]], 5)
+    both("block_diag")
+    both("leslie", [0.1, 2.0, 1.0], [0.2, 0.8])
+    both("norm", A, "nuc")
+    both("solve", A, A[0], assume_a="sym", lower=True)
+    assert wl.hilbert(3).tolist() == sl.hilbert(3).tolist()
+
+
+def test_generalised_eigenvectors() -> None:
+    b = B @ B.T + np.eye(4)
+    for kind in (1, 2, 3):
+        w, v = wl.eigh(A + A.T, b, type=kind)
+        expected, vectors = sl.eigh(A + A.T, b, type=kind)
+        np.testing.assert_allclose(w, expected, rtol=1e-10)
+        np.testing.assert_allclose(abs(v), abs(vectors), atol=1e-10)
+    w, v = wl.eig(A, B)
+    np.testing.assert_allclose(A @ v, B @ v * w, atol=1e-12)
+    np.testing.assert_allclose(np.sort(w), np.sort(sl.eigvals(A, B)), rtol=1e-10)
+
+
+def test_one_part_of_a_matrix_has_the_gradient() -> None:
+    for structure, read in {
+        "upper triangular": np.triu,
+        "lower triangular": np.tril,
+        "symmetric": np.triu,
+        "diagonal": lambda x: np.diag(np.diag(x)),
+    }.items():
+        f = lambda a, s=structure: np.sum(wl.solve(a, B[0], assume_a=s))  # noqa: E731
+        spoilt = np.where(read(np.ones((4, 4))) == 0, 99.0, A)
+        np.testing.assert_allclose(f(spoilt), f(A))
+        g = wb.grad(f)(A)
+        assert (g != 0).tolist() == (read(np.ones((4, 4))) != 0).tolist()
+
+
+def test_ranks_and_limits_without_values() -> None:
+    graph = wb.trace(lambda a, b: wl.lstsq(a, b)[0])(
+        wb.Spec((5, 3), np.float32), wb.Spec((5,), np.float32)
+    )
+    assert graph.outputs[0].shape == (3,)
+    with pytest.raises(TraceError, match=r"subset_by_value.*test_linalg"):
+        wb.trace(lambda a: wl.eigh(a, subset_by_value=(0, 1))[0])(
+            wb.Spec((3, 3), np.dtype(float))
+        )
+
+
+# Bad input
+
+
+def test_every_name_is_there_or_refused_with_a_reason() -> None:
+    modules = {"basic", "decomp", "matfuncs", "misc", "special_matrices", "test"}
+    tools = {"bandwidth", "find_best_blas_type", "get_blas_funcs", "get_lapack_funcs"}
+    names = {
+        name
+        for name in sl.__all__
+        if callable(getattr(sl, name)) and name not in modules | tools
+    }
+    for name in sorted(names):
+        if name in wl.REFUSED:
+            with pytest.raises(AttributeError, match=r"has no .*: .* Write "):
+                getattr(wl, name)
+        else:
+            assert callable(getattr(wl, name)), name
+            assert name in dir(wl)
+    assert set(wl.REFUSED) <= set(dir(sl))
+    assert set(wl.__all__) <= names
+    with pytest.raises(AttributeError, match=r"no sqrtmm\. Near to it: sqrtm"):
+        _ = wl.sqrtmm
+    with pytest.raises(
+        AttributeError, match=r"scipy\.linalg\.get_blas_funcs\(x\.value"
+    ):
+        _ = wl.get_blas_funcs
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda x: wl.expm(x[:2]), ValueError, r"square matrix; shape \(2, 4\)"),
+        (lambda x: wl.solve(x, x[:3]), ShapeError, r"solve.*4 rows"),
+        (lambda x: wl.solve_triangular(x, x[:3]), ShapeError, "solve_triangular.*rows"),
+        (
+            lambda x: wl.solve_sylvester(x, x, x[:3]),
+            ShapeError,
+            "has the rows of a",
+        ),
+        (lambda x: wl.solve_banded((1, 0), x, x), ShapeError, "a band of shape"),
+        (lambda x: wl.solve(x, x, assume_a="odd"), ValueError, "odd is not"),
+        (lambda x: wl.solve_triangular(x, x, 3), ValueError, "trans=3"),
+        (lambda x: wl.inv(x * np.nan), ValueError, "infs or NaNs"),
+        (lambda x: wl.inv(x * 0), MatrixError, "Singular"),
+        (lambda x: wl.solve_triangular(x * 0, x), MatrixError, "ingular"),
+        (lambda x: wl.cho_factor(-x @ x.T)[0], MatrixError, "positive definite"),
+        (lambda x: wl.qr(x, mode="raw")[0], ValueError, "'raw'"),
+        (lambda x: wl.eig(x, left=True)[0], NotDifferentiableError, "inv.vr."),
+        (lambda x: wl.eigh(x, x, type=4)[0], ValueError, "1, 2, and 3"),
+        (lambda x: wl.eigh(x, subset_by_index=(2, 9))[0], ValueError, r"\[0, 3\]"),
+        (lambda x: wl.khatri_rao(x, x[:, :2]), ValueError, "4 columns of a, 2 of b"),
+        (lambda x: wl.lu_solve((np.stack([x, x]), [0]), x), ValueError, "vmap"),
+    ],
+)
+def test_bad_input(call: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        wb.grad(lambda x: np.sum(call(x)))(A)
+
+
+def test_arrays_stay_arrays() -> None:
+    for made in (wl.solve(A, B), wl.expm(A), wl.lu(A)[1], wl.toeplitz([1.0, 2.0])):
+        assert not isinstance(made, Tensor)
