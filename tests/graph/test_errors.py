@@ -377,7 +377,10 @@ def test_a_list_of_tensors_where_numpy_looks_for_numbers() -> None:
         (lambda x: scipy.stats.norm.logpdf(x), "scipy.stats.norm.logpdf"),
         (lambda x: scipy.stats.zscore(x), "scipy.stats.zscore"),
         (lambda x: scipy.fft.dct(x), "scipy.fft.dct"),
-        (lambda x: scipy.ndimage.gaussian_filter(x, 1.0), "scipy.ndimage.gauss"),
+        (
+            lambda x: scipy.ndimage.gaussian_filter(x, 1.0),
+            "scipy.ndimage.gaussian_filter",
+        ),
         (lambda x: scipy.special.logsumexp(x), "scipy.special.logsumexp"),
         (lambda x: scipy.special.comb(x, 2), "scipy.special.comb"),
         (lambda x: scipy.interpolate.interp1d(X, x), "scipy.interpolate.interp1d"),
