@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.ndimage
 import scipy.signal
 
 from tests.ops.samples.table import Table, apart, positive
 from workbench.ops.convolution import convolved
-from workbench.scipy import signal
+from workbench.scipy import ndimage, signal
 
 row = Table()
 
@@ -138,4 +139,67 @@ row(
     apart(4),
     apart(2),
     truth=lambda b, a, x, z: np.concatenate(scipy.signal.lfilter(b, a + 1, x, zi=z)),
+)
+
+# Images
+
+for _mode in ("reflect", "mirror", "nearest", "wrap", "constant"):
+    for _name in ("correlate", "convolve"):
+        row(
+            f"ndimage {_name} {_mode}",
+            lambda x, w, f=_name, m=_mode: getattr(ndimage, f)(x, w, mode=m, cval=2.0),
+            apart(3, 4),
+            apart(3, 2),
+            kinds="fc" if _mode == "reflect" else "f",
+            truth=lambda x, w, f=_name, m=_mode: getattr(scipy.ndimage, f)(
+                x, w, mode=m, cval=2.0
+            ),
+        )
+row(
+    "ndimage convolve1d",
+    lambda x, w: ndimage.convolve1d(x, w, 0, origin=-1),
+    apart(3, 2),
+    apart(3),
+    truth=lambda x, w: scipy.ndimage.convolve1d(x, w, 0, origin=-1),
+)
+row(
+    "ndimage correlate axes",
+    lambda x, w: ndimage.correlate(x, w, axes=(0, 2), origin=(0, -1)),
+    apart(3, 2, 2),
+    apart(2, 3),
+    truth=lambda x, w: scipy.ndimage.correlate(x, w, axes=(0, 2), origin=(0, -1)),
+)
+row(
+    "ndimage cval",
+    lambda x, v: ndimage.correlate1d(x, [1.0, 2.0, 3.0], mode="constant", cval=v),
+    apart(3),
+    apart(),
+    truth=lambda x, v: scipy.ndimage.correlate1d(
+        x, [1.0, 2.0, 3.0], mode="constant", cval=float(v)
+    ),
+)
+for _order in (0, 1, 2, 3):
+    row(
+        f"gaussian_filter of order {_order}",
+        lambda x, s, o=_order: ndimage.gaussian_filter(x, s, o, radius=2),
+        apart(3, 2),
+        positive(),
+        truth=lambda x, s, o=_order: scipy.ndimage.gaussian_filter(
+            x, float(s), o, radius=2
+        ),
+    )
+row(
+    "gaussian_filter of each axis",
+    lambda x: ndimage.gaussian_filter(x, (0.6, 0), mode=("wrap", "nearest")),
+    apart(4, 2),
+    kinds="fc",
+    truth=lambda x: scipy.ndimage.gaussian_filter(
+        x, (0.6, 0), mode=("wrap", "nearest")
+    ),
+)
+row(
+    "uniform_filter",
+    lambda x: ndimage.uniform_filter(x, (2, 3)) ** 2,
+    apart(3, 4),
+    truth=lambda x: scipy.ndimage.uniform_filter(x, (2, 3)) ** 2,
 )

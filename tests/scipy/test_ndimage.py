@@ -1,0 +1,114 @@
+"""`workbench.scipy.ndimage`: values of SciPy in every mode, refusals."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.ndimage
+
+import workbench as wb
+from workbench.errors import TraceError
+from workbench.scipy import ndimage
+
+MODES = [
+    "reflect",
+    "mirror",
+    "nearest",
+    "wrap",
+    "constant",
+    "grid-mirror",
+    "grid-wrap",
+    "grid-constant",
+]
+
+
+def same(name: str, *args: Any, **settings: Any) -> None:
+    """The value, its dtype, or the kind of refusal."""
+    try:
+        expected = getattr(scipy.ndimage, name)(*args, **settings)
+    except (ValueError, RuntimeError) as error:
+        with pytest.raises(type(error)):
+            getattr(ndimage, name)(*args, **settings)
+        return
+    got = getattr(ndimage, name)(*args, **settings)
+    assert got.dtype == expected.dtype
+    tolerance = 1e-5 if got.dtype in (np.float32, np.complex64) else 1e-12
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64])
+@pytest.mark.parametrize("mode", MODES)
+def test_values(mode: str, dtype: Any, rng: np.random.Generator) -> None:
+    x = (5 * rng.normal(size=(4, 5))).astype(dtype)
+    for shape, origin in product(
+        ((3, 3), (2, 3), (1, 4), (7, 6), (3,)), (0, (0, -1), 1)
+    ):
+        w = rng.normal(size=shape)
+        for weights in (w,) if dtype is np.int64 else (w, w + 1j * w**2):
+            for name in ("correlate", "convolve"):
+                same(name, x, weights, mode=mode, cval=1.5, origin=origin)
+    for size, axis, origin in product((1, 2, 3, 9), (0, -1), (0, -1)):
+        w = rng.normal(size=size)
+        for name in ("correlate1d", "convolve1d"):
+            same(name, x, w, axis, mode=mode, cval=1.5, origin=origin)
+    if dtype is not np.int64:
+        for sigma, order in product((0.7, (1.2, 0.0), (1.0,)), (0, 1, 3, (1, 0))):
+            same("gaussian_filter", x, sigma, order, mode=mode, cval=2.0)
+        for size in (3, 2, (1, 4), 5):
+            same("uniform_filter", x, size, mode=mode, cval=2.0)
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 2), (2, 0), 1, (-1, 0), (0, 0)])
+def test_axes(axes: Any, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4, 5))
+    w = rng.normal(size=(2, 3) if np.ndim(axes) else (3,))
+    same("correlate", x, w, axes=axes)
+    same("convolve", x, w, axes=axes)
+    same("gaussian_filter", x, 1.0, axes=axes)
+    same("uniform_filter", x, 3, axes=axes)
+
+
+def test_large_kernels_and_dtypes_asked_for(rng: np.random.Generator) -> None:
+    same("correlate", rng.normal(size=(30, 30)), rng.normal(size=(20, 19)))
+    same("gaussian_filter", rng.normal(size=(4, 5)), 1.0, output=np.float32)
+    same("gaussian_filter", rng.normal(size=(4, 5)), 1.0, radius=(2, 0))
+
+
+@pytest.mark.parametrize("name", ndimage.__all__)
+def test_arguments_are_those_of_scipy(name: str) -> None:
+    own = inspect.signature(getattr(ndimage, name)).parameters
+    theirs = inspect.signature(getattr(scipy.ndimage, name)).parameters
+    assert [(p.name, p.default, p.kind) for p in own.values()] == [
+        (p.name, p.default, p.kind) for p in theirs.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: ndimage.correlate(x, x[None]), RuntimeError, "incorrect shape"),
+        (lambda x: ndimage.correlate(x, x, mode="far"), RuntimeError, "the modes are"),
+        (lambda x: ndimage.correlate(x, x, origin=5), ValueError, "lie in the filter"),
+        (
+            lambda x: ndimage.correlate(x, x, output=np.zeros(3)),
+            TraceError,
+            "without output",
+        ),
+        (lambda x: ndimage.gaussian_filter(x, 1.0, -1), ValueError, "non-negative"),
+        (lambda x: ndimage.gaussian_filter(x, 1, radius=-1), ValueError, "radius"),
+        (lambda x: ndimage.uniform_filter1d(x, 0), RuntimeError, "filter size"),
+    ],
+)
+def test_refusals(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as raised:
+        wb.grad(lambda x: np.sum(call(x)))(np.ones(3))
+    assert "test_ndimage.py" in str(raised.value)
+
+
+def test_a_width_that_is_not_known() -> None:
+    with pytest.raises(TraceError, match="Give radius="):
+        wb.trace(lambda s: ndimage.gaussian_filter(np.eye(3), s))(wb.Spec((), float))

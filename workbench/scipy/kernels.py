@@ -1,0 +1,309 @@
+"""Images convolved with kernels; `ndimage.py` gives SciPy's names."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.tensor import Tensor, admit
+from workbench.ops.convolution import convolved, turned
+from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.padding import pad
+from workbench.ops.reductions import conjugate
+from workbench.ops.shaping import distinct_axes, normal_axis
+
+__all__ = [
+    "along_axis",
+    "chosen_axes",
+    "convolve",
+    "convolve1d",
+    "correlate",
+    "correlate1d",
+    "one_per_axis",
+]
+
+#: SciPy's name of what lies over the edge, and NumPy's.
+MODES = {
+    "constant": "constant",
+    "grid-constant": "constant",
+    "grid-mirror": "symmetric",
+    "grid-wrap": "wrap",
+    "mirror": "reflect",
+    "nearest": "edge",
+    "reflect": "symmetric",
+    "wrap": "wrap",
+}
+
+#: Kernels of more entries go through Fourier transforms.
+LARGE = 256
+
+
+def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
+    """One setting per axis."""
+    if not isinstance(given, (list, tuple)) and np.ndim(given) == 0:
+        return [given] * count
+    if len(given) != count:
+        raise RuntimeError(
+            f"{name}{blame.here()}: sequence argument must have length equal to input"
+            f" rank: {len(given)} and {count}"
+        )
+    return list(given)
+
+
+def chosen_axes(axes: Any, rank: int) -> tuple[int, ...]:
+    """The axes to filter, counted from 0; all of them for None."""
+    if axes is None:
+        return tuple(range(rank))
+    return distinct_axes(list(axes) if np.iterable(axes) else axes, rank)
+
+
+def _filtered(
+    name: str, x: Any, weights: Any, axes: Any, output: Any, mode: str, cval: Any,
+    origins: list[int],
+) -> Any:  # fmt: skip
+    """The correlation of ``x``, extended over its edges, with a kernel of its rank."""
+    if isinstance(output, (np.ndarray, Tensor)):
+        raise TraceError(
+            f"{name}(..., output=array){blame.here()}: a traced value is never written"
+            f" into an array that exists. Write y = {name}(...) without output, or give"
+            " a dtype."
+        )
+    lengths = shape_of(weights)
+    if 0 in lengths:
+        raise RuntimeError(f"{name}{blame.here()}: no filter weights given")
+    width = [(0, 0)] * len(shape_of(x))
+    for axis, origin in zip(axes, origins, strict=True):
+        n = lengths[axis]
+        before = n // 2 + operator.index(origin)
+        if not 0 <= before < n:
+            raise ValueError(
+                f"{name}(..., origin={origin}){blame.here()}: the origin must lie in"
+                f" the filter, which has length {n} along axis {axis}"
+            )
+        width[axis] = (before, n - 1 - before)
+    if mode not in MODES:
+        raise RuntimeError(
+            f"{name}(..., mode={mode!r}){blame.here()}: the modes are"
+            f" {', '.join(map(repr, MODES))}"
+        )
+    complex_ = "c" in (dtype_of(x).kind, dtype_of(weights).kind)
+    dtype = np.dtype(output) if output is not None else dtype_of(x)
+    if complex_ and output is None:
+        dtype = np.promote_types(dtype_of(x), np.complex64)
+    if dtype_of(x).kind in "biu":
+        x = x.astype(float)
+    named: Any = MODES[mode]
+    more = {"constant_values": cval} if named == "constant" else {}
+    y = convolved(
+        pad(x, width, named, **more),
+        turned(weights),
+        "valid",
+        "fft" if math.prod(lengths) > LARGE else "direct",
+    )
+    return y if dtype_of(y) == dtype else y.astype(dtype)
+
+
+def correlate(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """`scipy.ndimage.correlate`: the sum of the neighbours, weighted.
+
+    Parameters
+    ----------
+    input
+        The image, of any rank.
+    weights
+        The weights, with one axis for each one of ``axes``; complex ones are
+        conjugated, as in SciPy.
+    output
+        The dtype of the result; by default that of ``input``.
+    mode
+        What lies over the edge: ``"reflect"`` (d c b a | a b c d | d c b a),
+        ``"mirror"`` (d c b | a b c d | c b a), ``"nearest"``, ``"wrap"``, or
+        ``"constant"`` (``cval``); SciPy's ``"grid-"`` names too.
+    cval
+        A number or a Tensor of no axis.
+    origin
+        Moves the filter, by one number or one per axis.
+    axes
+        The axes to filter; all by default.
+
+    Raises
+    ------
+    RuntimeError
+        If the weights do not fit to the axes, or the mode is unknown, as in SciPy.
+    ValueError
+        If the origin lies outside of the filter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> correlate(np.eye(2), np.ones((1, 2)), mode="nearest")
+    array([[2., 1.],
+           [0., 1.]])
+    """
+    weights = admit(weights)
+    return _correlated(
+        "correlate", input, conjugate(weights), output, mode, cval, origin, axes
+    )
+
+
+def convolve(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """`scipy.ndimage.convolve`: `correlate` with the weights turned round.
+
+    Parameters
+    ----------
+    input, weights, output, mode, cval, origin, axes
+        As of `correlate`; complex weights are taken as they are.
+
+    Raises
+    ------
+    RuntimeError, ValueError
+        As `correlate` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> convolve(np.array([0.0, 1.0, 0.0]), np.array([1.0, 2.0, 3.0]))
+    array([1., 2., 3.])
+    """
+    weights = admit(weights)
+    chosen = chosen_axes(axes, len(shape_of(admit(input))))
+    # SciPy takes the axes of the weights in ascending order, whatever that of `axes`.
+    found = _fitting("convolve", weights, len(chosen))
+    lengths = dict(zip(sorted(chosen), found, strict=True))
+    origins = [
+        -operator.index(o) - (lengths[axis] % 2 == 0)
+        for axis, o in zip(
+            chosen, one_per_axis(origin, len(chosen), "convolve"), strict=True
+        )
+    ]
+    return _correlated(
+        "convolve", input, turned(weights), output, mode, cval, origins, axes
+    )
+
+
+def _fitting(name: str, weights: Any, rank: int) -> tuple[int, ...]:
+    if len(shape_of(weights)) != rank:
+        raise RuntimeError(
+            f"{name}{blame.here()}: filter weights array has incorrect shape:"
+            f" {shape_of(weights)}, and {rank} axes are filtered"
+        )
+    return shape_of(weights)
+
+
+def _correlated(
+    name: str, x: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any,
+    axes: Any,
+) -> Any:  # fmt: skip
+    x = admit(x)
+    rank = len(shape_of(x))
+    chosen = chosen_axes(axes, rank)
+    lengths = _fitting(name, weights, len(chosen))
+    shape = [1] * rank
+    for axis, n in zip(sorted(chosen), lengths, strict=True):
+        shape[axis] = n
+    origins = one_per_axis(origin, len(chosen), name)
+    kernel = np.reshape(weights, shape)
+    return _filtered(name, x, kernel, chosen, output, mode, cval, origins)
+
+
+def correlate1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """`scipy.ndimage.correlate1d`: `correlate` along one axis.
+
+    Parameters
+    ----------
+    input, output, mode, cval, origin
+        As of `correlate`.
+    weights
+        The weights, with one axis.
+    axis
+        The axis to filter.
+
+    Raises
+    ------
+    RuntimeError, ValueError
+        As `correlate` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> correlate1d(np.array([1.0, 5.0, 2.0]), np.array([-1.0, 0.0, 1.0]))
+    array([ 4.,  1., -3.])
+    """
+    weights = conjugate(admit(weights))
+    return along_axis("correlate1d", input, weights, axis, output, mode, cval, origin)
+
+
+def convolve1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """`scipy.ndimage.convolve1d`: `convolve` along one axis.
+
+    Parameters
+    ----------
+    input, weights, axis, output, mode, cval, origin
+        As of `correlate1d`.
+
+    Raises
+    ------
+    RuntimeError, ValueError
+        As `correlate` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> convolve1d(np.array([1.0, 5.0, 2.0]), np.array([-1.0, 0.0, 1.0]))
+    array([-4., -1.,  3.])
+    """
+    weights = admit(weights)
+    (length,) = _fitting("convolve1d", weights, 1)
+    origin = -operator.index(origin) - (length % 2 == 0)
+    return along_axis(
+        "convolve1d", input, turned(weights), axis, output, mode, cval, origin
+    )  # fmt: skip
+
+
+def along_axis(
+    name: str, x: Any, weights: Any, axis: int, output: Any, mode: Any, cval: Any,
+    origin: int,
+) -> Any:  # fmt: skip
+    """The correlation of ``x`` with a kernel along one axis."""
+    x = admit(x)
+    axis = normal_axis(axis, len(shape_of(x)))
+    return _correlated(name, x, weights, output, mode, cval, origin, axis)
