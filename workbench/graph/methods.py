@@ -120,8 +120,8 @@ FUNCTION_METHODS: dict[str, Any] = {
     name: getattr(np, name)
     for name in """
     all any argmax argmin argpartition argsort astype clip conj conjugate copy cumprod
-    cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted sort
-    squeeze std sum swapaxes take trace var
+    cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted
+    sort squeeze std sum swapaxes take trace var
     """.split()
 }
 
