@@ -12,7 +12,7 @@ Examples
 >>> ndimage.correlate1d(x, np.array([1.0, 2.0, 3.0]))
 array([0., 3., 2., 1.])
 >>> wb.grad(lambda s: ndimage.gaussian_filter(x, s, radius=2)[2])(1.0).round(6)
-np.float64(-0.257543)
+np.float64(-0.372147)
 """
 
 from __future__ import annotations
