@@ -488,3 +488,27 @@ def test_storing_into_a_plain_array_is_an_error() -> None:
 
     with pytest.raises(GradientLostError, match=r"np\.stack"):
         wb.grad(f)(1.0)
+
+
+# Between the function and its pullback
+
+
+def test_primals_may_change_before_the_pullback() -> None:
+    x, w = np.array([1.0, 2.0]), {"w": np.array([3.0, 4.0])}
+    _, pullback = wb.vjp(lambda x, p: np.sum(x[::-1] * x * p["w"]), x, w)
+    expected = [x.copy() for x in pullback(1.0)[:1]]
+    x[:] = 7
+    w["w"] *= 0
+    np.testing.assert_array_equal(pullback(1.0)[0], expected[0])
+    np.testing.assert_array_equal(pullback(1.0)[1]["w"], [2.0, 2.0])
+
+
+def test_what_else_the_function_read_may_not_change() -> None:
+    data, x = np.array([1.0, 2.0]), np.ones(2)
+    _, pullback = wb.vjp(lambda x: x * data, x)
+    np.testing.assert_array_equal(pullback(x)[0], [1, 2])
+    data[0] = 5
+    with pytest.raises(TraceError, match=r"changed in place before its pullback"):
+        pullback(x)
+    data[0] = 1
+    np.testing.assert_array_equal(pullback(x)[0], [1, 2])

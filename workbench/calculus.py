@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calls import Argnames, Argnums, Aux, Call, owned, released
+from workbench.calls import Argnames, Argnums, Aux, Call, kept, owned, released
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
@@ -200,7 +200,13 @@ def vjp(
     -------
     ``(y, pullback)``, where ``pullback(cotangent)`` takes what is nested and
     shaped as ``y`` and returns a tuple, one gradient per primal. With ``has_aux``
-    ``(y, pullback, aux)``.
+    ``(y, pullback, aux)``. The primals may change afterwards; the pullback keeps
+    its own copy of them.
+
+    Raises
+    ------
+    TraceError
+        By the pullback, if a small array that ``f`` read besides has changed.
 
     Examples
     --------
@@ -210,9 +216,12 @@ def vjp(
     (array([1., 0.]),)
     """
     aux = Aux(f, has_aux)
+    primals = kept(primals)
     call = Call(aux.target, range(len(primals)), primals, {}, "vjp", overrides)
+    check = call.unchanged()
 
     def pullback(cotangent: Any) -> Any:
+        check()
         seeds, structure = tree.flatten(cotangent)
         if structure != call.recording.tree:
             raise ShapeError(

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, UsageError
-from workbench.graph import blame, tree, types
+from workbench.errors import DtypeError, TraceError, UsageError
+from workbench.graph import blame, traces, tree, types, walk
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_float, live, record
 from workbench.transforms import reverse
 from workbench.transforms.overrides import Override, resolve_call
 
-__all__ = ["Argnames", "Argnums", "Aux", "Call", "owned", "released"]
+__all__ = ["Argnames", "Argnums", "Aux", "Call", "kept", "owned", "released"]
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int] | None
@@ -99,6 +99,35 @@ class Call:
     def outputs(self) -> list[Any]:
         """The leaves of what the function returned."""
         return self.recording.outputs
+
+    def unchanged(self) -> Callable[[], None]:
+        """A check, to be made later, that no array the program reads was changed.
+
+        The small ones are summed; a large one that is changed is not found.
+        """
+        sums: dict[int, tuple[Any, int]] = {}
+        roots = [y for y in self.outputs if isinstance(y, Tensor)]
+        for node in walk.order(roots, min((x.serial for x in self.leaves), default=0)):
+            for x in node.inputs:
+                if (
+                    type(x) is np.ndarray
+                    and id(x) not in sums
+                    and 0 < x.nbytes <= traces.MOST_SUMMED
+                    and not x.dtype.hasobject
+                ):
+                    sums[id(x)] = x, traces.checksum(x)
+
+        def check() -> None:
+            for x, found in sums.values():
+                if traces.checksum(x) != found:
+                    raise TraceError(
+                        f"an array of shape {x.shape} that the function read was"
+                        f" changed in place before its pullback ran{blame.here()}, and"
+                        " the gradient would be wrong. Let the function read a"
+                        " .copy(), or make a new array in each step."
+                    )
+
+        return check
 
     def result(self, *, saved: bool = False) -> Any:
         """What the function returned, plain where no outer trace takes part.
@@ -235,6 +264,15 @@ class Aux:
         if self.wanted:
             results = (*results, tree.map_tree(released, self.value))
         return results if len(results) > 1 else results[0]
+
+
+def kept(primals: Sequence[Any]) -> tuple[Any, ...]:
+    """The primals, each array a copy: the caller may change his before a pullback."""
+    return tuple(
+        tree.map_tree(
+            lambda x: x.copy() if type(x) is np.ndarray else x, tuple(primals)
+        )
+    )
 
 
 def released(x: Any) -> Any:

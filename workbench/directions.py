@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.calculus import checked_seed, jvp, vjp
-from workbench.calls import Argnames, Argnums, Call, owned, released
+from workbench.calls import Argnames, Argnums, Call, kept, owned, released
 from workbench.errors import ShapeError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, leaf
@@ -49,6 +49,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     >>> np.round(f_jvp(np.array([1.0, 1.0])), 12)
     array([ 0.        , -3.14159265])
     """
+    primals = kept(primals)
     call = Call(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
     seeds = [_unknown(x) for x in call.leaves]

@@ -50,10 +50,12 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     in_axes
         The axis of the arguments that counts the examples; None for an argument
         that all examples share. A tuple gives one entry per argument; an entry
-        holds for all arrays of a nested argument. Keyword arguments are shared.
+        holds for all arrays of a nested argument, or is nested as that is.
+        Keyword arguments are shared.
     out_axes
         Where that axis goes in the result; a tuple gives one entry per output of
-        a function that returns a tuple. None: the same for all examples.
+        a function that returns a tuple, and nests as for ``in_axes``. None: the
+        same for all examples.
 
     Raises
     ------

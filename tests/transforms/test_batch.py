@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -358,3 +359,96 @@ def test_asking_for_the_truth_of_an_example() -> None:
 def test_axes_that_do_not_fit(call: Callable[[], Any], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         call()
+
+
+# Axes, nested
+
+
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+NESTED = {
+    "w": (np.arange(24.0).reshape(2, 3, 4), np.arange(8.0).reshape(4, 2)),
+    "b": 2.0,
+}
+
+
+def test_axes_nest_as_the_arguments() -> None:
+    def f(p: Any, x: Any) -> Any:
+        return {"y": p["w"][0] @ p["w"][1] * p["b"] + x, "n": [np.sum(x)]}
+
+    X = np.arange(3.0)
+    made = vmap(f, ({"w": (1, None), "b": None}, -1), {"y": -1, "n": 0})(NESTED, X)
+    for k in range(3):
+        one = f({"w": (NESTED["w"][0][:, k], NESTED["w"][1]), "b": 2.0}, X[k])
+        np.testing.assert_allclose(made["y"][..., k], one["y"])
+        np.testing.assert_allclose(made["n"][0][k], one["n"][0])
+    layer = Layer(np.eye(3), np.arange(3.0))
+    made = vmap(lambda p: p.w * p.b, (Layer(-1, 0),), -1)(layer)
+    np.testing.assert_allclose(made, np.diag(np.arange(3.0)))
+    made = vmap(lambda p: p["w"][0].sum(), ({"w": (1, 1), "b": None},))(
+        {**NESTED, "w": (NESTED["w"][0], np.ones((2, 3)))}
+    )
+    np.testing.assert_allclose(made, NESTED["w"][0].sum(axis=(0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("in_axes", "out_axes", "text"),
+    [
+        (({"w": 0}, 0), 0, "does not fit dict of b, w"),
+        (({"w": (0, 0, 0), "b": None}, 0), 0, "does not fit tuple of 0, 1"),
+        (({"w": 0, "b": {"c": 0}}, 0), 0, "does not fit an array"),
+        (("rows", 0), 0, "in_axes='rows' does not fit dict"),
+        ((None, 1), 0, "in_axes=1 for x, of shape (3,)"),
+        ((None, -2), 0, "in_axes=-2 for x, of shape (3,)"),
+        ((None, 0), 4, "out_axes=4 for an output of shape (2, 2)"),
+        ((None, 0), -4, "the result has 3 axes"),
+        ((None, 0), {"y": 0}, "out_axes={'y': 0} does not fit an array"),
+        ((None, 0, 0), 0, "has 3 entries, the call 2 arguments"),
+    ],
+)
+def test_axes_that_do_not_fit_say_so(in_axes: Any, out_axes: Any, text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        vmap(lambda p, x: p["w"][0][:, 0] @ p["w"][1] * np.ones((2, 1)) * x,
+             in_axes, out_axes)(NESTED, np.arange(3.0))  # fmt: skip
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_everything_nests_at_every_size(size: int, rng: np.random.Generator) -> None:
+    X = rng.standard_normal((size, 4))
+    M = rng.standard_normal((size, 2, 4))
+
+    def f(x: Any) -> Any:
+        return np.sum(np.tanh(W @ x) ** 2)
+
+    def each(g: Callable[[Any], Any], rows: Any) -> Any:
+        made = [g(x) for x in rows]
+        return np.stack(made) if made else np.zeros((0, *np.shape(g(np.ones(4)))))
+
+    for g in (
+        wb.grad(f),
+        wb.jacrev(lambda x: np.sin(W @ x)),
+        wb.jacfwd(lambda x: np.sin(W @ x)),
+        hessian(f),
+        lambda x: wb.hvp(f, x, x),
+        lambda x: wb.jvp(f, (x,), (x,))[1],
+        wb.grad(lambda x: np.sum(vmap(lambda s: f(s * x))(np.arange(3.0)))),
+        jacobian(lambda x: vmap(lambda s: s * x)(np.arange(3.0))),
+        wb.grad(wb.checkpoint(f)),
+        lambda x: wb.linearize(f, x)[1](x),
+        lambda x: wb.gnvp(lambda x: W @ x, lambda y: np.sum(y**4), x, x),
+        wb.elementwise_grad(np.tanh),
+    ):
+        np.testing.assert_allclose(vmap(g)(X), each(g, X), rtol=1e-10, atol=1e-12)
+    twice = vmap(vmap(wb.grad(f)))(M)
+    assert twice.shape == M.shape
+    for i in range(size):
+        for j in range(2):
+            np.testing.assert_allclose(twice[i, j], wb.grad(f)(M[i, j]), rtol=1e-10)
+    total = wb.grad(lambda X: np.sum(vmap(wb.grad(f))(X) ** 2))(X)
+    rows = each(wb.grad(lambda x: np.sum(wb.grad(f)(x) ** 2)), X)
+    np.testing.assert_allclose(total, rows, rtol=1e-10)

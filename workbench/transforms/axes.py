@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,15 +31,16 @@ def leaf_axes(
             " all examples share."
         )
     axes: list[int | None] = []
-    for axis, value in zip(per_argument, args, strict=True):
-        for x in tree.flatten(value)[0]:
+    for given, value in zip(per_argument, args, strict=True):
+        leaves = tree.flatten(value)[0]
+        for axis, x in zip(prefixed(given, value, "in_axes"), leaves, strict=True):
             name = names[len(axes)]
             array = hasattr(x, "shape") or types.weak(x)
             if axis is None or not array:
                 axes.append(None)
                 continue
             rank = len(shape_of(x))
-            if not isinstance(axis, int) or not -rank <= axis < rank:
+            if not -rank <= axis < rank:
                 raise UsageError(
                     f"vmap: in_axes={axis!r} for {name}, of shape {shape_of(x)}: it"
                     " has no such axis. Name one of its axes, or None if all examples"
@@ -46,6 +48,42 @@ def leaf_axes(
                 )
             axes.append(axis % rank)
     return axes
+
+
+def prefixed(given: Any, value: Any, what: str) -> list[int | None]:
+    """One axis for each leaf of a nest; an axis holds for all leaves below it.
+
+    >>> prefixed({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
+    [None, 0, 0]
+    """
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return [given] * len(tree.flatten(value)[0])
+    parts = _children(value)
+    named = _children(given)
+    if parts is None or named is None or list(parts) != list(named):
+        shown = "an array" if parts is None else f"{type(value).__name__} of"
+        keys = "" if parts is None else f" {', '.join(map(str, parts)) or 'nothing'}"
+        raise UsageError(
+            f"vmap: {what}={given!r} does not fit {shown}{keys}. Give an axis, None,"
+            " or axes nested as it is."
+        )
+    return [
+        axis for key, part in parts.items() for axis in prefixed(named[key], part, what)
+    ]
+
+
+def _children(value: Any) -> dict[Any, Any] | None:
+    """The parts of a nest by key, in the order of its leaves; None of a leaf."""
+    if isinstance(value, dict):
+        try:
+            return {key: value[key] for key in sorted(value)}
+        except TypeError:  # keys that have no order stand as they came
+            return dict(value)
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Spec)):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return None
 
 
 def batch_size(
@@ -85,19 +123,15 @@ def front(x: Any, axis: int) -> Any:
 
 def output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
     """One axis per leaf of the outputs."""
-    if not isinstance(out_axes, (tuple, list)):
-        return [out_axes] * len(tree.flatten(outputs)[0])
-    if not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes):
+    if isinstance(out_axes, (tuple, list)) and (
+        not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes)
+    ):
         count = len(outputs) if isinstance(outputs, (tuple, list)) else "no tuple of"
         raise UsageError(
             f"vmap: out_axes={out_axes!r} has {len(out_axes)} entries, the function"
             f" returns {count} outputs. Give one axis, or one entry per output."
         )
-    return [
-        axis
-        for part, own in zip(outputs, out_axes, strict=True)
-        for axis in output_axes(part, own)
-    ]
+    return prefixed(out_axes, outputs, "out_axes")
 
 
 def placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
@@ -111,4 +145,10 @@ def placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
         return y
     if not batched:
         y = np.broadcast_to(y, (size, *np.shape(value_of(y))))
-    return y if axis == 0 else np.moveaxis(y, 0, axis)
+    rank = len(shape_of(y))
+    if not -rank <= axis < rank:
+        raise UsageError(
+            f"vmap: out_axes={axis} for an output of shape {shape_of(y)[1:]} in each"
+            f" example: the result has {rank} axes. Name one of them."
+        )
+    return y if axis in (0, -rank) else np.moveaxis(y, 0, axis)
