@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.ops.test_samples import differences
+from workbench.backends.numpy import compile
 from workbench.errors import MatrixError, ShapeError
 from workbench.graph.tensor import value_of
 
@@ -328,3 +329,28 @@ def test_matrices_that_have_no_inverse() -> None:
         wb.grad(lambda x: np.linalg.norm(x, 7))(np.ones((2, 2)))
     with pytest.raises(ValueError, match="UPLO"):
         wb.grad(lambda x: np.sum(np.linalg.eigvalsh(x, "X")))(np.eye(2))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: np.sum(np.linalg.eigvalsh(x) * k),
+        lambda x, k: np.sum(np.linalg.svdvals(x) * k),
+        lambda x, k: np.linalg.det(x) * k[0] + np.sum(k),
+        lambda x, k: np.sum(np.linalg.eigh(x)[1][:, 0] ** 2 * k),
+    ],
+)
+def test_one_matrix_and_a_batch_of_weights_without_values(f: Any) -> None:
+    """Second derivatives of a batch that only the cotangent carries, as a graph."""
+    x, weights = (A := np.diag([1.0, 2.5, 4.0])) + C[:3, :3] / 9, C[:3, :3]
+
+    def rows(x: Any, weights: Any) -> Any:
+        second = lambda k: wb.grad(  # noqa: E731
+            lambda x: np.sum(wb.grad(f)(x, k) * A)
+        )(x)
+        return wb.vmap(second)(weights)
+
+    specs = [wb.Spec((3, 3), np.dtype(float))] * 2
+    (made,) = compile(wb.trace(rows)(*specs))(x, weights)
+    truth = [wb.grad(lambda x, k=k: np.sum(wb.grad(f)(x, k) * A))(x) for k in weights]
+    np.testing.assert_allclose(made, np.stack(truth), rtol=1e-9, atol=1e-12)

@@ -82,7 +82,7 @@ def test_frechet_derivatives_of_any_size() -> None:
     for size in (1e-200, 1.0, 1e200):
         value, moved = sl.expm_frechet(A, B)
         got = wl.expm_frechet(A, B * size)
-        np.testing.assert_allclose(got[0], value, rtol=1e-12)
+        np.testing.assert_allclose(got[0], value, rtol=1e-11)
         np.testing.assert_allclose(got[1] / size, moved, rtol=1e-11)
     assert not wl.expm_frechet(A, 0 * B)[1].any()
     only = wl.expm_frechet(A, B, compute_expm=False)

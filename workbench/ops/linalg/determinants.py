@@ -15,10 +15,11 @@ import numpy as np
 from workbench.graph.op import Op, declare, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
-from workbench.ops.contraction import swap
+from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import dtype_of, op
 from workbench.ops.linalg.shared import (
     Params,
+    broadcast,
     eye_like,
     real_dtype,
     reduced,
@@ -143,7 +144,8 @@ def _second_push(
 
 
 SECOND: Op = stacked(declare("second_cofactor"))
-SECOND.compute, SECOND.infer = _second_compute, lambda x, t: square(x)
+SECOND.compute = _second_compute
+SECOND.infer = lambda x, t: broadcast(square(x), spec_or_value(t).shape[:-2])
 SECOND.pull, SECOND.push = _second_pull, _second_push
 SECOND.rule, SECOND.reads = "the third derivative of det(x₀)   the second", (0, 1)
 

@@ -16,6 +16,7 @@ from workbench.ops.reductions import conjugate
 __all__ = [
     "Batched",
     "Params",
+    "broadcast",
     "complete",
     "eye_like",
     "fold",
@@ -64,6 +65,13 @@ def reduced(x: Any) -> Spec:
     """One number for each square matrix."""
     spec = square(x)
     return Spec(spec.shape[:-2], spec.dtype)
+
+
+def broadcast(spec: Spec, loop: tuple[int, ...]) -> Spec:
+    """A stack of matrices that meets a stack of this shape."""
+    return Spec(
+        (*np.broadcast_shapes(spec.shape[:-2], loop), *spec.shape[-2:]), spec.dtype
+    )
 
 
 def real_dtype(dtype: Any) -> np.dtype[Any]:

@@ -26,10 +26,11 @@ import numpy as np
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
-from workbench.ops.contraction import swap
+from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import op, shape_of
 from workbench.ops.linalg.shared import (
     Params,
+    broadcast,
     complete,
     eye_like,
     hermitian,
@@ -191,7 +192,11 @@ def _between_push(
 
 
 BETWEEN: Op = stacked(
-    op("singular_weights", _between_compute, infer=lambda x, w: matrices(x))
+    op(
+        "singular_weights",
+        _between_compute,
+        infer=lambda x, w: broadcast(matrices(x), spec_or_value(w).shape[:-1]),
+    )
 )
 BETWEEN.pull, BETWEEN.push = _between_pull, _between_push
 BETWEEN.rule, BETWEEN.reads = "(K ∘ Uᴴ g V) between U and Vᴴ   diag(Uᴴ g V)", (0, 1)

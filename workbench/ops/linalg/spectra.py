@@ -28,10 +28,11 @@ import numpy as np
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
-from workbench.ops.contraction import swap
+from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import op
 from workbench.ops.linalg.shared import (
     Params,
+    broadcast,
     complete,
     eye_like,
     fold,
@@ -63,10 +64,14 @@ class EighResult(NamedTuple):
     eigenvectors: Any
 
 
-def _differences(values: Any) -> tuple[Any, Any, Any]:
-    """``λⱼ - λᵢ``, where that is 0, and where i and j are two."""
+def _differences(values: Any, factor: float = 8) -> tuple[Any, Any, Any]:
+    """``λⱼ - λᵢ``, where that is 0, and where i and j are two.
+
+    ``factor`` says how far apart rounding leaves equal eigenvalues: for `eigh` less
+    than 2, for `eig`, whose vectors need not be orthogonal, mostly less than 50.
+    """
     gap = values[..., None, :] - values[..., :, None]
-    equal = np.abs(gap) <= noise(values[..., None, :], 8)
+    equal = np.abs(gap) <= noise(values[..., None, :], factor)
     return gap, equal, eye_like(gap) == 0
 
 
@@ -139,7 +144,11 @@ def _weights_push(
 
 
 WEIGHTS: Op = stacked(
-    op("eigen_weights", _weights_compute, infer=lambda x, w, *, UPLO: square(x))
+    op(
+        "eigen_weights",
+        _weights_compute,
+        infer=lambda x, w, *, UPLO: broadcast(square(x), spec_or_value(w).shape[:-1]),
+    )
 )
 WEIGHTS.pull, WEIGHTS.push = _weights_pull, _weights_push
 WEIGHTS.rule, WEIGHTS.reads = "V (K ∘ Vᴴ g V) Vᴴ   diag(Vᴴ g V)", (0, 1)
@@ -311,7 +320,7 @@ def _eig_pull(g: Any, y: Any, x: Any) -> Any:
     inverse = np.linalg.inv(v)
     total = 0 if g[0] is None else g[0][..., None, :] * eye_like(v)
     if g[1] is not None:
-        gap, equal, apart = _differences(values)
+        gap, equal, apart = _differences(values, 64)
         to_v = conjugate(g[1])
         # Each vector keeps its length 1, and its largest entry stays real.
         along = np.sum(conjugate(v) * to_v, axis=-2, keepdims=True)
@@ -329,7 +338,7 @@ def _eig_pull(g: Any, y: Any, x: Any) -> Any:
 
 def _eig_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
     values, v = y
-    gap, equal, apart = _differences(values)
+    gap, equal, apart = _differences(values, 64)
     inner = np.linalg.inv(v) @ tangents[0] @ v
     wrong = apart & (np.abs(inner) > noise(inner))
     w = v @ quotient(inner, gap, equal, wrong)
