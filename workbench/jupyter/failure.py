@@ -38,7 +38,7 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
 
     def render() -> list[str]:
         cause, suppress = error.__cause__, error.__suppress_context__
-        if isinstance(error, WorkbenchError):
+        if isinstance(error, WorkbenchError) or _raised_here(error):
             # Its text holds all that is worth reading of the cause.
             error.__cause__, error.__suppress_context__ = None, True
         try:
@@ -55,6 +55,15 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
 
     _render(error, render)
     return error
+
+
+def _raised_here(error: BaseException) -> bool:
+    """Whether Workbench raised it, such as an IndexError that tells the user's line."""
+    step, name = error.__traceback__, ""
+    while step is not None:
+        name = step.tb_frame.f_globals.get("__name__", "")
+        step = step.tb_next
+    return name.startswith("workbench.")
 
 
 class _Shown(Exception):
