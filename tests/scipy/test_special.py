@@ -249,7 +249,7 @@ def test_errors_of_arguments() -> None:
         ours.multigammaln(0.5, 3)
     with pytest.raises(ValueError, match="positive integer"):
         ours.diric(0.5, 0)
-    graph = wb.trace(lambda a: ours.multigammaln(a, 2))(wb.Spec((), float))
+    graph = wb.trace(lambda a: ours.multigammaln(a, 2))(wb.Spec((), np.dtype(float)))
     assert graph.outputs[0].shape == ()
 
 

@@ -136,6 +136,8 @@ def index_text(key: tuple[Any, ...], arrays: list[str]) -> str:
     """
     rest = iter(arrays)
     parts = [_key_part(part, rest.__next__) for part in key]
+    if not parts:
+        return "()"
     return ", ".join(parts) + ("," if len(parts) == 1 and parts[0] == "()" else "")
 
 

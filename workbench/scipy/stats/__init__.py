@@ -1,0 +1,85 @@
+"""The common families of `scipy.stats`, for Tensors and arrays.
+
+SciPy's own do not take Tensors. These have the same names and call forms, frozen or
+not: ``norm.logpdf(x, loc, scale)``, ``norm(loc, scale).logpdf(x)``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from workbench.scipy.stats.continuous import (
+    beta,
+    cauchy,
+    chi2,
+    expon,
+    f,
+    gamma,
+    gumbel_l,
+    gumbel_r,
+    halfcauchy,
+    halfnorm,
+    invgamma,
+    laplace,
+    logistic,
+    lognorm,
+    norm,
+    pareto,
+    rayleigh,
+    skewnorm,
+    t,
+    uniform,
+    vonmises,
+    weibull_min,
+)
+from workbench.scipy.stats.discrete import bernoulli, binom, geom, nbinom, poisson
+from workbench.scipy.stats.multivariate import (
+    dirichlet,
+    multinomial,
+    multivariate_normal,
+)
+from workbench.scipy.stats.truncated import genextreme, truncnorm
+
+__all__ = [
+    "bernoulli",
+    "beta",
+    "binom",
+    "cauchy",
+    "chi2",
+    "dirichlet",
+    "expon",
+    "f",
+    "gamma",
+    "genextreme",
+    "geom",
+    "gumbel_l",
+    "gumbel_r",
+    "halfcauchy",
+    "halfnorm",
+    "invgamma",
+    "laplace",
+    "logistic",
+    "lognorm",
+    "multinomial",
+    "multivariate_normal",
+    "nbinom",
+    "norm",
+    "pareto",
+    "poisson",
+    "rayleigh",
+    "skewnorm",
+    "t",
+    "truncnorm",
+    "uniform",
+    "vonmises",
+    "weibull_min",
+]
+
+
+def __getattr__(name: str) -> Any:
+    near = difflib.get_close_matches(name, __all__, n=3)
+    close = f" Near to it: {', '.join(near)}." if near else ""
+    raise AttributeError(
+        f"workbench.scipy.stats has no {name}.{close} There are: {', '.join(__all__)}."
+    )

@@ -1,0 +1,513 @@
+"""A family of distributions of one number: what all have in common.
+
+A family is written down in its standard form; here that becomes SciPy's methods, with
+``loc`` and ``scale``, support, limits and parameters that are not allowed. Outside the
+support a density is 0 and so are its derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import NotDifferentiableError
+from workbench.graph import blame
+from workbench.graph.tensor import admit
+from workbench.graph.types import weak
+from workbench.ops.define import dtype_of
+from workbench.ops.special import define
+
+__all__ = ["Continuous", "Discrete", "F", "Family", "Frozen", "log_of", "scalar"]
+
+Function = Callable[..., Any]
+INF = math.inf
+
+
+def log_of(y: Any) -> Any:
+    """log(y), and -inf without complaint where y is 0."""
+    nothing = np.less_equal(y, 0)
+    return np.where(nothing, -INF, np.log(np.where(nothing, 1, y)))
+
+
+class _Functions:
+    """SciPy's special functions, among which Python numbers never decide a dtype.
+
+    SciPy's ufuncs have loops for float64 first, which a number and a float32 array
+    would take.
+    """
+
+    def __getattr__(self, name: str) -> Function:
+        function = getattr(define.F, name)
+
+        def called(*args: Any) -> Any:
+            kinds = [dtype_of(x) for x in args if not weak(x)]
+            if kinds and len(kinds) < len(args):
+                kind = np.result_type(*kinds)
+                if kind.kind == "f":
+                    args = tuple(kind.type(x) if weak(x) else x for x in args)
+            return function(*args)
+
+        setattr(self, name, called)
+        return called
+
+
+F: Any = _Functions()
+
+
+def _alike(shapes: list[Any], *others: Any) -> list[Any]:
+    """Shape parameters that are Python numbers, in the float dtype of the rest."""
+    kinds = [dtype_of(x) for x in (*shapes, *others) if not weak(x)]
+    floats = [kind for kind in kinds if kind.kind == "f"]
+    if not floats or len(kinds) == len(shapes) + len(others):
+        return shapes
+    kind = np.result_type(*floats)
+    return [kind.type(s) if weak(s) else s for s in shapes]
+
+
+def _holds(condition: Any) -> bool:
+    """Whether a condition on plain parameters holds everywhere, for good."""
+    plain = isinstance(condition, (bool, np.bool_, np.ndarray))
+    return plain and bool(np.all(condition))
+
+
+def scalar(y: Any) -> Any:
+    """An array of no axes as a number, as SciPy returns it."""
+    return y[()] if isinstance(y, np.ndarray) and y.ndim == 0 else y
+
+
+class Family:
+    """What continuous and discrete families share: names, parameters, moments.
+
+    Parameters
+    ----------
+    name
+        SciPy's name.
+    shapes
+        The names of the shape parameters, with spaces between.
+    support
+        The ends of the standard support, or a function of the shapes that gives them.
+    valid
+        A function of the shapes: whether they are allowed. All positive by default.
+    typical
+        Allowed shapes, to compute with where others are not.
+    functions
+        Those of the standard form, by the names of the methods.
+    """
+
+    settings: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        name: str,
+        shapes: str = "",
+        *,
+        support: Any = (-INF, INF),
+        valid: Function | None = None,
+        typical: tuple[float, ...] | None = None,
+        **functions: Any,
+    ) -> None:
+        self.name = name
+        self.shapes = tuple(shapes.split())
+        self._support = support
+        self._valid = valid
+        self._typical = typical or (1.0,) * len(self.shapes)
+        self._functions = functions
+
+    def __repr__(self) -> str:
+        return f"<workbench.scipy.stats.{self.name}>"
+
+    def __call__(self, *args: Any, **kwds: Any) -> Frozen:
+        """The distribution with these parameters: ``norm(0, 2).logpdf(x)``."""
+        self.parameters(args, kwds)
+        return Frozen(self, args, kwds)
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("__"):
+            raise AttributeError(method)
+        hint = " Draws come from a numpy.random.Generator." if method == "rvs" else ""
+        raise AttributeError(
+            f"workbench.scipy.stats.{self.name} has no {method}; it has"
+            f" {', '.join(self.methods)}.{hint} scipy.stats.{self.name}.{method} takes"
+            " plain arrays: x.value."
+        )
+
+    def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
+        """The shapes and settings of a call, in order."""
+        names = (*self.shapes, *self.settings)
+        given = dict(zip(names, args, strict=False))
+        unknown = [k for k in kwds if k not in names or k in given]
+        given.update(kwds)
+        missing = [n for n in self.shapes if n not in given]
+        if len(args) > len(names) or unknown or missing:
+            optional = [f"{n}={1 if n == 'scale' else 0}" for n in self.settings]
+            raise TypeError(
+                f"{self.name}{blame.here()} takes the parameters"
+                f" ({', '.join([*self.shapes, *optional])})"
+                + (f"; missing: {', '.join(missing)}" if missing else "")
+                + (
+                    f"; not known or given twice: {', '.join(unknown)}"
+                    if unknown
+                    else ""
+                )
+                + "."
+            )
+        defaults = {"loc": 0, "scale": 1}
+        return [admit(given[n] if n in given else defaults[n]) for n in names]
+
+    def checked(self, parameters: list[Any]) -> tuple[Any, list[Any]]:
+        """Whether parameters are allowed, and allowed ones to compute with."""
+        count = len(self.shapes)
+        shapes = parameters[:count]
+        valid: Any = True
+        if self._valid is not None:
+            valid = self._valid(*shapes)
+        else:
+            for s in shapes:
+                valid = valid & np.greater(s, 0)
+        typical = [*self._typical]
+        for name in self.settings:
+            if name == "scale":
+                valid = valid & np.greater(parameters[-1], 0)
+            typical.append(1.0 if name == "scale" else 0.0)
+        if _holds(valid):
+            return True, parameters
+        safe = [
+            (t if n == "scale" and p == 0 else p)
+            if n == "loc" or weak(p)
+            else np.where(valid, p, t)
+            for n, p, t in zip(
+                (*self.shapes, *self.settings), parameters, typical, strict=True
+            )
+        ]
+        return valid, safe
+
+    def ends(self, shapes: list[Any]) -> tuple[Any, Any]:
+        """The ends of the standard support."""
+        found = self._support
+        low, high = found(*shapes) if callable(found) else found
+        return low, high
+
+    def function(self, method: str) -> Function:
+        """A function of the standard form; an error if the family has none."""
+        found: Function | None = self._functions.get(method)
+        if found is None:
+            known = [m for m in self.methods if m in self._functions]
+            raise NotDifferentiableError(
+                f"scipy.stats.{self.name}.{method}{blame.here()} has no closed form to"
+                f" differentiate. There are {', '.join(known)}; for a value alone, call"
+                f" scipy.stats.{self.name}.{method} with x.value."
+            )
+        return found
+
+    def has(self, method: str) -> bool:
+        """Whether the family writes a function down."""
+        return method in self._functions
+
+    def moment(self, method: str, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
+        """A function of the parameters alone, in the standard form; then the rest."""
+        valid, parameters = self.checked(self.parameters(args, kwds))
+        y = self.function(method)(*parameters[: len(self.shapes)])
+        return valid, parameters, y
+
+    def _finish(self, valid: Any, y: Any, *like: Any) -> Any:
+        shape = np.broadcast_shapes(np.shape(y), *map(np.shape, like))
+        if np.shape(y) != shape:
+            y = np.broadcast_to(y, shape)
+        return scalar(y if valid is True else np.where(valid, y, np.nan))
+
+    def mean(self, *args: Any, **kwds: Any) -> Any:
+        """The mean, in the broadcast shape of the parameters."""
+        valid, parameters, y = self.moment("mean", args, kwds)
+        loc, scale = self.place(parameters)
+        return self._finish(valid, loc + scale * y, *parameters)
+
+    def var(self, *args: Any, **kwds: Any) -> Any:
+        """The variance, in the broadcast shape of the parameters."""
+        valid, parameters, y = self.moment("var", args, kwds)
+        _, scale = self.place(parameters)
+        return self._finish(valid, scale * scale * y, *parameters)
+
+    def std(self, *args: Any, **kwds: Any) -> Any:
+        """The standard deviation, in the broadcast shape of the parameters."""
+        return scalar(np.sqrt(self.var(*args, **kwds)))
+
+    def place(self, parameters: list[Any]) -> tuple[Any, Any]:
+        """Location and scale."""
+        found = dict(zip(self.settings, parameters[len(self.shapes) :], strict=True))
+        return found["loc"], found.get("scale", 1)
+
+
+class Continuous(Family):
+    """A continuous family: `scipy.stats.norm` and others under their names.
+
+    Methods take ``(x, *shapes, loc=0, scale=1)`` as SciPy's do, arrays or Tensors that
+    broadcast, and keep float32. Parameters that are not allowed give NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.stats import norm
+    >>> float(wb.grad(lambda mean: norm.logpdf(1.5, mean, 0.5))(1.0))
+    2.0
+    >>> norm(1.0, 0.5).sf(np.array([1.0, np.inf]))
+    array([0.5, 0. ])
+    """
+
+    settings = ("loc", "scale")
+    methods = (
+        "pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "median",
+        "mean", "var", "std", "entropy", "support",
+    )  # fmt: skip
+
+    def _standard(
+        self, x: Any, args: tuple[Any, ...], kwds: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """The standardised x, moved inside the support where it was not; the rest."""
+        parameters = self.parameters(args, kwds)
+        valid, parameters = self.checked(parameters)
+        *shapes, loc, scale = parameters
+        z = (admit(x) - loc) / scale
+        shapes = _alike(shapes, z)
+        low, high = self.ends(shapes)
+        inner = self._functions.get("inner")
+        if inner is None and not callable(self._support) and (low, high) == (-INF, INF):
+            return z, None, None, valid, shapes, scale
+        below = np.less_equal(z, low) if self.has("open") else np.less(z, low)
+        below = below | np.equal(z, -INF)
+        above = np.greater(z, high) | np.equal(z, INF)
+        if inner is not None:
+            point = inner(*shapes)
+        else:
+            point = 0.5 * (low + high) if high < INF else low + 1.0
+        return np.where(below | above, point, z), below, above, valid, shapes, scale
+
+    def _at(
+        self,
+        compute: Function,
+        limits: tuple[float, float],
+        x: Any,
+        args: tuple[Any, ...],
+        kwds: dict[str, Any],
+    ) -> Any:
+        """A function of x: its limits outside the support, NaN for bad parameters."""
+        z, below, above, valid, shapes, scale = self._standard(x, args, kwds)
+        y = compute(z, scale, *shapes)
+        if below is not None:
+            y = np.where(below, limits[0], np.where(above, limits[1], y))
+        return self._finish(valid, y)
+
+    def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        """The logarithm of the density; -inf outside the support."""
+        f = self.function("logpdf")
+        return self._at(
+            lambda z, scale, *s: f(z, *s) - np.log(scale), (-INF, -INF), x, args, kwds
+        )
+
+    def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        """The density; 0 outside the support."""
+        f = self.function("logpdf")
+        return self._at(
+            lambda z, scale, *s: np.exp(f(z, *s)) / scale, (0.0, 0.0), x, args, kwds
+        )
+
+    def _cumulative(self, method: str) -> Function:
+        """cdf or sf: as written, or as the exponential of its logarithm."""
+        if not self.has(method) and self.has(f"log{method}"):
+            g = self.function(f"log{method}")
+            return lambda z, scale, *s: np.exp(g(z, *s))
+        f = self.function(method)
+        return lambda z, scale, *s: f(z, *s)
+
+    def _log_cumulative(self, method: str, other: str) -> Function:
+        """logcdf or logsf: as written, or the logarithm of whichever is small."""
+        if self.has(f"log{method}"):
+            f = self.function(f"log{method}")
+            return lambda z, scale, *s: f(z, *s)
+        f, g = self._cumulative(method), self._cumulative(other)
+
+        def compute(z: Any, scale: Any, *s: Any) -> Any:
+            y, rest = f(z, scale, *s), g(z, scale, *s)
+            large = np.less(rest, 0.5)
+            return np.where(large, np.log1p(-np.where(large, rest, 0)), log_of(y))
+
+        return compute
+
+    def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        """The distribution function, the probability of a value up to x."""
+        return self._at(self._cumulative("cdf"), (0.0, 1.0), x, args, kwds)
+
+    def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        """The survival function, 1 - cdf with the digits of its small values."""
+        return self._at(self._cumulative("sf"), (1.0, 0.0), x, args, kwds)
+
+    def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        """The logarithm of `cdf`, finite where that underflows if a form is known."""
+        return self._at(self._log_cumulative("cdf", "sf"), (-INF, 0.0), x, args, kwds)
+
+    def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        """The logarithm of `sf`, finite where that underflows if a form is known."""
+        return self._at(self._log_cumulative("sf", "cdf"), (0.0, -INF), x, args, kwds)
+
+    def _inverse(
+        self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]
+    ) -> Any:
+        valid, parameters = self.checked(self.parameters(args, kwds))
+        *shapes, loc, scale = parameters
+        f = self.function(method)
+        q = admit(q)
+        shapes = _alike(shapes, q, loc, scale)
+        inside = np.greater(q, 0) & np.less(q, 1)
+        y = f(np.where(inside, q, 0.5), *shapes)
+        low, high = self.ends(shapes)
+        first, last = (low, high) if method == "ppf" else (high, low)
+        y = np.where(inside, y, np.nan)
+        y = np.where(np.equal(q, 0), first, np.where(np.equal(q, 1), last, y))
+        return self._finish(valid, y * scale + loc)
+
+    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        """The quantile function, the inverse of `cdf`; NaN unless 0 <= q <= 1."""
+        return self._inverse("ppf", q, args, kwds)
+
+    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        """The inverse of `sf`; NaN unless 0 <= q <= 1."""
+        return self._inverse("isf", q, args, kwds)
+
+    def median(self, *args: Any, **kwds: Any) -> Any:
+        """The median."""
+        return self.ppf(0.5, *args, **kwds)
+
+    def entropy(self, *args: Any, **kwds: Any) -> Any:
+        """The differential entropy, in nats."""
+        valid, parameters, y = self.moment("entropy", args, kwds)
+        return self._finish(valid, y + np.log(parameters[-1]), *parameters)
+
+    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+        """The ends of the support."""
+        valid, parameters = self.checked(self.parameters(args, kwds))
+        *shapes, loc, scale = parameters
+        low, high = self.ends(shapes)
+        return (
+            self._finish(valid, loc + scale * low),
+            self._finish(valid, loc + scale * high),
+        )
+
+
+class Discrete(Family):
+    """A discrete family: `scipy.stats.poisson` and others under their names.
+
+    Methods take ``(k, *shapes, loc=0)`` as SciPy's do. Derivatives are by the
+    parameters; by ``k``, which is whole, there are none.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.stats import poisson
+    >>> float(wb.grad(lambda mu: poisson.logpmf(3, mu))(1.5))
+    1.0
+    """
+
+    settings = ("loc",)
+    methods = (
+        "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "mean", "var", "std",
+        "entropy", "support",
+    )  # fmt: skip
+
+    def _at(
+        self,
+        compute: Function,
+        limits: tuple[float, float],
+        whole: bool,
+        k: Any,
+        args: tuple[Any, ...],
+        kwds: dict[str, Any],
+    ) -> Any:
+        valid, parameters = self.checked(self.parameters(args, kwds))
+        *shapes, loc = parameters
+        k = admit(k) - loc
+        shapes = _alike(shapes, k)
+        n = np.floor(k)  # which does not vary
+        low, high = self.ends(shapes)
+        below = np.less(n, low)
+        above = np.greater(n, high) if whole else np.greater_equal(n, high)
+        outside = below | above
+        if whole:
+            outside = outside | np.not_equal(n, k)
+        y = compute(np.where(outside, low, n), *shapes)
+        if whole:
+            y = np.where(outside, limits[0], y)
+        else:
+            y = np.where(below, limits[0], np.where(above, limits[1], y))
+        y = np.where(np.isnan(k), np.nan, y)
+        return self._finish(valid, y)
+
+    def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        """The logarithm of the probability of k; -inf unless k is whole and inside."""
+        f = self.function("logpmf")
+        return self._at(f, (-INF, -INF), True, k, args, kwds)
+
+    def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        """The probability of k; 0 unless k is whole and inside the support."""
+        f = self.function("logpmf")
+        return self._at(lambda *a: np.exp(f(*a)), (0.0, 0.0), True, k, args, kwds)
+
+    def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        """The probability of a value up to k."""
+        return self._at(self.function("cdf"), (0.0, 1.0), False, k, args, kwds)
+
+    def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        """The probability of a value above k."""
+        return self._at(self.function("sf"), (1.0, 0.0), False, k, args, kwds)
+
+    def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        """The logarithm of `cdf`."""
+        return scalar(log_of(self.cdf(k, *args, **kwds)))
+
+    def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        """The logarithm of `sf`."""
+        return scalar(log_of(self.sf(k, *args, **kwds)))
+
+    def entropy(self, *args: Any, **kwds: Any) -> Any:
+        """The entropy, in nats."""
+        valid, parameters, y = self.moment("entropy", args, kwds)
+        return self._finish(valid, y, *parameters)
+
+    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+        """The first and the last whole number with a probability."""
+        valid, parameters = self.checked(self.parameters(args, kwds))
+        low, high = self.ends(parameters[:-1])
+        loc = parameters[-1]
+        return self._finish(valid, loc + low), self._finish(valid, loc + high)
+
+
+class Frozen:
+    """A distribution: a family with its parameters, ``norm(loc, scale)``.
+
+    It has the family's methods, without the parameters.
+
+    >>> from workbench.scipy.stats import expon
+    >>> float(expon(scale=2.0).mean())
+    2.0
+    """
+
+    def __init__(
+        self, family: Family, args: tuple[Any, ...], kwds: dict[str, Any]
+    ) -> None:
+        self.dist = family
+        self.args = args
+        self.kwds = kwds
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("__"):
+            raise AttributeError(method)
+        found = getattr(self.dist, method)
+        if method in ("mean", "var", "std", "entropy", "median", "support"):
+            return lambda: found(*self.args, **self.kwds)
+        return lambda x: found(x, *self.args, **self.kwds)
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.kwds.items())]
+        return f"{self.dist.name}({', '.join(given)})"

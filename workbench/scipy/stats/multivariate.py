@@ -1,0 +1,215 @@
+"""Distributions of vectors: `multivariate_normal`, `dirichlet`, `multinomial`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import ShapeError
+from workbench.graph import blame
+from workbench.graph.tensor import admit
+from workbench.graph.types import weak
+from workbench.ops.define import dtype_of, shape_of
+from workbench.scipy.stats.family import INF, F, scalar
+
+__all__ = ["dirichlet", "multinomial", "multivariate_normal"]
+
+
+class _Multivariate:
+    """What the three share: they freeze, ``dirichlet(alpha).logpdf(x)``."""
+
+    name = ""
+    #: Those that take no point.
+    constants: tuple[str, ...] = ()
+
+    def __call__(self, *args: Any, **kwds: Any) -> Any:
+        """The distribution with these parameters, whose methods take the point."""
+        return _Frozen(self, args, kwds)
+
+    def __repr__(self) -> str:
+        return f"<workbench.scipy.stats.{self.name}>"
+
+
+class _Frozen:
+    def __init__(
+        self, family: _Multivariate, args: tuple[Any, ...], kwds: dict[str, Any]
+    ) -> None:
+        self.dist, self.args, self.kwds = family, args, kwds
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("__"):
+            raise AttributeError(method)
+        found = getattr(self.dist, method)
+        if method in self.dist.constants:
+            return lambda: found(*self.args, **self.kwds)
+        return lambda x: found(x, *self.args, **self.kwds)
+
+
+class MultivariateNormal(_Multivariate):
+    """The normal distribution of vectors, as `scipy.stats.multivariate_normal`.
+
+    ``mean`` has shape (d,), 0 by default; ``cov`` has shape (d, d), or is a number or
+    a vector for a multiple of the identity or a diagonal matrix; 1 by default. The
+    points ``x`` have their entries along the last axis, and broadcast. ``cov`` must be
+    positive definite; it is read as symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.stats import multivariate_normal
+    >>> x, mean, cov = np.array([1.0, 2.0]), np.zeros(2), np.array([[4.0, 0], [0, 1]])
+    >>> wb.grad(multivariate_normal.logpdf)(x, mean, cov)
+    array([-0.25, -2.  ])
+    """
+
+    name = "multivariate_normal"
+    constants = ("entropy",)
+
+    def _parameters(self, mean: Any, cov: Any, x: Any = None) -> tuple[Any, Any, int]:
+        cov = admit(1.0 if cov is None else cov)
+        mean = None if mean is None else admit(mean)
+        shapes = [shape_of(cov)] + ([] if mean is None else [shape_of(mean)])
+        d = max((shape[-1] for shape in shapes if shape), default=1)
+        if len(shape_of(cov)) < 2:
+            given = [v for v in (x, mean, cov) if v is not None and not weak(v)]
+            kind = np.result_type(*map(dtype_of, given), 1.0)
+            like = {"like": given[0]} if given else {}
+            cov = cov * np.eye(d, dtype=kind, **like)
+        if shape_of(cov)[-2:] != (d, d):
+            raise ShapeError(
+                f"multivariate_normal{blame.here()}: mean has shape"
+                f" {() if mean is None else shape_of(mean)} and cov"
+                f" {shape_of(cov)}. Give a mean of shape (d,) and a cov of shape"
+                " (d, d)."
+            )
+        return 0.0 if mean is None else mean, cov, d
+
+    def logpdf(self, x: Any, mean: Any = None, cov: Any = None) -> Any:
+        """The logarithm of the density at points along the last axis of ``x``.
+
+        Raises
+        ------
+        MatrixError
+            If ``cov`` is not positive definite.
+        """
+        x = admit(x)
+        mean, cov, d = self._parameters(mean, cov, x)
+        rank = len(shape_of(x))
+        if d == 1 and (rank == 0 or shape_of(x)[-1] != 1):
+            x = np.reshape(x, (*shape_of(x), 1))  # SciPy: points of one number each
+        factor = np.linalg.cholesky(cov)
+        white = np.linalg.solve(factor, np.expand_dims(x - mean, -1))
+        squares = np.sum(np.square(white), axis=(-2, -1))
+        diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+        y = -np.sum(np.log(diagonal), axis=-1) - 0.5 * squares
+        return y - 0.5 * d * math.log(2 * math.pi)
+
+    def pdf(self, x: Any, mean: Any = None, cov: Any = None) -> Any:
+        """The density at points along the last axis of ``x``."""
+        return np.exp(self.logpdf(x, mean, cov))
+
+    def entropy(self, mean: Any = None, cov: Any = None) -> Any:
+        """The differential entropy, in nats."""
+        _, cov, d = self._parameters(mean, cov)
+        return 0.5 * (d * (1 + math.log(2 * math.pi)) + np.linalg.slogdet(cov)[1])
+
+
+class Dirichlet(_Multivariate):
+    """The Dirichlet distribution, as `scipy.stats.dirichlet`.
+
+    ``alpha`` has shape (K,). A point ``x`` has shape (K,), or (K, n) for n points;
+    its entries, along the first axis, are to add up to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.scipy.stats import dirichlet
+    >>> round(float(dirichlet.pdf(np.array([0.2, 0.3, 0.5]), np.ones(3))), 12)
+    2.0
+    """
+
+    name = "dirichlet"
+    constants = ("mean", "var", "entropy")
+
+    def logpdf(self, x: Any, alpha: Any) -> Any:
+        """The logarithm of the density; -inf off the simplex."""
+        x, alpha = admit(x), admit(alpha)
+        columns = np.reshape(alpha, (*shape_of(alpha), *(1,) * (len(shape_of(x)) - 1)))
+        inside = np.all(x >= 0, axis=0) & (np.abs(np.sum(x, axis=0) - 1) < 1e-9)
+        safe = np.where(inside, x, 1 / shape_of(x)[0])
+        y = np.sum(F.xlogy(columns - 1, safe), axis=0) - self._log_beta(alpha)
+        return scalar(np.where(inside, y, -INF))
+
+    def pdf(self, x: Any, alpha: Any) -> Any:
+        """The density; 0 off the simplex."""
+        return np.exp(self.logpdf(x, alpha))
+
+    def _log_beta(self, alpha: Any) -> Any:
+        return np.sum(F.gammaln(alpha)) - F.gammaln(np.sum(alpha))
+
+    def mean(self, alpha: Any) -> Any:
+        """The mean, of shape (K,)."""
+        alpha = admit(alpha)
+        return alpha / np.sum(alpha)
+
+    def var(self, alpha: Any) -> Any:
+        """The variance of each entry, of shape (K,)."""
+        alpha = admit(alpha)
+        total = np.sum(alpha)
+        return alpha * (total - alpha) / (total * total * (total + 1))
+
+    def entropy(self, alpha: Any) -> Any:
+        """The differential entropy, in nats."""
+        alpha = admit(alpha)
+        total = np.sum(alpha)
+        return (
+            self._log_beta(alpha)
+            + (total - shape_of(alpha)[-1]) * F.psi(total)
+            - np.sum((alpha - 1) * F.psi(alpha))
+        )
+
+
+class Multinomial(_Multivariate):
+    """The multinomial distribution, as `scipy.stats.multinomial`.
+
+    ``n`` is the number of trials, ``p`` of shape (..., K) holds the probabilities of
+    the classes, counts ``x`` have them along the last axis. ``p`` is to add up to 1;
+    SciPy would change its last entry where it does not, here it is taken as given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.scipy.stats import multinomial
+    >>> round(float(multinomial.pmf(np.array([1, 1]), 2, np.array([0.5, 0.5]))), 12)
+    0.5
+    """
+
+    name = "multinomial"
+    constants = ("mean",)
+
+    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+        """The logarithm of the probability; -inf unless the counts add up to n."""
+        x, n, p = np.floor(admit(x)), admit(n), admit(p)
+        inside = np.all(x >= 0, axis=-1) & np.equal(np.sum(x, axis=-1), n)
+        safe = np.where(np.expand_dims(inside, -1), x, 0)
+        terms = F.xlogy(safe, p) - F.gammaln(safe + 1)
+        ways = math.lgamma(n + 1) if weak(n) else F.gammaln(n + 1.0)
+        y = ways + np.sum(terms, axis=-1)
+        y = np.where(inside, y, -INF)
+        valid = np.all((p >= 0) & (p <= 1), axis=-1)
+        return scalar(np.where(valid, y, np.nan))
+
+    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+        """The probability; 0 unless the counts add up to n."""
+        return np.exp(self.logpmf(x, n, p))
+
+    def mean(self, n: Any, p: Any) -> Any:
+        """The expected counts."""
+        return n * admit(p)
+
+
+multivariate_normal = MultivariateNormal()
+dirichlet = Dirichlet()
+multinomial = Multinomial()
