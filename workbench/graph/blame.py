@@ -82,6 +82,13 @@ PLAIN = (
     ZeroDivisionError,
     np.exceptions.AxisError,
     np.linalg.LinAlgError,
+    AttributeError,
+)
+#: What becomes of a text or None among the operands of a function.
+NO_ARRAY = tuple(
+    f"'{kind}' object has no attribute '{name}'"
+    for kind in ("str", "NoneType", "dict", "set")
+    for name in ("shape", "dtype", "ndim", "astype")
 )
 
 
@@ -96,8 +103,11 @@ def located(
 
     Of another type, or if it tells the line already, it stays as it is.
     """
-    text = str(error)
-    if type(error) not in PLAIN or " (at " in text:
+    text, kind = str(error), type(error)
+    if text in NO_ARRAY:
+        found = text.split("'")[1]
+        text, kind = f"an operand is of type {found}, which is no array", TypeError
+    if kind not in PLAIN or kind is AttributeError or " (at " in text:
         return error
     shown = [*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in settings.items())]
     end = "" if text.endswith(".") else "."
@@ -108,7 +118,7 @@ def located(
             else " It has no axis."
         )
     place = here() if place is None else place
-    return type(error)(f"{name}({', '.join(shown)}){place}: {text}{end}")
+    return kind(f"{name}({', '.join(shown)}){place}: {text}{end}")
 
 
 def _shown(x: Any) -> str:
