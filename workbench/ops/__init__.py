@@ -37,6 +37,7 @@ from workbench.ops import (
     shaping,
     sorting,
     taking,
+    ufunc_methods,
     ufuncs,
     updates,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "shaping",
     "sorting",
     "taking",
+    "ufunc_methods",
     "ufuncs",
     "updates",
 ]

@@ -5,6 +5,7 @@ The gradient of `std` is 0 where all entries are equal.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -87,7 +88,10 @@ def _moment(
         mean = np.mean(a, axis=axis, keepdims=True, where=where)
     squares = np.square(np.abs(a - mean))
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)
-    freedom = np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
+    if where is True:
+        freedom: Any = max(count(a, axis) - ddof, 0)
+    else:
+        freedom = np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
     variance = total / freedom
     if made is _var_op:
         return variance
@@ -263,9 +267,9 @@ def cov(
             freedom = total - ddof * lost
     rows = rows - middle
     turned = np.transpose(rows if w is None else rows * w)
-    with np.errstate(divide="ignore"):
-        scale = np.true_divide(1, freedom)
-    return np.squeeze((rows @ conjugate(turned)) * scale)
+    scale = math.inf if w is None and freedom == 0 else 1 / freedom
+    made = np.squeeze(rows @ conjugate(turned)) * scale
+    return made if dtype_of(made) == np.dtype(dtype) else made.astype(dtype)
 
 
 @implements(np.corrcoef)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply
@@ -192,20 +191,11 @@ def _powers(y: Any, count: int) -> Any:
     return y[:, None] ** np.arange(count - 1, -1, -1, like=y)
 
 
-def _roots_infer(p: Any) -> Any:
-    raise TraceError(
-        f"np.roots(p){blame.here()}: whether the roots are real, and how many there"
-        " are, depends on values, which a trace without values does not have. Trace"
-        " with values (wb.grad, a %%autodiff cell), without wb.vmap."
-    )
-
-
 ROOTS = op(
     "roots",
     np.roots,
     _roots_pull,
     push=_roots_push,
-    infer=_roots_infer,
     rule="−g · yⁿ⁻ᵏ / p'(y)",
     reads=(0, "y"),
 )
@@ -223,6 +213,7 @@ def roots(p: Any) -> Any:
     p = _coefficients(p)
     if len(shape_of(p)) != 1:
         raise ValueError("Input must be a rank-1 array.")
+    known(p, "np.roots", "Trace with values (wb.grad, a %%autodiff cell), row by row.")
     return apply(ROOTS, (p,))
 
 

@@ -19,9 +19,8 @@ from workbench.graph.tensor import admit, apply
 from workbench.graph.types import weak
 from workbench.ops.complex_parts import sign
 from workbench.ops.define import no_out, shape_of
-from workbench.ops.reductions import logsumexp
 from workbench.ops.rounding import frexp, modf
-from workbench.ops.shaping import normal_axis
+from workbench.ops.ufunc_methods import accumulate, reduce, reduceat, unknown
 
 __all__ = ["CALLS"]
 
@@ -45,16 +44,11 @@ def _answer(
     )
     answer = METHODS.get(method)
     if answer is None:
-        raise _unknown(ufunc, f".{method}")
+        raise unknown(ufunc, f".{method}")
     return answer(ufunc, name, *inputs, **settings)
 
 
 FUNCTIONS["ufunc"] = _answer
-
-
-def _unknown(ufunc: Ufunc, part: str = "") -> Exception:
-    error: Exception = FUNCTIONS["unknown"](ufunc, part)
-    return error
 
 
 # A call: with keyword arguments, or of a ufunc that is written with other ops
@@ -79,7 +73,7 @@ def _call(
         named["axis"] = settings.pop("axis")
     for setting in ("signature", "axes", "axis", "keepdims"):
         if settings.get(setting) is not None:
-            raise _unknown(ufunc, f"(..., {setting}=...)")
+            raise unknown(ufunc, f"(..., {setting}=...)")
     if dtype is not None:
         arrays = tuple(map(admit, inputs))
         inputs = tuple(x if weak(x) else x.astype(dtype) for x in arrays)
@@ -89,7 +83,7 @@ def _call(
         return CALLS[ufunc](*inputs, **named)
     if load(ufunc):
         return _call(ufunc, name, *inputs, dtype=dtype, **named)
-    raise _unknown(ufunc)
+    raise unknown(ufunc)
 
 
 CALLS: dict[Ufunc, Callable[..., Any]] = {
@@ -100,97 +94,7 @@ CALLS: dict[Ufunc, Callable[..., Any]] = {
 }
 
 
-# reduce
-
-
-def _reduce(
-    ufunc: Ufunc,
-    name: str,
-    array: Any,
-    axis: Any = 0,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    if dtype is not None:
-        array = np.astype(array, dtype)
-    more = {} if initial is None else {"initial": initial}
-    if ufunc in REDUCTIONS:
-        return REDUCTIONS[ufunc](
-            array, axis=axis, keepdims=keepdims, where=where, **more
-        )
-    if ufunc is not np.logaddexp and ufunc not in ASSOCIATIVE:
-        raise _unknown(ufunc, ".reduce")
-    if where is not True:
-        if ufunc is not np.logaddexp:
-            raise _unknown(ufunc, ".reduce(..., where=...)")
-        array = np.where(where, array, -np.inf)
-    if ufunc is np.logaddexp:
-        y = logsumexp(array, axis=axis, keepdims=keepdims)
-    else:
-        y = _halved(ufunc, array, axis, keepdims)
-    return y if initial is None else ufunc(y, initial)
-
-
-def _halved(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
-    """Reduce along one axis by halves: few and large operations."""
-    rank = len(shape_of(x))
-    if axis is None and rank > 1:
-        x = np.ravel(x)
-        y = _halved(ufunc, x, 0, False)
-        return np.reshape(y, (1,) * rank) if keepdims else y
-    (axis,) = axis if isinstance(axis, tuple) else (axis or 0,)
-    y = np.moveaxis(x, normal_axis(axis, rank), 0)
-    if ufunc is np.hypot:  # of one entry its size, of none 0
-        if shape_of(y)[0] == 0:
-            return np.sum(x, axis=axis, keepdims=keepdims)
-        y = np.abs(y) if shape_of(y)[0] == 1 else y
-    while (length := shape_of(y)[0]) > 1:
-        half = length // 2
-        pairs = ufunc(y[:half], y[half : 2 * half])
-        y = pairs if length % 2 == 0 else np.concatenate([pairs, y[2 * half :]])
-    return np.expand_dims(y[0], axis) if keepdims else y[0]
-
-
-REDUCTIONS: dict[Ufunc, Callable[..., Any]] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
-}
-ASSOCIATIVE = {np.fmax, np.fmin, np.hypot, np.logaddexp, np.logaddexp2}
-
-
-# accumulate
-
-
-def _accumulate(
-    ufunc: Ufunc,
-    name: str,
-    array: Any,
-    axis: int = 0,
-    dtype: Any = None,
-    out: None = None,
-) -> Any:
-    if dtype is not None:
-        array = np.astype(array, dtype)
-    if ufunc is np.add:
-        return np.cumsum(array, axis=axis)
-    if ufunc is np.multiply:
-        return np.cumprod(array, axis=axis)
-    if ufunc not in ASSOCIATIVE | {np.maximum, np.minimum}:
-        raise _unknown(ufunc, ".accumulate")
-    # Each step takes in twice as many entries: log2(n) steps and no loop over n.
-    y = np.moveaxis(array, axis, 0)
-    reach, length = 1, shape_of(y)[0]
-    while reach < length:
-        y = np.concatenate([y[:reach], ufunc(y[:-reach], y[reach:])])
-        reach *= 2
-    return np.moveaxis(y, 0, axis)
+# outer
 
 
 def _outer(ufunc: Ufunc, name: str, a: Any, b: Any, **settings: Any) -> Any:
@@ -201,7 +105,8 @@ def _outer(ufunc: Ufunc, name: str, a: Any, b: Any, **settings: Any) -> Any:
 
 METHODS: dict[str, Callable[..., Any]] = {
     "__call__": _call,
-    "reduce": _reduce,
-    "accumulate": _accumulate,
+    "reduce": reduce,
+    "accumulate": accumulate,
+    "reduceat": reduceat,
     "outer": _outer,
 }

@@ -235,3 +235,33 @@ row(
     apart(2, 3, 2),
 )
 row("cumulative_prod axis", lambda x: np.cumulative_prod(x, axis=1), apart(2, 3))
+
+# Methods of ufuncs
+
+row("add.reduceat", lambda x: np.add.reduceat(x, [0, 2, 3], 1) ** 2, apart(2, 4))
+row("add.reduceat back", lambda x: np.add.reduceat(x, [2, 0, 0]), apart(4, 2))
+row("multiply.reduceat", lambda x: np.multiply.reduceat(x, [0, 2]), apart(5))
+row("maximum.reduceat", lambda x: np.maximum.reduceat(x, [1, 3], -1) ** 2, apart(2, 4))
+row("subtract.reduce", lambda x: np.subtract.reduce(x, 1, initial=2.0), apart(2, 3))
+row("divide.reduce", lambda x: np.divide.reduce(x, keepdims=True), above_one(3, 2))
+row("subtract.accumulate", lambda x: np.subtract.accumulate(x) ** 2, apart(3, 2))
+row("divide.accumulate", lambda x: np.divide.accumulate(x, 1), above_one(2, 3))
+row("fmax.reduce", lambda x: np.fmax.reduce(x, (0, -1)) * 2.0, apart(2, 2, 3))
+row(
+    "fmin.reduce where",
+    lambda x: np.fmin.reduce(x, None, initial=9, where=x > 0),
+    apart(5),
+)
+row("hypot.accumulate", lambda x: np.hypot.accumulate(x), apart(4))
+row("logaddexp2.reduce", lambda x: np.logaddexp2.reduce(x, 1, where=x > 0), apart(2, 4))
+row("multiply.reduce dtype", lambda x: np.multiply.reduce(x, dtype=float), apart(3))
+
+# Moments about a given mean
+
+row(
+    "var mean",
+    lambda x, m: np.var(x, 1, mean=m, keepdims=True),
+    apart(2, 3),
+    apart(2, 1),
+)
+row("std mean", lambda x: np.std(x, mean=np.mean(x), ddof=1), apart(4), kinds="fc")
