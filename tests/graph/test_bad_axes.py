@@ -41,9 +41,9 @@ MORE: dict[str, tuple[Any, ...]] = {
     "np.take": (0,),
     "np.take_along_axis": (np.zeros((2, 3), int),),
 }
-#: Their array is not the first argument, or they write in place.
+#: Their array is not the first argument, or of bits, or they write in place.
 ELSEWHERE = {"np.apply_along_axis", "np.put_along_axis", "np.linspace", "np.geomspace"}
-ELSEWHERE |= {"np.logspace", "np.compress"}
+ELSEWHERE |= {"np.logspace", "np.compress", "np.packbits", "np.unpackbits"}
 
 
 def with_an_axis() -> list[str]:
