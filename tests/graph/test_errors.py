@@ -426,3 +426,26 @@ def test_functions_of_scipy_in_plain_numpy(f: Callable[[Any], Any]) -> None:
         np.sum(weights * (f(X + h * e) - f(X - h * e))) / (2 * h) for e in np.eye(3)
     ]
     np.testing.assert_allclose(found, truth, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: wb.grad(np.sum)(x),
+        lambda x: wb.value_and_grad(np.sum)(x),
+        lambda x: wb.vjp(np.sin, x),
+        lambda x: wb.jvp(np.sin, (x,), (x,)),
+        lambda x: wb.jacobian(np.sin)(x),
+        lambda x: wb.hessian(np.sum)(x),
+        lambda x: wb.hvp(np.sum, (x,), (x,)),
+    ],
+)
+def test_what_has_no_derivative_says_the_cast(ask: Callable[[Any], Any]) -> None:
+    for x in (np.arange(3), np.array([True, False]), np.array(["2020"], "M8[D]")):
+        with pytest.raises(DtypeError, match=r"Pass \w+\.astype\(float\)"):
+            ask(x)
+    with pytest.raises(DtypeError, match=r"Pass 3\.0"):
+        ask(3)
+    for x in ("text", None):
+        with pytest.raises(DtypeError, match="not an array or a number"):
+            ask(x)

@@ -88,6 +88,7 @@ PROGRAMS: list[tuple[str, Program, Program]] = [
     ("summed", lambda x: np.where(x > 0, np.log(x), 0) @ np.ones(4)
      + np.tensordot(np.where(x > 0, 1 / x, 0), np.ones(4), 1),
      lambda x: np.sum(np.log(x) + 1 / x)),
+    ("piecewise", lambda x: np.piecewise(x, [x > 0], [np.log, 0.0]), np.log),
     ("sine over x", lambda x: np.where(x > 0, np.sin(x) / x, 1),
      lambda x: np.sin(x) / x),
     ("standardised", lambda x: np.where(x > 0, np.log(x), 0)
