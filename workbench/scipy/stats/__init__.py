@@ -12,32 +12,34 @@ from typing import Any
 from workbench.scipy.stats.continuous import (
     beta,
     cauchy,
-    chi2,
-    expon,
-    f,
-    gamma,
     gumbel_l,
     gumbel_r,
-    halfcauchy,
-    halfnorm,
-    invgamma,
     laplace,
     logistic,
-    lognorm,
     norm,
-    pareto,
-    rayleigh,
     skewnorm,
     t,
     uniform,
     vonmises,
-    weibull_min,
 )
 from workbench.scipy.stats.discrete import bernoulli, binom, geom, nbinom, poisson
 from workbench.scipy.stats.multivariate import (
     dirichlet,
     multinomial,
     multivariate_normal,
+)
+from workbench.scipy.stats.positive import (
+    chi2,
+    expon,
+    f,
+    gamma,
+    halfcauchy,
+    halfnorm,
+    invgamma,
+    lognorm,
+    pareto,
+    rayleigh,
+    weibull_min,
 )
 from workbench.scipy.stats.truncated import genextreme, truncnorm
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.scipy.stats.family import INF, Discrete, F
+from workbench.scipy.stats.family import INF, F
+from workbench.scipy.stats.kinds import Discrete
 
 __all__ = ["bernoulli", "binom", "geom", "nbinom", "poisson"]
 

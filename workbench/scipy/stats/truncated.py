@@ -8,7 +8,8 @@ import numpy as np
 
 from workbench.ops.special.define import series
 from workbench.scipy.stats.continuous import EULER, LOG_ROOT_TWO_PI
-from workbench.scipy.stats.family import INF, Continuous, F, log_of
+from workbench.scipy.stats.family import INF, F, log_of
+from workbench.scipy.stats.kinds import Continuous
 
 __all__ = ["genextreme", "truncnorm"]
 
