@@ -22,10 +22,10 @@ from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.systems import System, check_alike, solution, solved
-from workbench.transforms.closed import close
+from workbench.transforms.closed import Closed, close
 from workbench.transforms.flat import pulled, pushed, vectorized
 
-__all__ = ["custom_root", "fixed_point"]
+__all__ = ["custom_root", "fixed_point", "root"]
 
 Function = Callable[..., Any]
 Params = dict[str, Any]
@@ -85,46 +85,61 @@ def custom_root(
 
 
 def root(
-    f: Function, x0: Any, solve: Function, tangent_solve: Function | None, name: str
+    f: Function,
+    x0: Any,
+    solve: Function,
+    tangent_solve: Function | None,
+    name: str,
+    beside: Function | None = None,
 ) -> Any:
-    """`custom_root`, under the name that its errors bear."""
+    """`custom_root`, under the name that its errors bear.
+
+    With ``beside`` the solver gets a function that returns a pair: what is to
+    vanish, and ``beside(x)``, which has no part in the derivative.
+    """
     flat, structure = tree.flatten(x0)
     for i, x in enumerate(flat):
         if not types.differentiable(types.spec_of(x).dtype):
             flat[i] = x.astype(float) if hasattr(x, "dtype") else float(x)
     x0 = structure(flat)
-    closed = close(f, x0, dynamic=True)
-    check_alike(name, "the function", closed.tree, closed.specs, x0)
+    target = f if beside is None else lambda x: (f(x), beside(x))
+    closed = close(target, x0, dynamic=True)
+    if beside is None:
+        check_alike(name, "the function", closed.tree, closed.specs, x0)
     if not any(map(live, closed.inputs)):
-        return solution(solve, f, x0, f"{name}: solve")
+        return solution(solve, target, x0, f"{name}: solve")
     specs = [
         Spec(out.shape, out.dtype if types.weak(x) else types.spec_of(x).dtype)
-        for x, out in zip(flat, closed.specs, strict=True)
+        for x, out in zip(flat, closed.specs, strict=False)
     ]
-    problem = Problem(closed.flat, structure, specs, solve, tangent_solve, name)
+    problem = Problem(closed, structure, specs, solve, tangent_solve, name)
     made = several.several(ROOT, closed.inputs, {"problem": problem})
     return structure(list(made))
 
 
 class Problem:
-    """An equation as a flat program, ``residual([*parameters, *x])``."""
+    """An equation as a program of its parameters and unknowns."""
 
     def __init__(
         self,
-        residual: Function,
+        closed: Closed,
         structure: tree.Tree,
         specs: Sequence[Spec],
         solve: Function,
         tangent_solve: Function | None,
         name: str,
     ) -> None:
-        self.residual = residual
+        self.closed = closed
         self.structure = structure
         self.specs = list(specs)
         self.solve = solve
         self.tangent_solve = tangent_solve
         self.name = name
         self._system: System | None = None
+
+    def residual(self, inputs: Sequence[Any]) -> list[Any]:
+        """What vanishes at a root, flat."""
+        return self.closed.flat(inputs)[: len(self.specs)]
 
     def apart(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The parameters of the equation, and what belongs to the unknowns."""
@@ -208,7 +223,7 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
     def f(x: Any) -> Any:
         leaves = tree.flatten(x)[0]
-        return problem.structure(problem.residual([*parameters, *leaves]))
+        return problem.closed.tree(problem.closed.flat([*parameters, *leaves]))
 
     start = problem.structure(x0)
     found = solution(problem.solve, f, start, f"{problem.name}: solve")

@@ -1,0 +1,159 @@
+"""Roots and minima as functions of their parameters: against closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import workbench as wb
+from workbench.errors import ConvergenceError, MatrixError, UsageError
+from workbench.scipy.optimize import (
+    bisect,
+    brenth,
+    brentq,
+    fixed_point,
+    minimize,
+    ridder,
+    root,
+    root_scalar,
+)
+
+A = np.array([2.0, 3.0])
+Q = np.array([[3.0, 0.5], [0.5, 2.0]])
+
+#: Ways to the same: the cube root of a, entry by entry or of one number.
+VECTORS: dict[str, Callable[[Any], Any]] = {
+    "root": lambda a: root(lambda x, a: x**3 - a, np.ones(2), a, tol=1e-13).x,
+    "root, lists": lambda a: (
+        root(lambda x: [x[0] ** 3 - a[0], x[1] ** 3 - a[1]], [1, 1], tol=1e-13).x
+    ),
+    "lm": lambda a: root(lambda x: x**3 - a, np.ones(2), method="lm", tol=1e-13).x,
+    "fixed_point": lambda a: fixed_point(
+        lambda x, a: (2 * x + a / x**2) / 3, np.ones(2), (a,), 1e-13
+    ),
+    "iteration": lambda a: fixed_point(
+        lambda x: (2 * x + a / x**2) / 3, np.ones(2), xtol=1e-13, method="iteration"
+    ),
+    "minimize": lambda a: (
+        minimize(lambda x, a: np.sum(x**4 / 4 - a * x), np.ones(2), a, tol=1e-12).x
+    ),
+    "Newton-CG": lambda a: (
+        minimize(
+            lambda x: np.sum(x**4 / 4 - a * x), np.ones(2), method="CG", tol=1e-12
+        ).x
+    ),
+}
+SCALARS: dict[str, Callable[[Any], Any]] = {
+    "bracket": lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, 9)).root,
+    "bracket of a": lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, a)).root,
+    "secant": lambda a: root_scalar(lambda x, a: x**3 - a, a, x0=1, x1=2).root,
+    "newton": lambda a: root_scalar(
+        lambda x: x**3 - a, x0=1.5, fprime=lambda x: 3 * x**2, method="newton"
+    ).root,
+    "pair": lambda a: root_scalar(
+        lambda x: (x**3 - a, 3 * x**2), x0=1.5, fprime=True, method="newton"
+    ).root,
+    "halley": lambda a: root_scalar(
+        lambda x: x**3 - a, x0=1.5, fprime=True and (lambda x: 3 * x**2),
+        fprime2=lambda x: 6 * x, method="halley",
+    ).root,
+    "brentq": lambda a: brentq(lambda x, a: x**3 - a, 0, 9, (a,)),
+    "brenth": lambda a: brenth(lambda x: x**3 - a, 0, 9),
+    "bisect": lambda a: bisect(lambda x: x**3 - a, 0, 9),
+    "ridder": lambda a: ridder(lambda x: x**3 - a, 0, 9),
+}  # fmt: skip
+
+TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
+    "value": lambda f, a: f(a),
+    "jacrev": lambda f, a: wb.jacrev(f)(a),
+    "jacfwd": lambda f, a: wb.jacfwd(f)(a),
+    "second": lambda f, a: wb.jacrev(wb.jacfwd(f))(a),
+    "third": lambda f, a: wb.jacrev(wb.jacrev(wb.jacrev(f)))(a),
+    "batch": lambda f, a: wb.vmap(f)(np.stack([a, 2 * a])),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", [*VECTORS, *SCALARS])
+def test_the_cube_root(name: str, transform: str) -> None:
+    f, a = (VECTORS[name], A) if name in VECTORS else (SCALARS[name], np.float64(8.0))
+    if name == "bracket of a" and transform == "batch":
+        with pytest.raises(UsageError, match="has no value"):
+            TRANSFORMS[transform](f, a)
+        return
+    made, truth = TRANSFORMS[transform](f, a), TRANSFORMS[transform](np.cbrt, a)
+    np.testing.assert_allclose(made, truth, rtol=1e-6, atol=1e-8)
+
+
+def test_the_value_of_a_minimum() -> None:
+    """Of half x'Qx - b'x it is -b'Q⁻¹b / 2, so its gradient is -x and -Q⁻¹."""
+
+    def lowest(b: Any) -> Any:
+        return minimize(lambda x: x @ Q @ x / 2 - b @ x, np.zeros(2), tol=1e-12).fun
+
+    np.testing.assert_allclose(lowest(A), -A @ np.linalg.solve(Q, A) / 2, rtol=1e-9)
+    np.testing.assert_allclose(wb.grad(lowest)(A), -np.linalg.solve(Q, A), rtol=1e-7)
+    np.testing.assert_allclose(wb.hessian(lowest)(A), -np.linalg.inv(Q), rtol=1e-7)
+
+
+def test_outside_derivatives_it_is_scipys() -> None:
+    f = lambda x: x**3 - A  # noqa: E731
+    assert type(root(f, np.ones(2))) is type(optimize.root(f, np.ones(2)))
+    np.testing.assert_array_equal(root(f, np.ones(2)).x, optimize.root(f, np.ones(2)).x)
+    one = lambda x: x**3 - 8  # noqa: E731
+    assert brentq(one, 0, 9) == optimize.brentq(one, 0, 9)
+    assert root_scalar(one, bracket=(0, 9)) == optimize.root_scalar(one, bracket=(0, 9))
+    bowl = lambda x: np.sum((x - A) ** 2)  # noqa: E731
+    made = minimize(bowl, np.zeros(2), bounds=[(0, 1), (0, 1)])
+    np.testing.assert_allclose(made.x, [1, 1])
+
+
+def test_the_report_comes_along() -> None:
+    kept: list[Any] = []
+
+    def f(a: Any) -> Any:
+        kept.append(root(lambda x: x**3 - a, np.ones(2)))
+        kept.append(minimize(lambda x: np.sum(x**4 / 4 - a * x), np.ones(2)))
+        kept.append(root_scalar(lambda x: x**3 - a[0], bracket=(0, 9)))
+        return sum(np.sum(k.x) for k in kept[:2]) + kept[2].root
+
+    wb.grad(f)(A)
+    assert kept[0].success
+    assert kept[0].nfev > 3
+    assert kept[1].nit > 1
+    assert kept[2].converged
+    assert kept[2].iterations > 3
+
+
+def test_what_did_not_arrive_and_what_is_refused() -> None:
+    def traced(call: Callable[[Any], Any]) -> None:
+        wb.grad(lambda a: np.sum(call(a)))(1.0)
+
+    with pytest.raises(ConvergenceError, match="derivative would be that of no root"):
+        traced(lambda a: root(lambda x: x**2 + a, np.ones(1)).x)
+    with pytest.raises(ConvergenceError, match=r"minimize \(at"):
+        traced(
+            lambda a: (
+                minimize(
+                    lambda x: np.sum((x - a) ** 4),
+                    9 * np.ones(1),
+                    options={"maxiter": 1},
+                ).x
+            )
+        )
+    with pytest.raises(ConvergenceError, match="fixed_point"):
+        traced(lambda a: fixed_point(lambda x: 2 * x + a, 1.0, method="iteration"))
+    with pytest.raises(ConvergenceError, match="root_scalar"):
+        traced(lambda a: bisect(lambda x: x - a / 3, 0, 9, maxiter=3))
+    with pytest.raises(MatrixError, match=r"minimize: .* singular"):
+        traced(lambda a: minimize(lambda x: a * (x[0] - x[1]) ** 2, np.ones(2)).x)
+    with pytest.raises(UsageError, match=r"minimize\(..., bounds=...\)"):
+        traced(lambda a: minimize(lambda x: a * x @ x, A, bounds=[(0, 1)] * 2).x)
+    with pytest.raises(UsageError, match=r"root\(..., jac=...\)"):
+        traced(lambda a: root(lambda x: x - a, np.ones(1), jac=lambda x: 1).x)
+    with pytest.raises(UsageError, match="give a bracket or x0"):
+        traced(lambda a: root_scalar(lambda x: x - a).root)

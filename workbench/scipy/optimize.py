@@ -1,0 +1,357 @@
+"""`scipy.optimize` for Tensors: roots and minima as functions of parameters.
+
+SciPy's solvers find them; their derivatives follow from the equation that they
+solve (see `workbench/implicit.py`), for what the function reads through its closure
+and for ``args``. On arrays outside every trace each is SciPy's own function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.calculus import grad
+from workbench.errors import ConvergenceError, UsageError
+from workbench.graph import blame, traces
+from workbench.graph.tensor import admit, value_of
+from workbench.implicit import root as implicit
+
+__all__ = [
+    "bisect",
+    "brenth",
+    "brentq",
+    "fixed_point",
+    "minimize",
+    "ridder",
+    "root",
+    "root_scalar",
+]
+
+Function = Callable[..., Any]
+
+#: A minimum's gradient may be so large, beside the value, where the solver says that
+#: it did not succeed: most often it only ran out of digits.
+FLAT = 1e-4
+
+
+def _scipy() -> Any:
+    """SciPy's module, loaded when one of its solvers is first needed."""
+    return import_module("scipy.optimize")
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def _refuse(name: str, settings: dict[str, Any], *unknown: str) -> None:
+    """Refuse settings that a derivative could not honour."""
+    for setting in unknown:
+        given = settings.get(setting)
+        if given is not None and given is not False and given != ():
+            raise UsageError(
+                f"{name}(..., {setting}=...){blame.here()} is not known inside a"
+                " derivative. Leave it out; derivatives of the function are found by"
+                " themselves."
+            )
+
+
+def _arrived(name: str, found: Any) -> Any:
+    """What a solver found, if it says that it did."""
+    success = getattr(found, "success", getattr(found, "converged", True))
+    if not success:
+        said = getattr(found, "message", None) or getattr(found, "flag", "")
+        raise ConvergenceError(
+            f"{name}{blame.here()}: {said} Its derivative would be that of no root:"
+            " start nearer by, or take another method."
+        )
+    return found
+
+
+def root(
+    fun: Function,
+    x0: Any,
+    args: Any = (),
+    method: str = "hybr",
+    jac: Any = None,
+    tol: float | None = None,
+    callback: Any = None,
+    options: Any = None,
+) -> Any:
+    """`scipy.optimize.root`, whose root is a function of what ``fun`` reads.
+
+    Parameters
+    ----------
+    fun
+        ``fun(x, *args)``, a vector as long as x, that is to vanish.
+    x0
+        Where the search starts, shape (n,); the root does not depend on it.
+    args
+        Further arguments of ``fun``: nests of arrays, differentiable.
+    method, tol, options
+        As for SciPy.
+
+    Returns
+    -------
+    SciPy's result; its ``x`` has derivatives of any order, in both modes.
+
+    Raises
+    ------
+    ConvergenceError
+        If no root was found.
+    MatrixError
+        If the derivative of ``fun`` at the root is singular.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import root
+    >>> f = lambda a: root(lambda x, a: x**2 - a, np.ones(2), a).x
+    >>> np.round(wb.jacobian(f)(np.array([4.0, 9.0])), 9)
+    array([[0.25      , 0.        ],
+           [0.        , 0.16666667]])
+    """
+    settings = {"method": method, "tol": tol, "options": options}
+    args = _tuple(args)
+    if not traces.any_open():
+        return _scipy().root(fun, x0, args, jac=jac, callback=callback, **settings)
+    _refuse("root", {"jac": jac, "callback": callback}, "jac", "callback")
+    kept: list[Any] = []
+
+    def solve(f: Function, x: Any) -> Any:
+        kept[:] = [_arrived("root", _scipy().root(f, x, **settings))]
+        return kept[0].x
+
+    x0 = np.atleast_1d(np.astype(_array(x0), float))
+    x = implicit(lambda x: _stacked(fun(x, *args)), x0, solve, None, "root")
+    return _scipy().OptimizeResult({**(kept[0] if kept else {}), "x": x})
+
+
+def root_scalar(
+    f: Function,
+    args: Any = (),
+    method: str | None = None,
+    bracket: Any = None,
+    fprime: Any = None,
+    fprime2: Any = None,
+    x0: Any = None,
+    x1: Any = None,
+    **settings: Any,
+) -> Any:
+    """`scipy.optimize.root_scalar`, whose root is a function of what ``f`` reads.
+
+    As :func:`root` for one equation ``f(x, *args) = 0``; the result's ``root`` has
+    derivatives. Inside a derivative, ``fprime`` asks for the true one.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> from workbench.scipy.optimize import root_scalar
+    >>> f = lambda a: root_scalar(lambda x: x**3 - a, bracket=(0, 5)).root
+    >>> round(float(wb.grad(f)(8.0)), 9)
+    0.083333333
+    """
+    args = _tuple(args)
+    more = {"method": method, "bracket": bracket, "x0": x0, "x1": x1, **settings}
+    if not traces.any_open():
+        return _scipy().root_scalar(f, args, fprime=fprime, fprime2=fprime2, **more)
+    if fprime is True:
+        plain, f = f, lambda x, *a: plain(x, *a)[0]
+    kept: list[Any] = []
+    for name in ("bracket", "x0", "x1"):
+        if more[name] is not None:
+            more[name] = [_known(x) for x in more[name]] if name == "bracket" else (
+                _known(more[name])
+            )  # fmt: skip
+    start = more["x0"] if bracket is None else sum(more["bracket"]) / 2
+    if start is None:
+        raise UsageError(
+            f"root_scalar{blame.here()}: give a bracket or x0 to start from."
+        )
+
+    def solve(f: Function, x: Any) -> Any:
+        more["fprime"] = grad(f) if fprime else None
+        more["fprime2"] = grad(grad(f)) if fprime2 else None
+        found = _scipy().root_scalar(lambda x: f(np.float64(x)), **more)
+        kept[:] = [_arrived("root_scalar", found)]
+        return np.float64(found.root)
+
+    made = implicit(
+        lambda x: np.reshape(f(x, *args), ()), np.float64(start), solve, None,
+        "root_scalar",
+    )  # fmt: skip
+    return _scipy().OptimizeResult({**(kept[0] if kept else {}), "root": made})
+
+
+def _bracketed(name: str) -> Function:
+    """SciPy's solver of this name, between two points of different sign."""
+
+    def solver(
+        f: Function,
+        a: Any,
+        b: Any,
+        args: Any = (),
+        xtol: float = 2e-12,
+        rtol: float = 8.881784197001252e-16,
+        maxiter: int = 100,
+        full_output: bool = False,
+        disp: bool = True,
+    ) -> Any:
+        settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
+        if not traces.any_open():
+            more = {"full_output": full_output, "disp": disp}
+            return getattr(_scipy(), name)(f, a, b, _tuple(args), **settings, **more)
+        _refuse(name, {"full_output": full_output}, "full_output")
+        return root_scalar(f, args, name, (a, b), **settings).root
+
+    solver.__name__ = solver.__qualname__ = name
+    solver.__doc__ = f"""`scipy.optimize.{name}`: as `root_scalar` with that method.
+
+    >>> import workbench as wb
+    >>> from workbench.scipy.optimize import {name}
+    >>> round(float(wb.grad(lambda a: {name}(lambda x: x * x - a, 0, 9))(4.0)), 6)
+    0.25
+    """
+    return solver
+
+
+bisect = _bracketed("bisect")
+brenth = _bracketed("brenth")
+brentq = _bracketed("brentq")
+ridder = _bracketed("ridder")
+
+
+def fixed_point(
+    func: Function,
+    x0: Any,
+    args: Any = (),
+    xtol: float = 1e-08,
+    maxiter: int = 500,
+    method: str = "del2",
+) -> Any:
+    """`scipy.optimize.fixed_point`: x with ``func(x, *args) = x``, differentiable.
+
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import fixed_point
+    >>> f = lambda a: fixed_point(lambda x, a: (x + a / x) / 2, 1.0, a)
+    >>> round(float(wb.grad(f)(4.0)), 6)
+    0.25
+    """
+    args = _tuple(args)
+    if not traces.any_open():
+        return _scipy().fixed_point(func, x0, args, xtol, maxiter, method)
+
+    def solve(f: Function, x: Any) -> Any:
+        step = lambda x: np.asarray(f(np.reshape(x, np.shape(x0))) + x)  # noqa: E731
+        try:
+            found = _scipy().fixed_point(step, x, (), xtol, maxiter, method)
+        except RuntimeError as error:
+            raise ConvergenceError(f"fixed_point{blame.here()}: {error}") from error
+        return np.reshape(found, np.shape(x))
+
+    x0 = np.astype(_array(x0), float)
+    return implicit(lambda x: func(x, *args) - x, x0, solve, None, "fixed_point")
+
+
+def minimize(
+    fun: Function,
+    x0: Any,
+    args: Any = (),
+    method: Any = None,
+    jac: Any = None,
+    tol: float | None = None,
+    options: Any = None,
+    **settings: Any,
+) -> Any:
+    """`scipy.optimize.minimize`, whose minimum is a function of what ``fun`` reads.
+
+    Parameters
+    ----------
+    fun
+        ``fun(x, *args)``, one number.
+    x0
+        Where the search starts, shape (n,); the minimum does not depend on it.
+    args
+        Further arguments of ``fun``: nests of arrays, differentiable.
+    method, tol, options
+        As for SciPy; inside a derivative the solver gets the true gradient.
+        Constraints and bounds are refused there.
+
+    Returns
+    -------
+    SciPy's result; ``x`` and ``fun`` have derivatives of any order, in both modes:
+    those of the point where the gradient vanishes. They are as accurate as the
+    point: ask for a small ``tol``.
+
+    Raises
+    ------
+    ConvergenceError
+        If no point was found at which the gradient vanishes.
+    MatrixError
+        If the Hessian there is singular.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> from workbench.scipy.optimize import minimize
+    >>> cost = lambda x, a: np.sum((x - a) ** 2) + x[0] * x[1]
+    >>> best = lambda a: minimize(cost, np.zeros(2), a, tol=1e-10).x
+    >>> np.round(wb.jacobian(best)(np.array([1.0, 2.0])), 6)
+    array([[ 1.333333, -0.666667],
+           [-0.666667,  1.333333]])
+    """
+    args = _tuple(args)
+    given = {"method": method, "tol": tol, "options": options}
+    if not traces.any_open():
+        return _scipy().minimize(fun, x0, args, jac=jac, **given, **settings)
+    _refuse("minimize", settings, *settings)
+    if jac is True:
+        both, fun = fun, lambda x, *a: both(x, *a)[0]
+    kept: list[Any] = []
+
+    def value(x: Any) -> Any:
+        return np.reshape(fun(x, *args), ())
+
+    def solve(pair: Function, x: Any) -> Any:
+        def objective(x: Any) -> tuple[float, Any]:
+            slope, y = pair(x)
+            return float(y), slope
+
+        found = _scipy().minimize(objective, x, jac=True, **given)
+        steep = float(np.max(np.abs(objective(found.x)[1]), initial=0.0))
+        if not steep <= FLAT * (1 + abs(float(found.fun))):
+            _arrived("minimize", found)
+            raise ConvergenceError(
+                f"minimize{blame.here()}: the gradient at the point found is"
+                f" {steep:.2g}, and not 0. Give a smaller tol, or another method."
+            )
+        kept[:] = [found]
+        return found.x
+
+    x0 = np.atleast_1d(np.astype(_array(x0), float))
+    x = implicit(grad(value), x0, solve, None, "minimize", beside=value)
+    report = {**(kept[0] if kept else {}), "x": x, "fun": value(x)}
+    return _scipy().OptimizeResult(report)
+
+
+def _array(x: Any) -> Any:
+    x = admit(x)
+    return x if hasattr(x, "shape") else np.asarray(x)
+
+
+def _stacked(made: Any) -> Any:
+    """What a function returned as one vector."""
+    return np.atleast_1d(_array(made))
+
+
+def _known(x: Any) -> float:
+    """A start as a number: the root does not depend on it."""
+    held = value_of(x)
+    if held is None:
+        raise UsageError(
+            f"where the search starts has no value while tracing without values"
+            f"{blame.here()}. Give plain numbers."
+        )
+    return float(held)
