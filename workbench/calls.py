@@ -46,6 +46,9 @@ class Call:
     ) -> None:
         single, places = chosen_arguments(f, argnums, argnames, args, kwargs, name)
         chosen = tuple(args[p] if isinstance(p, int) else kwargs[p] for p in places)
+        for place, x in zip(places, chosen, strict=True):
+            if x is None:  # which is a nest without leaves to `tree`
+                check_float(x, f"argument {place!r}", name)
         flat, self.tree = tree.flatten(chosen[0] if single else chosen)
         labels = _labels(f, args, kwargs, places)
         #: Which leaves vary; with ``allow_int`` the others have no gradient.
