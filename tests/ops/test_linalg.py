@@ -322,7 +322,12 @@ def test_matrices_that_have_no_inverse() -> None:
     ):
         with pytest.raises(MatrixError, match=r"test_linalg\.py.*Singular"):
             wb.grad(lambda x, f=f: np.sum(f(x)))(np.ones((2, 2)))
-    assert wb.trace(lambda x: np.linalg.cond(x, 1))(np.ones((2, 2))).outputs == [np.inf]
+    stack = np.stack([np.ones((2, 2)), np.diag([2.0, 1.0])])
+    for p in (1, "fro", np.inf):
+        (made,) = wb.trace(lambda x, p=p: np.linalg.cond(x, p))(stack).outputs
+        np.testing.assert_allclose(made.value, np.linalg.cond(stack, p))
+        (made,) = wb.trace(lambda x, p=p: np.linalg.cond(x, p))(stack[0]).outputs
+        assert made.value == np.inf
     with pytest.raises(ValueError, match="'raw'"):
         wb.grad(lambda x: np.sum(np.linalg.qr(x, "raw")[0]))(np.ones((2, 2)))
     with pytest.raises(ValueError, match="Invalid norm order"):

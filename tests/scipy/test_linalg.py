@@ -259,6 +259,26 @@ def test_bad_input(call: Any, kind: type[Exception], text: str) -> None:
         wb.grad(lambda x: np.sum(call(x)))(A)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (0, 2, 2)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        wl.expm,
+        wl.logm,
+        lambda x: wl.lu(x)[1],
+        lambda x: wl.solve_triangular(x, np.ones((x.shape[-1], 2))),
+        lambda x: wl.solve_sylvester(x, x, x),
+        lambda x: np.linalg.eigh(x)[1],
+        lambda x: np.linalg.svd(x)[0],
+        lambda x: np.linalg.det(x),
+    ],
+)
+def test_no_matrix_at_all(f: Any, shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    assert wb.grad(lambda x: np.sum(f(x) ** 2))(x).shape == shape
+    assert wb.jvp(f, (x,), (x,))[1].shape == np.shape(f(x))
+
+
 def test_arrays_stay_arrays() -> None:
     for made in (wl.solve(A, B), wl.expm(A), wl.lu(A)[1], wl.toeplitz([1.0, 2.0])):
         assert not isinstance(made, Tensor)

@@ -38,6 +38,13 @@ def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
     return Spec((*loop, *whole.shape[-2:]), product_dtype(left, right, whole))
 
 
+def _sylvester_compute(a: Any, b: Any, q: Any) -> Any:
+    spec = _sylvester_infer(a, b, q)
+    if 0 in spec.shape:  # SciPy takes no stack of no matrices
+        return np.zeros_like(q, dtype=spec.dtype, shape=spec.shape)
+    return scipy.linalg.solve_sylvester(a, b, q)
+
+
 def _sylvester_pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
@@ -68,7 +75,7 @@ def _sylvester_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) 
 
 
 SYLVESTER = declare("solve_sylvester")
-SYLVESTER.compute, SYLVESTER.infer = scipy.linalg.solve_sylvester, _sylvester_infer
+SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch = _sylvester_batch
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.ops.define import dtype_of, op, shape_of
-from workbench.ops.linalg.shared import matrices
+from workbench.ops.linalg.shared import eye_like, matrices
 from workbench.ops.linalg.singular import singular_values
 from workbench.ops.reductions import conjugate, reduction, settings
 from workbench.ops.shaping import normal_axes
@@ -145,13 +145,27 @@ def cond(x: Any, p: Any = None) -> Any:
         first, last = values[..., 0], values[..., -1]
         return last / first if p == -2 else first / last
     x = _floating(x)
+    size = norm(x, p, (-2, -1))
     try:
-        inverse = np.linalg.inv(x)
+        return size * norm(np.linalg.inv(x), p, (-2, -1))
     except np.linalg.LinAlgError as error:
         if "ingular" not in str(error):
             raise
-        return np.full_like(norm(x, p, (-2, -1)), np.inf)
-    return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
+    # Somewhere there is no inverse: inf there, as NumPy has it.
+    known: Any = value_of(x)
+    flat = np.reshape(known, (-1, *shape_of(x)[-2:]))
+    none = np.reshape([_singular(m) for m in flat], shape_of(x)[:-2])
+    none = np.asarray(none, like=known)
+    safe = np.where(none[..., None, None], eye_like(x), x)
+    return np.where(none, np.inf, size * norm(np.linalg.inv(safe), p, (-2, -1)))
+
+
+def _singular(x: Any) -> bool:
+    try:
+        np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return True
+    return False
 
 
 # matrix_rank

@@ -43,7 +43,8 @@ def _part(a: Any, lower: bool, unit: bool) -> Any:
 
 
 def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
-    if type(a) is np.ndarray and type(b) is np.ndarray:
+    # SciPy takes no stack of no matrices, and no arrays of other libraries.
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.size and b.size:
         return scipy.linalg.solve_triangular(
             a, b, lower=lower, unit_diagonal=unit, check_finite=False
         )
@@ -129,6 +130,13 @@ def _lu_infer(x: Any) -> Any:
     )
 
 
+def _lu_compute(x: Any) -> Any:
+    if 0 in x.shape[:-2]:
+        specs = _lu_infer(x)
+        return tuple(np.zeros_like(x, dtype=s.dtype, shape=s.shape) for s in specs)
+    return tuple(scipy.linalg.lu(x, check_finite=False))
+
+
 def _lu_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
     p, lower, upper = y
     few = min(shape_of(x)[-2:])
@@ -178,7 +186,7 @@ def _lu_pull(g: Any, y: Any, x: Any) -> Any:
 LU = stacked(
     op(
         "lu",
-        lambda x: tuple(scipy.linalg.lu(x, check_finite=False)),
+        _lu_compute,
         _lu_pull,
         push=_lu_push,
         rule="P L⁻ᵀ (tril(Lᵀ g of L) + triu(g of U Uᵀ)) U⁻ᵀ",
