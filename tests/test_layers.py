@@ -36,6 +36,7 @@ FLOORS = {
     "snapshot": 6,
     "jupyter": 7,
     "numpy": 7,
+    "random": 7,
     "scipy": 7,
     "compat": 7,
 }

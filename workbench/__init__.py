@@ -27,6 +27,7 @@ from workbench.systems import custom_linear_solve
 from workbench.transforms.overrides import override, overrides
 
 if TYPE_CHECKING:
+    from workbench import random
     from workbench.checks.verify import check_grads
     from workbench.jupyter import plots, show
     from workbench.session import Session
@@ -58,6 +59,7 @@ __all__ = [
     "override",
     "overrides",
     "plots",
+    "random",
     "scope",
     "show",
     "stop_gradient",
@@ -74,7 +76,11 @@ _LATER = {
     "show": "workbench.jupyter",
 }
 
-_MODULES = {"numpy": "workbench.numpy", "plots": "workbench.jupyter.plots"}
+_MODULES = {
+    "numpy": "workbench.numpy",
+    "plots": "workbench.jupyter.plots",
+    "random": "workbench.random",
+}
 
 del _operators, _ops
 

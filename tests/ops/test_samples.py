@@ -19,6 +19,8 @@ from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
 from workbench.graph.op import OPS
 from workbench.graph.tensor import Tensor
 from workbench.matrices import vmap
+from workbench.ops.random.draws import NAMES
+from workbench.ops.random.implicit import QUANTILES
 
 KINDS = {"f": np.float64, "c": np.complex128}
 CASES = [
@@ -221,6 +223,7 @@ ELSEWHERE = {
     "left_shift": "integers only, no derivative",
     "right_shift": "integers only, no derivative",
     "invert": "integers only, no derivative",
+    **dict.fromkeys((*NAMES, *QUANTILES), "tests/ops/test_random.py"),
 }
 
 

@@ -73,6 +73,7 @@ def opened(
     with traces.OpenTrace() as opening:
         leaves = [wrap(v, n) for v, n in zip(values, names, strict=True)]
         opening.leaves.update(x.serial for x in leaves)
+        opening.unknown = next((x for x in leaves if x._value is None), None)
         try:
             yield leaves
         except IndexError as error:

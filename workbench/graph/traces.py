@@ -47,6 +47,9 @@ class OpenTrace:
 
     def __init__(self) -> None:
         self.leaves: set[int] = set()
+        #: One of its leaves without a value, if it has any: values come later, many
+        #: times (`vmap`), and so must random draws.
+        self.unknown: Any = None
         self.known: dict[int, bool] = {}
         self.locked: list[Array] = []
         #: The checksums of small ones among them, by identity.

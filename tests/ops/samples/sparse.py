@@ -44,7 +44,7 @@ row(
 )
 row(
     "sparse of one row @",
-    lambda d, x: sparse.coo_array((d, ([0], [1])), shape=(1, 2)) @ x,
+    lambda d, x: sparse.csr_array((d, ([0], [1])), shape=(1, 2)) @ x,
     apart(1),
     apart(2),
 )

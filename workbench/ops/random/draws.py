@@ -1,0 +1,197 @@
+"""Random draws as nodes: the noise that a program has drawn is part of it.
+
+A draw in a trace with values is made once, by NumPy, and its node holds it: whoever
+runs the program again runs it with the same draw. In a trace without values the node
+draws when the program runs; under `vmap` that is anew for each example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import source, traces
+from workbench.graph.op import OPS, Op
+from workbench.graph.tensor import Tensor, apply, value_of
+from workbench.graph.types import Spec, spec_of
+from workbench.ops.define import op, shape_of
+
+__all__ = ["NAMES", "SAMPLERS", "drawn", "node", "unknown"]
+
+Params = dict[str, Any]
+Sampler = Callable[..., Any]
+
+
+def _permutation(generator: Any, size: None, *, n: int) -> Any:
+    return np.random.Generator.permutation(generator, n)
+
+
+def _permuted(generator: Any, size: None, *, shape: Any, axis: int) -> Any:
+    line = np.arange(shape[axis])  # host array: an index
+    line = np.reshape(line, (-1,) + (1,) * (len(shape) - 1 - axis))
+    index = np.broadcast_to(line, shape)
+    return np.random.Generator.permuted(generator, index, axis=axis)
+
+
+def _choice(generator: Any, size: Any, **settings: Any) -> Any:
+    return np.random.Generator.choice(generator, size=size, **settings)
+
+
+#: What draws an index, in one piece: a batch of it is drawn one by one.
+SAMPLERS: dict[str, Sampler] = {
+    "permutation": _permutation,
+    "permuted": _permuted,
+    "choice": _choice,
+}
+
+#: Parameters that are vectors: their last axis is one of the result.
+VECTORS = {"pvals", "colors"}
+
+FAMILIES = """
+beta binomial chisquare dirichlet exponential f gamma geometric gumbel hypergeometric
+integers laplace logistic lognormal logseries multinomial multivariate_hypergeometric
+multivariate_normal negative_binomial noncentral_chisquare noncentral_f normal pareto
+poisson power random rayleigh standard_cauchy standard_exponential standard_gamma
+standard_normal standard_t triangular uniform vonmises wald weibull zipf
+""".split()
+
+
+def _sample(name: str, generator: Any, size: Any, settings: Params) -> Any:
+    if name in SAMPLERS:
+        return SAMPLERS[name](generator, size, **settings)
+    return getattr(np.random.Generator, name)(generator, **settings, size=size)
+
+
+def _compute(held: Any, *given: Any, draw: _Draw | None = None) -> Any:
+    return held if draw is None else draw(given)
+
+
+def _infer(held: Any, *given: Any, draw: _Draw | None = None) -> Spec:
+    if draw is not None:
+        return draw.spec
+    return held if isinstance(held, Spec) else spec_of(held)
+
+
+class _Draw:
+    """What a node without a value draws when the program runs.
+
+    ``names`` are the settings that are operands of the node, ``settings`` the others.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        generator: Any,
+        size: Any,
+        names: tuple[str, ...],
+        settings: Params,
+        spec: Spec,
+    ) -> None:
+        self.name = name
+        self.generator = generator
+        self.size = size
+        self.names = names
+        self.settings = settings
+        self.spec = spec
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {type(self.generator.bit_generator).__name__}>"
+
+    def __call__(self, given: Sequence[Any]) -> Any:
+        """The draw, with the operands' values."""
+        settings = self.settings | dict(zip(self.names, given, strict=True))
+        return _sample(self.name, self.generator, self.size, settings)
+
+    def many(self, count: int) -> _Draw:
+        """The same draw with an axis of examples in front."""
+        spec = Spec((count, *self.spec.shape), self.spec.dtype)
+        size = (count, *(self.size or ()))
+        return _Draw(self.name, self.generator, size, self.names, self.settings, spec)
+
+
+def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
+    draw: _Draw = params["draw"]
+    count = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+    given, marked = inputs[1:], batched[1:]
+    if draw.name in SAMPLERS:
+        rows = [
+            _emitted(
+                draw, [x[k] if b else x for x, b in zip(given, marked, strict=True)]
+            )
+            for k in range(count)
+        ]
+        return np.stack(rows)
+    aligned = []
+    for name, x, b in zip(draw.names, given, marked, strict=True):
+        rank = len(draw.size or ()) + (name in VECTORS)
+        if b and (short := rank + 1 - len(shape_of(x))) > 0:
+            x = np.reshape(x, (count, *(1,) * short, *shape_of(x)[1:]))
+        aligned.append(x)
+    return _emitted(draw.many(count), aligned)
+
+
+def _emitted(draw: _Draw, given: Sequence[Any]) -> Any:
+    """A node for the draw, or the draw itself where every value is known."""
+    anchor = unknown()
+    if anchor is None:
+        return draw([value_of(x) for x in given])
+    return apply(OPS[f"random_{draw.name}"], (anchor, *given), {"draw": draw})
+
+
+#: The names of the ops, one for each family.
+NAMES = [f"random_{name}" for name in (*FAMILIES, *SAMPLERS)]
+for _name in NAMES:
+    op(_name, _compute, batch=_batch, infer=_infer)
+
+
+def unknown() -> Any:
+    """A leaf without a value of the innermost open trace that has one, or None."""
+    for opened in reversed(traces.LOCAL.stack):
+        if opened.unknown is not None:
+            return opened.unknown
+    return None
+
+
+def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
+    """A node whose value is known already."""
+    context = source.CONTEXT.get()
+    if context is not None and context.code is not None:
+        code, lasti = context.code, context.lasti
+    else:
+        code, lasti = source.caller(2)
+    return Tensor(
+        made, inputs, tuple(map(value_of, inputs)), {}, value, code, lasti, context
+    )
+
+
+def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
+    """A draw of a family of NumPy's: a node while a trace is open, else plain.
+
+    Whole numbers are plain wherever they are known: they have no gradient to lose,
+    and count, index and look up.
+    """
+    anchor = unknown()
+    if anchor is None:
+        plain = {k: value_of(x) for k, x in settings.items()}
+        value = _sample(name, generator, size, plain)
+        if not traces.any_open() or np.asarray(value).dtype.kind != "f":
+            return value
+        return node(OPS[f"random_{name}"], (value,), value)
+    operands = {
+        k: x for k, x in settings.items() if isinstance(x, (Tensor, np.ndarray))
+    }
+    rest = {k: x for k, x in settings.items() if k not in operands}
+    examples = {
+        k: spec_of(x).example() if value_of(x) is None else value_of(x)
+        for k, x in operands.items()
+    }
+    trial = np.random.default_rng(0)
+    spec = spec_of(_sample(name, trial, size, rest | examples))
+    if name not in SAMPLERS:
+        vector = any(k in VECTORS or k in ("alpha", "mean") for k in settings)
+        lead = spec.shape[:-1] if vector else spec.shape
+        size = lead or None
+    draw = _Draw(name, generator, size, tuple(operands), rest, spec)
+    return _emitted(draw, list(operands.values()))
