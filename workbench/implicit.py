@@ -137,6 +137,9 @@ class Problem:
         self.name = name
         self._system: System | None = None
 
+    def __repr__(self) -> str:
+        return f"<an equation in {', '.join(map(repr, self.specs))}>"
+
     def residual(self, inputs: Sequence[Any]) -> list[Any]:
         """What vanishes at a root, flat."""
         return self.closed.flat(inputs)[: len(self.specs)]

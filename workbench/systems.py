@@ -127,6 +127,9 @@ class System:
         self.checked = checked
         self._transposed: System | None = self if symmetric else None
 
+    def __repr__(self) -> str:
+        return f"<a linear system in {', '.join(map(repr, self.specs))}>"
+
     def apart(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The parameters of the product, and the right-hand side."""
         count = len(inputs) - len(self.specs)

@@ -66,6 +66,9 @@ class Problem:
         self.backward = 0
         self._derived: dict[Any, Problem] = {}
 
+    def __repr__(self) -> str:
+        return f"<a rate of change, {self.settings}>"
+
     def derived(self, key: Any, rate: Rate, inputs: Sequence[Any], n: int) -> Problem:
         """A larger system made of this one, recorded once for each ``key``."""
         if key not in self._derived:

@@ -41,6 +41,9 @@ class Integrand:
         self.report: tuple[Any, ...] = ()
         self._derived: dict[Any, Integrand] = {}
 
+    def __repr__(self) -> str:
+        return f"<a function of x to {self.spec}>"
+
     def derived(self, key: Any, value: Rate, parameters: Sequence[Any]) -> Integrand:
         """Another integrand made of this one, recorded once for each ``key``."""
         if key not in self._derived:

@@ -56,6 +56,9 @@ class Closed:
         #: Records the function anew on the values of each run, if it must.
         self.again: Callable[[Sequence[Any]], Closed] | None = None
 
+    def __repr__(self) -> str:
+        return f"<a function of {len(self.program.leaves)} arrays>"
+
     @property
     def inputs(self) -> tuple[Any, ...]:
         """What an op built on it takes: what was captured, then the arguments."""
