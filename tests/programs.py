@@ -62,7 +62,7 @@ np.flip({a}, {i}) | np.roll({a}, 1, axis={i}) | np.pad({a}, 1) | np.ravel({a}, o
 np.split({a}, 2, axis={i})[{n} % 2] | np.tril({a}) | np.triu({a}, 1) | np.diag({a})
 np.trace({a}) | np.rot90({a}) | np.atleast_2d({a}) | np.append({a}, {b})
 np.delete({a}, 0, axis={i}) | np.array_split({a}, 2)[0] | np.diagonal({a})
-np.array([np.sum({a}), np.sum({b})]) | np.hstack([{a}, {a}]) | np.vstack([{a}, {b}])
+np.array([np.sum({a}), np.sum({b})]) * np.sum({a}) | np.hstack([{a}, {a}]) | np.vstack([{a}, {b}])
 np.transpose({a}, ({i}, {j})) | np.pad({a}, 1, mode="reflect") | np.reshape({a}, (2, -1))
 np.zeros_like({a}) + {b} | np.meshgrid({a}, {b})[0] | np.column_stack([{a}, {b}])
 """

@@ -270,3 +270,16 @@ def test_errors_are_also_the_builtin_ones() -> None:
     with pytest.raises(TypeError, match="float"):
         gradient(lambda x: math.sin(x[0]))
     assert issubclass(GradientLostError, WorkbenchError)
+
+
+def test_ufuncs_of_object_arrays_of_tensors() -> None:
+    """NumPy calls the method of its first operand's entries."""
+
+    def f(x: Any) -> Any:
+        pair = np.array([x[0], x[1]])
+        return np.sum(np.hypot(pair, pair) * np.fmod(pair, 2.0) + np.arctan2(pair, 3))
+
+    x = np.array([0.5, 1.5])
+    # x * x * sqrt(2) + arctan(x / 3), while 0 < x < 2
+    expected = 2 * np.sqrt(2) * x + 3 / (9 + x**2)
+    np.testing.assert_allclose(wb.grad(f)(x), expected, rtol=1e-14)

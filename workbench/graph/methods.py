@@ -129,7 +129,7 @@ _UFUNC_METHODS = [
     name
     for name in sorted(vars(np))  # not dir(np): it would load numpy.f2py
     if isinstance(function := getattr(np, name), np.ufunc)
-    and function.nin == 1
     and function.nout == 1
+    and (function.nin == 1 or "OO->O" in function.types)
 ]
 FUNCTION_METHODS.update({name: getattr(np, name) for name in _UFUNC_METHODS})
