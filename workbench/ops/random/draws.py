@@ -176,7 +176,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
     if anchor is None:
         plain = {k: value_of(x) for k, x in settings.items()}
         value = _sample(name, generator, size, plain)
-        if not traces.any_open() or np.asarray(value).dtype.kind != "f":
+        if not traces.any_open() or spec_of(value).dtype.kind != "f":
             return value
         return node(OPS[f"random_{name}"], (value,), value)
     operands = {
