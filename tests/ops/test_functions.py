@@ -146,6 +146,8 @@ def test_a_loser_is_not_poisoned() -> None:
         (np.arccosh, 1 + 2.0**-40, 741455.2003),
         (np.log1p, 1e-17, 1.0),
         (lambda x: np.hypot(x, 3e-200), 4e-200, 0.8),
+        (lambda x: np.arctan2(x, 3e-170), 4e-170, 3 / 25 * 1e170),
+        (lambda x: np.arctan2(3e170, x), 4e170, -3 / 25 * 1e-170),
         (lambda x: np.logaddexp(x, 1000.0), 1001.0, 0.7310585786300049),
         (lambda x: np.i0(x), 0.0, 0.0),
         (lambda x: np.i0(x), 1.0, 0.565159103992485),  # DLMF 10.29.3: I1

@@ -83,8 +83,11 @@ elementwise("arcsin", np.arcsin, "g / sqrt(one_minus_square(x))",
 elementwise("arccos", np.arccos, "-g / sqrt(one_minus_square(x))",
     pretty_rule="−g / √(1 − x²)")  # fmt: skip
 elementwise("arctan", np.arctan, "g / (1 + x**2)")
+# By the length twice: its square is 0, or infinite, far from where the quotient is.
 elementwise("arctan2", np.arctan2,
-    "g * x1 / (x0**2 + x1**2)", "-g * x0 / (x0**2 + x1**2)")  # fmt: skip
+    "g * (x1 / hypot(x0, x1)) / hypot(x0, x1)",
+    "-g * (x0 / hypot(x0, x1)) / hypot(x0, x1)",
+    pretty_rule="g · x₁ / (x₀² + x₁²)   −g · x₀ / (x₀² + x₁²)")  # fmt: skip
 _LENGTH = "where(y == 0, 1, y)"  # the derivative at the origin is 0
 elementwise("hypot", np.hypot, f"g * x0 / {_LENGTH}", f"g * x1 / {_LENGTH}",
     pretty_rule="g · x₀ / y   g · x₁ / y")  # fmt: skip
