@@ -95,6 +95,8 @@ def _filtered(
     dtype = np.dtype(output) if output is not None else dtype_of(x)
     if complex_ and output is None:
         dtype = np.promote_types(dtype_of(x), np.complex64)
+    if 0 in shape_of(x):
+        return x if dtype_of(x) == dtype else x.astype(dtype)
     if dtype_of(x).kind in "biu":
         x = x.astype(float)
     named: Any = MODES[mode]

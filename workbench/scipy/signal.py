@@ -145,13 +145,32 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     _checked("convolve", mode, MODES)
     if not shape_of(a):
         return a * b
-    if 0 in shape_of(a) + shape_of(b):
-        return np.zeros_like(a, shape=(0,))
     if mode == "valid" and _swapped("convolve", shape_of(a), shape_of(b)):
         a, b = b, a
-    if _checked("convolve", method, ("auto", "direct", "fft"), "method") == "auto":
+    _checked("convolve", method, ("auto", "direct", "fft"), "method")
+    if 0 in shape_of(a) + shape_of(b):
+        if method == "fft":
+            return np.zeros_like(a, shape=(0,))
+        return _nothing("convolve", a, b, mode)
+    if method == "auto":
         method = choose_conv_method(a, b, mode)
     return convolved(a, b, mode, method)
+
+
+def _nothing(name: str, a: Any, b: Any, mode: str) -> Any:
+    """The sums over no product, where an array has no entry, in SciPy's shapes."""
+    n, m = shape_of(a), shape_of(b)
+    shape = n
+    if mode == "full":
+        shape = tuple(i + j - 1 for i, j in zip(n, m, strict=True))
+    elif mode == "valid":
+        shape = tuple(i - j + 1 for i, j in zip(n, m, strict=True))
+    if any(i < 0 for i in shape) or len(n) == 1:
+        raise ValueError(
+            f"{name}{blame.here()}: in1 of shape {n} and in2 of shape {m}; neither can"
+            " be empty"
+        )
+    return np.zeros_like(a, shape=shape, dtype=np.result_type(dtype_of(a), dtype_of(b)))
 
 
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
@@ -370,6 +389,8 @@ def _bounded(
     _checked(name, boundary, ("fill", "wrap", "symm"), "boundary")
     if mode == "valid" and _swapped(name, shape_of(a), shape_of(b)):
         a, b = b, a
+    if 0 in shape_of(a) + shape_of(b):
+        return _nothing(name, a, b, mode)
     named: Any = BOUNDARIES[boundary]
     plain = boundary == "fill" and type(fillvalue) in (int, float) and fillvalue == 0
     if mode == "valid":
