@@ -41,7 +41,8 @@ def checkpoint(f: Function) -> Function:
     -------
     A function with the same results and derivatives, of any order and in both
     modes. Its gradient runs the program of ``f`` once more; what ``f`` computes in
-    between is held in memory only while that lasts.
+    between is held in memory only while that lasts. In the graph it is one node:
+    overrides can take its place, and do not reach the ops inside.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeError, UsageError
-from workbench.graph import blame
+from workbench.graph import blame, types
 from workbench.graph.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.ops.shaping import normal_axis
@@ -69,9 +69,9 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     if count == 1:
         return 0 * y[..., 0]
     if count == 2:
-        return step[..., 0] * (y[..., 0] + y[..., 1]) / 2
+        return _part(step, 0) * (y[..., 0] + y[..., 1]) / 2
     pairs = (count - 1) // 2
-    h0, h1 = step[..., 0 : 2 * pairs : 2], step[..., 1 : 2 * pairs : 2]
+    h0, h1 = (_part(step, slice(i, 2 * pairs, 2)) for i in range(2))
     left, middle, right = (y[..., i : i + 2 * pairs - 1 : 2] for i in range(3))
     both = h0 + h1
     total = np.sum(
@@ -82,7 +82,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
         axis=-1,
     )  # fmt: skip
     if count % 2 == 0:
-        h0, h1 = step[..., -2], step[..., -1]
+        h0, h1 = _part(step, -2), _part(step, -1)
         both = h0 + h1
         total = (
             total
@@ -101,7 +101,7 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
     y = np.moveaxis(y, axis, -1)
     count = shape_of(y)[-1]
     if x is None:
-        return y, np.broadcast_to(_array(dx), (count - 1,)) if count else dx
+        return y, dx if types.weak(dx) else _array(dx)
     x = _array(x)
     if len(shape_of(x)) > 1:
         x = np.moveaxis(x, axis, -1)
@@ -111,6 +111,11 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
             " per sample, along the same axis."
         )
     return y, x[..., 1:] - x[..., :-1]
+
+
+def _part(step: Any, index: Any) -> Any:
+    """Some of the steps; a number where all are alike."""
+    return step[..., index] if shape_of(step) else step
 
 
 def _array(x: Any) -> Any:
