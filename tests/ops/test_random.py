@@ -18,7 +18,12 @@ import scipy.special
 
 import workbench as wb
 from workbench.backends.numpy import compile
-from workbench.errors import NotDifferentiableError, ShapeError, TraceError
+from workbench.errors import (
+    GradientLostError,
+    NotDifferentiableError,
+    ShapeError,
+    TraceError,
+)
 from workbench.graph.tensor import Tensor, apply
 from workbench.ops.random.implicit import BETA, GAMMA, GAMMA_SLOPE
 from workbench.random import Generator, default_rng
@@ -390,3 +395,13 @@ def test_score_function_as_the_error_says() -> None:
         return np.mean(wb.stop_gradient(k**2.0) * log_probability)
 
     assert wb.grad(loss)(1.5) == pytest.approx(4.0, rel=0.03)
+
+
+def test_numpys_own_generator_says_what_to_write() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(GradientLostError, match=r"random\.Generator\(rng\)\.normal"):
+        wb.grad(lambda x: np.sum(rng.normal(x, 1.0)))(P)
+    with pytest.raises(GradientLostError, match=r"default_rng\(seed\)\.gamma"):
+        wb.grad(lambda x: np.sum(np.random.gamma(x)))(P)
+    y = wb.vjp(lambda x: Generator(rng).normal(x, 1.0), P)[0]
+    np.testing.assert_allclose(y, np.random.default_rng(0).normal(P, 1.0))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import FrameType
 from typing import Any
@@ -42,6 +43,28 @@ def at(site: source.Site | None) -> str:
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
+#: A draw of a generator of NumPy's, which is compiled and has no frame to look at.
+_DRAW = re.compile(
+    r"([\w.\[\]]+)\.(beta|binomial|chisquare|choice|dirichlet|exponential|f|gamma"
+    r"|geometric|gumbel|laplace|logistic|lognormal|multinomial|multivariate_normal"
+    r"|negative_binomial|noncentral_chisquare|noncentral_f|normal|pareto|permuted"
+    r"|poisson|power|rayleigh|standard_gamma|standard_t|triangular|uniform|vonmises"
+    r"|wald|weibull|zipf)\("
+)
+
+
+def _drawing() -> tuple[str, str] | None:
+    """The draw on the user's line and what to write for it, if it looks like one."""
+    site = source.decode(*source.caller())
+    found = None if site is None else _DRAW.search(site.text)
+    if found is None or found[1] == "np":
+        return None
+    whole = found[0].removesuffix("(")
+    if found[1] in ("np.random", "numpy.random"):
+        return whole, f"workbench.random.default_rng(seed).{found[2]}"
+    return whole, f"workbench.random.Generator({found[1]}).{found[2]}"
+
+
 def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
     """The error for a Tensor that would become a plain number.
 
@@ -61,6 +84,14 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
             f"{made_by_numpy} of a list or array of Tensors{here()}: NumPy makes plain"
             f" numbers of them, and {describe(x)} would lose its gradient. Make one"
             f" Tensor of them first: {made_by_numpy}(np.stack([...]))."
+        )
+    drawing = _drawing() if what.startswith("np.asarray") else None
+    if drawing is not None:
+        return GradientLostError(
+            f"{drawing[0]}{here()}: NumPy's generators do not see Tensors, and"
+            f" {describe(x)} would lose its gradient. Write {drawing[1]}(...), which"
+            " draws the same numbers as nodes of the program, or x.value to cut it on"
+            " purpose."
         )
     why = (
         "has no value while tracing without values"

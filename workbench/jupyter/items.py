@@ -81,6 +81,15 @@ class Runtime:
 
         return make
 
+    def drawer(self, function: Any) -> Any:
+        """A draw of a generator of NumPy's as a node of the program, or it itself."""
+        owner = getattr(function, "__self__", None)
+        if type(owner) is not np.random.Generator:
+            return function
+        from workbench.random import Generator
+
+        return getattr(Generator(owner), function.__name__)
+
 
 class Place:
     """Where ``...[key] = value`` writes to.

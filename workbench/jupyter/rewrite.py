@@ -1,12 +1,13 @@
 """What a cell says, changed as little as a trace needs.
 
-Every line stays where it is. Four things change, each into a call of the object
+Every line stays where it is. Five things change, each into a call of the object
 that `items.py` puts under `RUNTIME`:
 
 - ``out[i] = v``, in any target: ``RUNTIME.name(out, "out")[i] = v``, whose item
   assignment is a functional update where a Tensor takes part;
 - ``h += v``: ``h = RUNTIME.augment("iadd", h, v, "h")``;
 - ``np.array(...)`` and its kin: ``RUNTIME.maker(np.array)(...)``;
+- ``rng.normal(...)`` and its kin: ``RUNTIME.drawer(rng.normal)(...)``;
 - ``h = value``: ``h = RUNTIME.named(value, "h")``, so that the node is called h.
 
 On plain arrays each of them does what Python would have done.
@@ -18,7 +19,7 @@ import ast
 import symtable
 from collections.abc import Iterator
 
-__all__ = ["MAKERS", "RUNTIME", "assigned", "names_read", "rewrite"]
+__all__ = ["DRAWS", "MAKERS", "RUNTIME", "assigned", "names_read", "rewrite"]
 
 #: The name under which the rewritten code finds `items.py`, among the builtins.
 RUNTIME = "__workbench__"
@@ -33,6 +34,18 @@ MAKERS = {
     "full",
     "full_like",
 }
+
+#: Draws of NumPy's generators, which do not see Tensors.
+DRAWS = set(
+    """
+    beta binomial chisquare choice dirichlet exponential f gamma geometric gumbel
+    hypergeometric integers laplace logistic lognormal logseries multinomial
+    multivariate_hypergeometric multivariate_normal negative_binomial
+    noncentral_chisquare noncentral_f normal pareto permutation permuted poisson power
+    random rayleigh shuffle standard_cauchy standard_exponential standard_gamma
+    standard_normal standard_t triangular uniform vonmises wald weibull zipf
+    """.split()
+)
 
 _METHODS: dict[type[ast.operator], str] = {
     ast.Add: "iadd",
@@ -122,6 +135,8 @@ class _Rewriter(ast.NodeTransformer):
             return node
         if name in MAKERS:
             node.func = _call("maker", function, function)
+        elif name in DRAWS and isinstance(function, ast.Attribute):
+            node.func = _call("drawer", function, function)
         return node
 
 
