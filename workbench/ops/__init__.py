@@ -83,3 +83,5 @@ __all__ = [
 LATER.update({"numpy.linalg": "workbench.ops.linalg"})
 LATER.update({"numpy.fft": "workbench.ops.fft"})
 LATER.update({"scipy.special": "workbench.ops.special"})
+LATER.update({"scipy.sparse": "workbench.ops.sparse"})
+LATER.update({"numpy.random": "workbench.ops.random"})
