@@ -190,3 +190,18 @@ row("block of depth three", lambda x: np.block([[[x, x]], [[2.0 * x, x * x]]]),
 row("block of numbers", lambda x: np.block([x[0], x * 2, x]), apart(3))
 row("squeeze nothing", lambda x: np.squeeze(x, 0) * x, apart())
 row("flip no axis", lambda x: np.flip(x, ()) * 2, apart(3))
+
+# Windows
+
+_windows = np.lib.stride_tricks.sliding_window_view
+row("windows", lambda x: _windows(x, 3) ** 2, apart(5), kinds="fc")
+row("windows of both axes", lambda x: _windows(x, (2, 3)), apart(3, 4))
+row("windows of an axis", lambda x: np.max(_windows(x, 2, axis=0), -1), apart(3, 2))
+row("windows of windows", lambda x: _windows(x, (2, 2), axis=(-1, -1)), apart(2, 4))
+row("windows of all and of one", lambda x: _windows(x, (3, 1), (0, 1)), apart(3, 2))
+row(
+    "a convolution by windows",
+    lambda x, k: np.einsum("ijkl,kl->ij", _windows(x, (2, 2)), k),
+    apart(3, 4),
+    apart(2, 2),
+)

@@ -1,0 +1,115 @@
+"""`sliding_window_view`: every window of an array along an axis, and its transpose.
+
+The windows are a view: no entry is copied. Backwards, what came to an entry in all the
+windows that hold it is added up, one shift of the window at a time.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import blame
+from workbench.graph.op import Op, implements
+from workbench.graph.tensor import admit, apply
+from workbench.graph.types import Spec
+from workbench.ops.contraction import spec_or_value
+from workbench.ops.define import linear, shape_of
+from workbench.ops.shaping import normal_axes
+
+__all__: list[str] = []
+
+# The axis counts from the end of the array without windows, so a batch axis in front
+# changes nothing.
+
+
+def _windows_infer(x: Any, *, window: int, axis: int) -> Spec:
+    spec = spec_or_value(x)
+    shape = list(spec.shape)
+    shape[axis] -= window - 1
+    return Spec((*shape, window), spec.dtype)
+
+
+def _windows_transpose(g: Any, x: Any, *, window: int, axis: int) -> Any:
+    return apply(OVERLAP, (g,), {"window": window, "axis": axis})
+
+
+def _overlap_compute(g: Any, *, window: int, axis: int) -> Any:
+    *shape, _ = shape_of(g)
+    places = shape[axis]
+    shape[axis] += window - 1
+    out = np.zeros_like(g, shape=tuple(shape))
+    before = (slice(None),) * (len(shape) + axis)
+    for shift in range(window):
+        out[(*before, slice(shift, shift + places))] += g[..., shift]
+    return out
+
+
+def _overlap_infer(g: Any, *, window: int, axis: int) -> Spec:
+    spec = spec_or_value(g)
+    shape = list(spec.shape[:-1])
+    shape[axis] += window - 1
+    return Spec(tuple(shape), spec.dtype)
+
+
+def _same(made: Op) -> Any:
+    return lambda inputs, batched, params: apply(made, inputs, params)
+
+
+WINDOWS = linear(
+    "windows",
+    lambda x, *, window, axis: np.lib.stride_tricks.sliding_window_view(
+        x, window, axis
+    ),
+    _windows_transpose,
+    rule="g added up where windows overlap",
+    infer=_windows_infer,
+)
+OVERLAP = linear(
+    "overlap_add",
+    _overlap_compute,
+    lambda g, x, *, window, axis: apply(
+        WINDOWS, (g,), {"window": window, "axis": axis}
+    ),
+    rule="the windows of g",
+    infer=_overlap_infer,
+)
+WINDOWS.batch, OVERLAP.batch = _same(WINDOWS), _same(OVERLAP)
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any,
+    window_shape: Any,
+    axis: Any = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
+) -> Any:
+    """`numpy.lib.stride_tricks.sliding_window_view`."""
+    x = admit(x)
+    rank = len(shape_of(x))
+    several = isinstance(window_shape, (tuple, list, np.ndarray))
+    windows = tuple(window_shape) if several else (window_shape,)
+    axes = tuple(range(rank)) if axis is None else normal_axes(axis, rank)
+    if len(windows) != len(axes):
+        raise ValueError(
+            f"sliding_window_view{blame.here()}: {len(windows)} lengths of windows for"
+            f" {len(axes)} axes"
+        )
+    if any(n < 0 for n in windows):
+        raise ValueError(
+            f"sliding_window_view{blame.here()}: `window_shape` cannot contain negative"
+            " values"
+        )
+    for done, (window, n) in enumerate(zip(windows, axes, strict=True)):
+        if window > shape_of(x)[n]:
+            raise ValueError(
+                f"sliding_window_view{blame.here()}: window shape {window} is larger"
+                f" than axis {n} of length {shape_of(x)[n]}"
+            )
+        params = {"window": operator.index(window), "axis": n - rank - done}
+        x = apply(WINDOWS, (x,), params)
+    return x
