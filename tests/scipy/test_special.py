@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import special as sp
+from scipy import stats
 
 import workbench as wb
 from workbench.errors import NotDifferentiableError, TraceError
@@ -215,6 +216,16 @@ def test_lambertw_at_zero_and_huber_at_its_knee() -> None:
     exact(wb.grad(lambda d: np.sum(sp.pseudo_huber(d, r)))(1e-3),
         np.sum((np.hypot(1e-3, r) - 1e-3) ** 2 / np.hypot(1e-3, r)), 1e-12)  # fmt: skip
     exact(each(lambda d: sp.pseudo_huber(d, 0.0))(np.zeros(1)), [0])
+
+
+def test_density_of_noncentral_chi_square() -> None:
+    x, nc = np.array([0.7, 90.0, 1000.0, 1e5]), np.array([0.0, 120.0, 1050.0, 1e5])
+    slope = wb.grad(lambda x: np.sum(sp.chndtr(x, 3.5, nc)))(x)
+    central = stats.chi2.pdf(x[0], 3.5)
+    np.testing.assert_allclose(slope[0], central, rtol=1e-13)
+    np.testing.assert_allclose(slope[1:], stats.ncx2.pdf(x[1:], 3.5, nc[1:]), rtol=1e-9)
+    by_nc = wb.grad(lambda nc: np.sum(sp.chndtr(x, 3.5, nc)))(nc)
+    np.testing.assert_allclose(by_nc[0], -stats.chi2.pdf(x[0], 5.5), rtol=1e-13)
 
 
 def test_softmax_of_infinities_and_large_numbers() -> None:

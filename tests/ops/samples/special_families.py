@@ -37,7 +37,7 @@ for _name in "yn kn".split():
     _f = getattr(sp, _name)
     row(_name, lambda x, f=_f: f(2, x) + f(0, x), between(0.5, 2, 3))
 for _name in "j0 j1 i0 i1 i0e i1e".split():
-    row(_name, getattr(sp, _name), apart(2, 3))
+    row(f"special.{_name}", getattr(sp, _name), apart(2, 3))
 for _name in "y0 y1 k0 k1 k0e k1e".split():
     row(_name, getattr(sp, _name), between(0.5, 2, 2, 3))
 for _name in "spherical_jn spherical_yn spherical_in spherical_kn".split():

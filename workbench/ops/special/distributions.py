@@ -7,13 +7,14 @@ under today's names stand in `scipy.stats`, and here in `workbench.scipy.stats`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from workbench.ops.special.define import F, helper, special
+from workbench.ops.special.define import F, helper, series, special, where
 
-__all__: list[str] = []
+__all__ = ["log_t_density"]
 
 # Gamma and chi-square: gdtr(a, b, x) = gammainc(b, a x), chdtr(v, x) of half of each
 
@@ -30,9 +31,19 @@ special("chdtri", None, "-2 * g / gamma_density(0.5 * x0, 0.5 * y)")
 
 @helper
 def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
-    """The density of noncentral chi-square: DLMF 13.6.9 and Johnson, Kotz (29.4)."""
-    central = np.exp(F.xlogy(0.5 * df - 1, 0.5 * x) - F.gammaln(0.5 * df))
-    return 0.5 * central * np.exp(-0.5 * (x + nc)) * F.hyp0f1(0.5 * df, 0.25 * nc * x)
+    """The density of noncentral chi-square: Johnson, Kotz and Balakrishnan (29.4).
+
+    By 0F1, which is regular at nc = 0; where that overflows, by its Bessel function.
+    """
+    far = nc * x > 1e4
+    a, b, mean = np.where(far, 1, x), np.where(far, x, 1), np.where(far, nc, 1)
+    near = np.exp(F.xlogy(0.5 * df - 1, 0.5 * a) - F.gammaln(0.5 * df))
+    near = near * np.exp(-0.5 * (a + np.where(far, 0, nc)))
+    near = near * F.hyp0f1(0.5 * df, 0.25 * np.where(far, 0, nc) * a)
+    power = np.exp((0.25 * df - 0.5) * np.log(b / mean))
+    gap = np.exp(-0.5 * np.square(np.sqrt(b) - np.sqrt(mean)))
+    large = power * gap * F.ive(0.5 * df - 1, np.sqrt(mean * b))
+    return 0.5 * np.where(far, large, near)
 
 
 special(
@@ -86,11 +97,32 @@ special("fdtrc", None, None, "-f_density(x0, x1, x2)")
 special("fdtri", None, None, "g / f_density(x0, x1, y)")
 
 
+def log_t_density(df: Any, t: Any) -> Any:
+    """The logarithm of the density of Student's t; of infinite df, the normal one.
+
+    The constant is a ratio of gamma functions, for large df by DLMF 5.11.13; and
+    df log(1 + t²/df) is t² log(1 + u)/u of u = t²/df, by its series where u is small.
+    """
+    large = np.greater(df, 200)
+    a, n = 2 / where(large, df, 1), where(large, 1, df)
+    near_normal = -0.5 * math.log(2 * math.pi) - series(
+        a, 0, 1 / 8, 0, -1 / 192, 0, 1 / 640, 0, -17 / 14336
+    )
+    constant = -0.5 * np.log(n) - F.betaln(0.5 + 0 * n, 0.5 * n)
+    u = t * t / df
+    small = u < 0.05
+    b, c = np.where(small, u, 0), np.where(small, 1, u)
+    terms = [(-1) ** k / (k + 1) for k in range(14)]
+    scaled = np.where(
+        small, t * t * series(b, *terms), np.where(small, 1, df) * np.log1p(c)
+    )
+    return where(large, near_normal, constant) - 0.5 * (np.log1p(u) + scaled)
+
+
 @helper
 def t_density(df: Any, t: Any) -> Any:
     """The density of Student's t."""
-    power = -0.5 * (df + 1) * np.log1p(t * t / df)
-    return np.exp(power - F.betaln(0.5 * df, 0.5) - 0.5 * np.log(df))
+    return np.exp(log_t_density(df, t))
 
 
 special("stdtr", None, "t_density(x0, x1)")

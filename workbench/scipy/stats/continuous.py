@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.ops.special.distributions import log_t_density
 from workbench.scipy.stats.family import INF, F
 from workbench.scipy.stats.kinds import Continuous
 
@@ -66,27 +67,33 @@ norm = Continuous(
     entropy=lambda: LOG_ROOT_TWO_PI + 0.5,
 )
 
+
+def _t_entropy(n: Any) -> Any:
+    """For large n by the asymptotic series of psi and gammaln: DLMF 5.11."""
+    large = np.greater(n, 200)
+    a, b = 1 / np.where(large, n, 1), np.where(large, 1, n)
+    rest = a * (1 + a * (1 / 4 + a * (-1 / 6 + a * (-1 / 8 + a * (0.3 + a / 4)))))
+    direct = 0.5 * (b + 1) * (F.psi(0.5 * (b + 1)) - F.psi(0.5 * b))
+    direct = direct + 0.5 * np.log(b) + F.betaln(0.5 * b, 0.5)
+    return np.where(large, LOG_ROOT_TWO_PI + 0.5 + rest, direct)
+
+
 t = Continuous(
     "t",
     "df",
-    logpdf=lambda z, n: (
-        -0.5 * (n + 1) * np.log1p(z * z / n) - 0.5 * np.log(n) - F.betaln(0.5, 0.5 * n)
-    ),
+    inner=lambda n: 0.0,
+    logpdf=lambda z, n: log_t_density(n, z),
     cdf=lambda z, n: F.stdtr(n, z),
     sf=lambda z, n: F.stdtr(n, -z),
     ppf=lambda q, n: F.stdtrit(n, q),
     isf=lambda q, n: -F.stdtrit(n, q),
-    mean=lambda n: or_inf(np.greater(n, 1), 0 * n),
+    mean=lambda n: or_inf(np.greater(n, 1), np.zeros_like(n)),
     var=lambda n: np.where(
         np.greater(n, 1),
-        or_inf(np.greater(n, 2), n / safe(np.greater(n, 2), n - 2)),
+        or_inf(np.greater(n, 2), 1 + 2 / safe(np.greater(n, 2), n - 2)),
         np.nan,
     ),
-    entropy=lambda n: (
-        0.5 * (n + 1) * (F.psi(0.5 * (n + 1)) - F.psi(0.5 * n))
-        + 0.5 * np.log(n)
-        + F.betaln(0.5 * n, 0.5)
-    ),
+    entropy=_t_entropy,
 )
 
 

@@ -137,7 +137,8 @@ class Dirichlet(_Multivariate):
         """The logarithm of the density; -inf off the simplex."""
         x, alpha = admit(x), admit(alpha)
         columns = np.reshape(alpha, (*shape_of(alpha), *(1,) * (len(shape_of(x)) - 1)))
-        inside = np.all(x >= 0, axis=0) & (np.abs(np.sum(x, axis=0) - 1) < 1e-9)
+        near = max(1e-9, 8 * float(np.finfo(np.result_type(dtype_of(x), 0.0)).eps))
+        inside = np.all(x >= 0, axis=0) & (np.abs(np.sum(x, axis=0) - 1) < near)
         safe = np.where(inside, x, 1 / shape_of(x)[0])
         y = np.sum(F.xlogy(columns - 1, safe), axis=0) - self._log_beta(alpha)
         return scalar(np.where(inside, y, -INF))

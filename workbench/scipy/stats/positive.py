@@ -50,6 +50,19 @@ expon = Continuous(
     entropy=lambda: 1.0,
 )
 
+
+def _gamma_entropy(a: Any) -> Any:
+    """a + gammaln(a) + (1 - a) psi(a); for large a, by DLMF 5.11.1 and 5.11.2."""
+    large = np.greater(a, 250)
+    b, c = np.where(large, a, 1), np.where(large, 1, a)
+    rest = -1 / (3 * b) - 1 / (12 * b**2) - 1 / (90 * b**3) + 1 / (120 * b**4)
+    return np.where(
+        large,
+        LOG_ROOT_TWO_PI + 0.5 + 0.5 * np.log(b) + rest,
+        c + F.gammaln(c) + (1 - c) * F.psi(c),
+    )
+
+
 gamma = Continuous(
     "gamma",
     "a",
@@ -61,7 +74,7 @@ gamma = Continuous(
     isf=lambda q, a: F.gammainccinv(a, q),
     mean=lambda a: a,
     var=lambda a: a,
-    entropy=lambda a: a + F.gammaln(a) + (1 - a) * F.psi(a),
+    entropy=_gamma_entropy,
 )
 
 chi2 = Continuous(
@@ -77,9 +90,7 @@ chi2 = Continuous(
     isf=lambda q, n: 2 * F.gammainccinv(0.5 * n, q),
     mean=lambda n: n,
     var=lambda n: 2 * n,
-    entropy=lambda n: (
-        0.5 * n + LOG_2 + F.gammaln(0.5 * n) + (1 - 0.5 * n) * F.psi(0.5 * n)
-    ),
+    entropy=lambda n: LOG_2 + _gamma_entropy(0.5 * n),
 )
 
 
@@ -208,7 +219,7 @@ invgamma = Continuous(
     var=lambda a: or_inf(
         np.greater(a, 2), 1 / safe(np.greater(a, 2), (a - 1) ** 2 * (a - 2))
     ),
-    entropy=lambda a: a - (a + 1) * F.psi(a) + F.gammaln(a),
+    entropy=lambda a: _gamma_entropy(a) - 2 * F.psi(a),
 )
 
 rayleigh = Continuous(
