@@ -259,29 +259,31 @@ def replay(
 ) -> list[Any]:
     """The outputs computed again from other values, arrays or Tensors.
 
+    NumPy's warnings were given when the program ran, under the user's own settings.
     What is recorded keeps the names, scopes and lines of the program; ``seen`` is
     told of each new Tensor and the node whose place it takes.
     """
     made: dict[int, Any] = {x.serial: y for x, y in new.items()}
     token = source.CONTEXT.set(source.CONTEXT.get())
     try:
-        for node in walk.order(outputs, min(made)):
-            if node.serial in made:
-                continue
-            if not any(isinstance(x, Tensor) and x.serial in made for x in node.inputs):
-                continue
-            inputs = tuple(
-                [
-                    made.get(x.serial, x._value) if isinstance(x, Tensor) else x
-                    for x in node.inputs
-                ]
-            )
-            source.CONTEXT.set(source.Context(node.scope, *_site(node)))
-            made[node.serial] = y = apply(node.op, inputs, node.params)
-            if isinstance(y, Tensor):
-                if node.name is not None:
-                    y.name = node.name
-                seen(node, y)
+        with np.errstate(all="ignore"):
+            for node in walk.order(outputs, min(made)):
+                if node.serial in made or not any(
+                    isinstance(x, Tensor) and x.serial in made for x in node.inputs
+                ):
+                    continue
+                inputs = tuple(
+                    [
+                        made.get(x.serial, x._value) if isinstance(x, Tensor) else x
+                        for x in node.inputs
+                    ]
+                )
+                source.CONTEXT.set(source.Context(node.scope, *_site(node)))
+                made[node.serial] = y = apply(node.op, inputs, node.params)
+                if isinstance(y, Tensor):
+                    if node.name is not None:
+                        y.name = node.name
+                    seen(node, y)
     finally:
         source.CONTEXT.reset(token)
     return [made.get(x.serial, x._value) for x in outputs]
