@@ -32,7 +32,7 @@ def spectral(*shape: int) -> Draw:
     """Matrices with real eigenvalues that are apart from each other."""
 
     def draw(rng: np.random.Generator) -> Any:
-        v = rng.normal(size=shape) * 0.3 + np.eye(shape[-1])
+        v = rng.normal(size=shape) * 0.2 + np.eye(shape[-1])
         w = np.arange(shape[-1]) - 0.6 + rng.uniform(0, 0.3, shape[-1])
         return v @ (w[:, None] * np.linalg.inv(v))
 
@@ -44,10 +44,26 @@ def turning(*shape: int) -> Draw:
 
     def draw(rng: np.random.Generator) -> Any:
         base = np.diag(np.arange(1.0, shape[-1] + 1))
-        base[0, 1], base[1, 0] = 2.0, -2.0
+        base[0, 1], base[1, 0] = 4.0, -1.0
         return base + rng.normal(size=shape) * 0.2
 
     return draw
+
+
+def levels(*shape: int) -> Draw:
+    """Symmetric matrices whose eigenvalues are far apart."""
+
+    def draw(rng: np.random.Generator) -> Any:
+        q = np.linalg.qr(rng.normal(size=shape))[0]
+        w = 2.5 * np.arange(shape[-1]) - 1.5 + rng.uniform(0, 0.3, shape[-1])
+        return (q * w) @ np.swapaxes(q, -1, -2)
+
+    return draw
+
+
+def leading(*shape: int) -> Draw:
+    """Matrices whose leading blocks are well conditioned."""
+    return lambda rng: rng.normal(size=shape) * 0.3 + 2 * np.eye(*shape[-2:])
 
 
 def turned(x: Any) -> Any:
@@ -56,17 +72,17 @@ def turned(x: Any) -> Any:
 
 # eigh
 
-row("eigvalsh", np.linalg.eigvalsh, spread(3, 3), kinds="fc")
-row("eigvalsh upper", lambda x: np.linalg.eigvalsh(x, "U"), spread(2, 2, 2), kinds="fc")
+row("eigvalsh", np.linalg.eigvalsh, levels(3, 3), kinds="fc")
+row("eigvalsh upper", lambda x: np.linalg.eigvalsh(x, "U"), levels(2, 2, 2), kinds="fc")
 row("eigvalsh of 1", np.linalg.eigvalsh, apart(1, 1))
-row("eigh values", lambda x: np.linalg.eigh(x)[0], spread(3, 3), kinds="fc")
+row("eigh values", lambda x: np.linalg.eigh(x)[0], levels(3, 3), kinds="fc")
 for _uplo in "LU":
     row(
         f"eigh projector {_uplo}",
         lambda x, u=_uplo: (lambda v: v[..., 1:] @ turned(v[..., 1:]))(
             np.linalg.eigh(x, u).eigenvectors
         ),
-        spread(3, 3),
+        levels(3, 3),
         kinds="fc",
     )
 row(
@@ -74,10 +90,10 @@ row(
     lambda x: (lambda w, v: (v * np.exp(w / 2)[..., None, :]) @ turned(v))(
         *np.linalg.eigh(x)
     ),
-    spread(2, 3, 3),
+    levels(2, 3, 3),
     kinds="fc",
 )
-row("eigh magnitudes", lambda x: np.abs(np.linalg.eigh(x)[1]) ** 2, spread(3, 3))
+row("eigh magnitudes", lambda x: np.abs(np.linalg.eigh(x)[1]) ** 2, levels(3, 3))
 
 # eig
 
@@ -153,7 +169,7 @@ row("svd of 1", lambda x: np.linalg.svd(x)[0] * np.linalg.svd(x)[2], apart(1, 1)
 row(
     "svd hermitian",
     lambda x: (lambda u, s, v: (u * s**2) @ v)(*np.linalg.svd(x, hermitian=True)),
-    spread(3, 3),
+    levels(3, 3),
     kinds="fc",
 )
 
@@ -202,7 +218,7 @@ for _shape in ((3, 3), (3, 2), (2, 3), (2, 3, 2)):
     row(f"pinv {_shape}", np.linalg.pinv, spread(*_shape), kinds="fc")
 row("pinv limit", lambda x: np.linalg.pinv(x, rcond=0.5), spread(3, 3), kinds="fc")
 row("pinv rtol", lambda x: np.linalg.pinv(x, rtol=0.5), spread(2, 3, 3))
-row("pinv hermitian", lambda x: np.linalg.pinv(x, hermitian=True), spread(3, 3),
+row("pinv hermitian", lambda x: np.linalg.pinv(x, hermitian=True), levels(3, 3),
     kinds="fc")  # fmt: skip
 for _shape in ((3, 2), (2, 3), (3, 3)):
     row(
@@ -236,11 +252,11 @@ row("tensorinv 2", np.linalg.tensorinv, lambda rng: matrix(4, 4)(rng).reshape(2,
 # qr, cholesky
 
 for _shape in ((3, 3), (3, 2), (2, 3), (2, 3, 2)):
-    row(f"qr Q {_shape}", lambda x: np.linalg.qr(x)[0], spread(*_shape), kinds="fc")
-    row(f"qr R {_shape}", lambda x: np.linalg.qr(x).R, spread(*_shape), kinds="fc")
-row("qr both", lambda x: (lambda q, r: q @ np.exp(r))(*np.linalg.qr(x)), spread(3, 2),
+    row(f"qr Q {_shape}", lambda x: np.linalg.qr(x)[0], leading(*_shape), kinds="fc")
+    row(f"qr R {_shape}", lambda x: np.linalg.qr(x).R, leading(*_shape), kinds="fc")
+row("qr both", lambda x: (lambda q, r: q @ np.exp(r))(*np.linalg.qr(x)), leading(3, 2),
     kinds="fc")  # fmt: skip
-row("qr r", lambda x: np.linalg.qr(x, "r"), spread(2, 2, 3))
+row("qr r", lambda x: np.linalg.qr(x, "r"), leading(2, 2, 3))
 row(
     "qr complete",
     lambda x: (

@@ -9,7 +9,13 @@ import numpy as np
 import scipy.linalg as sl
 
 import workbench.scipy.linalg as wl
-from tests.ops.samples.linalg_factors import spread, turned, turning
+from tests.ops.samples.linalg_factors import (
+    leading,
+    levels,
+    spread,
+    turned,
+    turning,
+)
 from tests.ops.samples.table import Draw, Table, apart, definite, matrix, positive
 
 row = Table()
@@ -43,6 +49,16 @@ def positive_spectrum(*shape: int) -> Draw:
     return lambda rng: (
         rng.normal(size=shape) * 0.3 + np.diag(np.arange(shape[-1]) + 1.5)
     )
+
+
+def turned_rows(*shape: int) -> Draw:
+    """Matrices whose largest entries stand in the rows of another order."""
+    return lambda rng: leading(*shape)(rng)[..., ::-1, :]
+
+
+def scaled(rng: np.random.Generator) -> Any:
+    """Columns of lengths far apart."""
+    return matrix(3, 3)(rng) * [1.0, 9.0, 3.0]
 
 
 # Solutions
@@ -87,7 +103,7 @@ for _shape in ((3, 2), (2, 3)):
 both("lstsq rest", lambda xp, a, b: xp.lstsq(a, b)[1], spread(3, 2), apart(3))
 both("pinv", lambda xp, a: xp.pinv(a, return_rank=True)[0], spread(3, 2), kinds="fc")
 both("pinv limits", lambda xp, a: xp.pinv(a, atol=0.5, rtol=0.3), spread(3, 3))
-both("pinvh", lambda xp, a: xp.pinvh(a, lower=False), spread(3, 3), kinds="fc")
+both("pinvh", lambda xp, a: xp.pinvh(a, lower=False), levels(3, 3), kinds="fc")
 for _kind in "fc":
     both("solve_sylvester", lambda xp, a, b, q: xp.solve_sylvester(a, b, q),
          matrix(3, 3), matrix(2, 2), apart(3, 2), kinds=_kind,
@@ -137,17 +153,18 @@ for _shape in ((3, 3), (3, 2), (2, 3), (2, 3, 2)):
         both(
             f"lu {_name} {_shape}",
             lambda xp, a, i=_part: xp.lu(a)[i],
-            lambda rng, s=_shape: spread(*s)(rng) + 3 * np.eye(*s[-2:])[::-1],
+            turned_rows(*_shape),
             kinds="fc",
         )
 both("lu permuted", lambda xp, a: xp.lu(a, permute_l=True)[0] @ xp.lu(a)[2] ** 2,
-     apart(3, 3))  # fmt: skip
-both("lu order", lambda xp, a: xp.lu(a, p_indices=True)[0] * xp.lu(a)[2], apart(3, 3))
+     turned_rows(3, 3))  # fmt: skip
+both("lu order", lambda xp, a: xp.lu(a, p_indices=True)[0] * xp.lu(a)[2],
+     turned_rows(3, 3))  # fmt: skip
 for _shape in ((3, 3), (3, 2), (2, 3)):
     both(
         f"lu_factor {_shape}",
         lambda xp, a: xp.lu_factor(a)[0] * (1 + xp.lu_factor(a)[1][0]),
-        apart(*_shape),
+        turned_rows(*_shape),
     )
 for _trans in (0, 1, 2):
     both(
@@ -175,10 +192,10 @@ for _lower in (True, False):
 both("qr economic", lambda xp, a: xp.qr(a, mode="economic")[0], spread(3, 2),
      kinds="fc")  # fmt: skip
 both("qr full", lambda xp, a: xp.qr(a)[1], spread(3, 2), kinds="fc")
-both("qr r", lambda xp, a: xp.qr(a, mode="r")[0], spread(2, 3))
-both("qr pivoting", lambda xp, a: xp.qr(a, pivoting=True)[1], apart(3, 3))
+both("qr r", lambda xp, a: xp.qr(a, mode="r")[0], leading(2, 3))
+both("qr pivoting", lambda xp, a: xp.qr(a, pivoting=True)[1], scaled)
 both("qr order", lambda xp, a: xp.qr(a, pivoting=True, mode="r")[1] * xp.det(a),
-     apart(3, 3))  # fmt: skip
+     scaled)  # fmt: skip
 for _shape in ((3, 3), (3, 2), (2, 3)):
     for _side in ("left", "right"):
         both(
@@ -188,10 +205,10 @@ for _shape in ((3, 3), (3, 2), (2, 3)):
             kinds="fc",
         )
 both("polar left", lambda xp, a: xp.polar(a, "left")[1], spread(2, 3))
-both("procrustes", lambda xp, a, b: xp.orthogonal_procrustes(a, b)[0], apart(4, 3),
-     apart(4, 3), kinds="fc")  # fmt: skip
+both("procrustes", lambda xp, a, b: xp.orthogonal_procrustes(a, b)[0], leading(4, 3),
+     leading(4, 3), kinds="fc")  # fmt: skip
 both("procrustes scale", lambda xp, a, b: xp.orthogonal_procrustes(a, b)[1],
-     apart(3, 2), apart(3, 2))  # fmt: skip
+     leading(3, 2), leading(3, 2))  # fmt: skip
 
 # Spectra
 
@@ -214,14 +231,14 @@ for _type in (1, 2, 3):
         lambda xp, a, b, t=_type: (
             lambda w, v: np.sum(v * np.conj(v) * w * [1, 2, 3], axis=-1)
         )(*xp.eigh(a, b, type=t, lower=t == 2)),
-        spread(3, 3),
+        levels(3, 3),
         definite(3, 3),
     )
 both("eigvalsh of two", lambda xp, a, b: xp.eigvalsh(a @ turned(a), b @ turned(b)),
      matrix(2, 2), matrix(2, 2), kinds="fc")  # fmt: skip
-both("eigvalsh", lambda xp, a: xp.eigvalsh(a, lower=False), spread(3, 3), kinds="fc")
+both("eigvalsh", lambda xp, a: xp.eigvalsh(a, lower=False), levels(3, 3), kinds="fc")
 both("eigh subset", lambda xp, a: (lambda w, v: w * v**2)(
-    *xp.eigh(a, subset_by_index=(1, 2))), spread(3, 3))  # fmt: skip
+    *xp.eigh(a, subset_by_index=(1, 2))), levels(3, 3))  # fmt: skip
 both("eigh between", lambda xp, a: xp.eigvalsh(a, subset_by_value=(-1.0, 9.0)),
      definite(3, 3), batch=False)  # fmt: skip
 both("eigh_tridiagonal", lambda xp, d, e: xp.eigh_tridiagonal(d, e)[1] ** 2, apart(3),
@@ -255,10 +272,10 @@ for _name in ("logm", "sqrtm"):
 kept("fractional_matrix_power",
      lambda xp, a: xp.fractional_matrix_power(a @ a.T, 0.3),
      positive_spectrum(2, 2), kinds="fc")  # fmt: skip
-kept("expm_frechet", lambda xp, a, e: xp.expm_frechet(a, e)[1], apart(3, 3),
-     apart(3, 3), kinds="fc")  # fmt: skip
+kept("expm_frechet", lambda xp, a, e: xp.expm_frechet(a, e)[1],
+     lambda rng: apart(3, 3)(rng) / 4, apart(3, 3), kinds="fc")  # fmt: skip
 kept("expm_frechet both", lambda xp, a, e: np.multiply(*xp.expm_frechet(a, e)),
-     apart(2, 2), apart(2, 2))  # fmt: skip
+     lambda rng: apart(2, 2)(rng) / 4, apart(2, 2))  # fmt: skip
 
 # Structured matrices
 
