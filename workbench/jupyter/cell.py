@@ -28,6 +28,7 @@ from workbench.errors import (
 from workbench.graph import trace, traces, types, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.tree import is_sparse
 from workbench.jupyter import rewrite
 from workbench.jupyter.around import cell_number, uninterrupted, warning_at_lines
 from workbench.jupyter.failure import shown
@@ -336,6 +337,12 @@ def check_wrt(value: Any, name: str) -> None:
     """Refuse a variable that has no derivative, in one line."""
     if is_input(value):
         return
+    if is_sparse(value):
+        raise DtypeError(
+            f"--wrt {name}: a sparse array is a constant of a cell. Make its values a"
+            f" variable, v = {name}.data, and in the cell the array of them: wb.scipy"
+            f".sparse.csr_array((v, {name}.indices, {name}.indptr), {name}.shape)."
+        )
     if isinstance(value, (bool, int)) or hasattr(value, "dtype"):
         dtype = getattr(value, "dtype", type(value).__name__)
         cast = (

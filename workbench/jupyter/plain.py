@@ -24,6 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.graph.tensor import Tensor
+from workbench.graph.tree import is_sparse, sparse_rules
 from workbench.jupyter import frames
 
 __all__ = ["Plain"]
@@ -88,6 +89,10 @@ class Plain:
             return self._value(x)
         if kind is np.ndarray:
             return self._array(x)
+        if is_sparse(x) and isinstance(x.data, Tensor):
+            rules = sparse_rules()
+            data, pattern = rules.take(x)
+            return rules.build(self._value(data), pattern)
         if isinstance(x, (tuple, frozenset)):
             return self._rebuilt(x)
         if id(x) not in self._seen:
