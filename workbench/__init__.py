@@ -10,27 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
 from workbench.calculus import grad, jvp, value_and_grad, vjp
-from workbench.checkpoints import checkpoint
-from workbench.directions import elementwise_grad, gnvp, linearize
 from workbench.graph import operators as _operators  # sets Tensor's operators
 from workbench.graph.graph import Graph
 from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
-from workbench.implicit import custom_root, fixed_point
 from workbench.matrices import hessian, hvp, jacfwd, jacobian, jacrev, vmap
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
-from workbench.systems import custom_linear_solve
 from workbench.transforms.overrides import override, overrides
 
 if TYPE_CHECKING:
-    from workbench import random
+    from workbench.checkpoints import checkpoint
     from workbench.checks.verify import check_grads
+    from workbench.directions import elementwise_grad, gnvp, linearize
+    from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
     from workbench.session import Session
+    from workbench.systems import custom_linear_solve
 
 __version__ = "0.1.0"
 
@@ -59,7 +58,6 @@ __all__ = [
     "override",
     "overrides",
     "plots",
-    "random",
     "scope",
     "show",
     "stop_gradient",
@@ -73,9 +71,18 @@ __all__ = [
 _LATER = {
     "Session": "workbench.session",
     "check_grads": "workbench.checks.verify",
+    "checkpoint": "workbench.checkpoints",
+    "custom_linear_solve": "workbench.systems",
+    "custom_root": "workbench.implicit",
+    "elementwise_grad": "workbench.directions",
+    "fixed_point": "workbench.implicit",
+    "gnvp": "workbench.directions",
+    "linearize": "workbench.directions",
     "show": "workbench.jupyter",
 }
 
+#: Modules that load when first used. Those with the name of another package are not
+#: in `__all__`: ``from workbench import *`` would hide it.
 _MODULES = {
     "numpy": "workbench.numpy",
     "plots": "workbench.jupyter.plots",
@@ -92,7 +99,8 @@ def __getattr__(name: str) -> Any:
         value: Any = import_module(_MODULES[name])
     elif name in _LATER:
         value = getattr(import_module(_LATER[name]), name)
-        import_module("workbench.jupyter")  # tells Session how it is shown
+        if name == "Session":
+            import_module("workbench.jupyter")  # tells it how it is shown
     else:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     globals()[name] = value

@@ -364,11 +364,11 @@ def _run(
     for start in range(0, max(count, 1), max(step, 1)):
         stop = min(start + step, count)
         units = Diagonal.identity(seed, like._value, unit, start, stop)
+        with np.errstate(all="ignore"):  # the program itself has warned already
+            found = program([units], stop - start)
         parts = [
             part if batched else np.broadcast_to(part, (stop - start, *shape_of(part)))
-            for part, batched in zip(
-                program([units], stop - start), program.batched, strict=True
-            )
+            for part, batched in zip(found, program.batched, strict=True)
         ]
         if stop - start == count:
             gathered = parts
