@@ -64,8 +64,13 @@ def _sample(name: str, generator: Any, size: Any, settings: Params) -> Any:
     return getattr(np.random.Generator, name)(generator, **settings, size=size)
 
 
-def _compute(held: Any, *given: Any, draw: _Draw | None = None) -> Any:
-    return held if draw is None else draw(given)
+def _computing() -> Callable[..., Any]:
+    """What one op computes; each has its own, for the text of a program names it."""
+
+    def compute(held: Any, *given: Any, draw: _Draw | None = None) -> Any:
+        return held if draw is None else draw(given)
+
+    return compute
 
 
 def _infer(held: Any, *given: Any, draw: _Draw | None = None) -> Spec:
@@ -143,7 +148,7 @@ def _emitted(draw: _Draw, given: Sequence[Any]) -> Any:
 #: The names of the ops, one for each family.
 NAMES = [f"random_{name}" for name in (*FAMILIES, *SAMPLERS)]
 for _name in NAMES:
-    op(_name, _compute, batch=_batch, infer=_infer)
+    op(_name, _computing(), batch=_batch, infer=_infer)
 
 
 def unknown() -> Any:
