@@ -18,10 +18,10 @@ from workbench.errors import ConvergenceError, ShapeError, UsageError
 from workbench.graph import blame, traces, tree, types
 from workbench.graph.tensor import admit, value_of
 from workbench.ops.define import shape_of
-from workbench.scipy.initial import Problem
-from workbench.scipy.initial import integrate as states
-from workbench.scipy.quadrature import Integrand, integral
-from workbench.scipy.samples import cumulative_trapezoid, simpson, trapezoid
+from workbench.scipy.integrate.initial import Problem
+from workbench.scipy.integrate.initial import integrate as states
+from workbench.scipy.integrate.quadrature import Integrand, integral
+from workbench.scipy.integrate.samples import cumulative_trapezoid, simpson, trapezoid
 from workbench.transforms.closed import Closed, close
 
 __all__ = [
