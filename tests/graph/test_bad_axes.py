@@ -27,6 +27,7 @@ MORE: dict[str, tuple[Any, ...]] = {
     "np.delete": (0,),
     "np.insert": (0, 1.0),
     "np.linalg.cross": (MATRIX,),
+    "np.lib.stride_tricks.sliding_window_view": (1,),
     "np.linalg.vecdot": (MATRIX,),
     "np.nanpercentile": (50,),
     "np.nanquantile": (0.5,),

@@ -78,6 +78,9 @@ NEEDS_ENTRIES = (
     "nanpercentile", "pinv ", "polymul", "take axis",
 )  # fmt: skip
 
+#: Families of vectors, where SciPy drops the axis of one entry.
+ONE_IS_ANOTHER = ("multivariate_normal", "dirichlet")
+
 
 @pytest.mark.parametrize("length", [0, 1])
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
@@ -90,7 +93,8 @@ def test_few_entries(sample: Sample, length: int, rng: np.random.Generator) -> N
             expected = np.asarray(sample.value(*args))
         except Exception:
             return  # NumPy refuses; what we say is tested in tests/graph
-        if length == 0 and sample.name.startswith(NEEDS_ENTRIES):
+        few = ONE_IS_ANOTHER if length else NEEDS_ENTRIES
+        if sample.name.startswith(few):
             return
         value, pullback = wb.vjp(sample.f, *args)
         assert (np.shape(value), np.asarray(value).dtype) == (
