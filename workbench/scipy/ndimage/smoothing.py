@@ -11,7 +11,7 @@ from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.ops.define import dtype_of, shape_of
-from workbench.scipy.kernels import along_axis, chosen_axes, one_per_axis
+from workbench.scipy.ndimage.kernels import along_axis, chosen_axes, one_per_axis
 
 __all__ = [
     "gaussian_filter",

@@ -28,7 +28,7 @@ from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.padding import pad
 from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import normal_axes
-from workbench.scipy.filters import lfilter
+from workbench.scipy.signal.filters import lfilter
 
 __all__ = [
     "choose_conv_method",

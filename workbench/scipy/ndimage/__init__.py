@@ -17,8 +17,8 @@ np.float64(-0.372147)
 
 from __future__ import annotations
 
-from workbench.scipy.kernels import convolve, convolve1d, correlate, correlate1d
-from workbench.scipy.smoothing import (
+from workbench.scipy.ndimage.kernels import convolve, convolve1d, correlate, correlate1d
+from workbench.scipy.ndimage.smoothing import (
     gaussian_filter,
     gaussian_filter1d,
     uniform_filter,
