@@ -27,7 +27,7 @@ for _name in "sign floor ceil trunc rint spacing".split():
     row(_name, getattr(np, _name), apart(3), order=1)
 row("absolute of complex", np.absolute, apart(3), kinds="c")
 row("sinc", np.sinc, apart(3), kinds="fc")
-row("i0", np.i0, apart(2, 3))
+row("np.i0", np.i0, apart(2, 3))
 row("sinc at one point", np.sinc, lambda rng: np.array(0.0))
 row("nan_to_num", lambda x: np.nan_to_num(x) * x, apart(3), kinds="fc")
 row("round", lambda x: x * (np.round(x) + (x / 10).round(1)), apart(3), kinds="fc")
