@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import workbench as wb
 from tests.ops.samples.table import Draw, Table, apart, definite, matrix
 
 row = Table()
@@ -98,7 +99,7 @@ row("eigh magnitudes", lambda x: np.abs(np.linalg.eigh(x)[1]) ** 2, levels(3, 3)
 # eig
 
 row("eigvals", lambda x: np.sort(np.real(np.linalg.eigvals(x))), spectral(3, 3))
-row("eigvals complex", lambda x: np.sum(np.linalg.eigvals(x) ** 3), turning(3, 3),
+row("eigvals complex", lambda x: np.sum(np.linalg.eigvals(x) ** 2 / 9), turning(3, 3),
     kinds="fc")  # fmt: skip
 row(
     "eigvals in the plane",
@@ -277,6 +278,12 @@ row(
     lambda x: np.linalg.slogdet(x)[0],
     matrix(2, 2, 2),
     kinds="c",
+)
+row(
+    "cofactors",
+    lambda x: wb.grad(np.linalg.det)(x),
+    matrix(3, 3),
+    truth=lambda x: np.linalg.det(x) * np.linalg.inv(x).T,
 )
 row("det of 1", np.linalg.det, apart(1, 1))
 row("det of 4", np.linalg.det, matrix(4, 4), kinds="fc")
