@@ -36,13 +36,13 @@ def test_cross_of_vectors_in_the_plane(
 
 
 def test_einsum_of_many_takes_the_short_way(rng: np.random.Generator) -> None:
-    """In one loop over all letters this would take 30**6 steps for each gradient."""
-    arrays = [rng.normal(size=(30, 30)) for _ in range(5)]
+    """In one loop over all letters this would take 100**6 steps: weeks."""
+    arrays = [rng.normal(size=(100, 100)) for _ in range(5)]
     gradients = wb.grad(lambda *a: np.einsum("ij,jk,kl,lm,mn->", *a), tuple(range(5)))(
         *arrays
     )
     a, b, _, d, e = arrays
-    one = np.ones(30)
+    one = np.ones(100)
     np.testing.assert_allclose(
         gradients[2], np.outer(b.T @ a.T @ one, d @ e @ one), rtol=1e-10
     )

@@ -94,7 +94,9 @@ def _einsum_transpose(
     reached = set(output).union(*(terms[i] for i in others))
     kept = "".join(c for c in letters if c in reached)
     inputs = ",".join([output, *(terms[i] for i in others)])
-    passed = np.einsum(f"{inputs}->{kept}", g, *(operands[i] for i in others))
+    # By the op, on arrays too: it multiplies pair by pair, np.einsum all at once.
+    arrays = (g, *(operands[i] for i in others))
+    passed = apply(EINSUM, arrays, {"subscripts": f"{inputs}->{kept}"})
     lengths = dict(zip(term, shape, strict=True))
     found = dict(zip(kept, shape_of(passed), strict=True))
     if kept != letters:
