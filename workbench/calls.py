@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.graph import blame, traces, tree, types, walk
+from workbench.graph import blame, source, traces, tree, types, walk
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_float, live, record
 from workbench.transforms import reverse
@@ -41,7 +41,7 @@ class Call:
         overrides: Sequence[Override] | None = None,
         *,
         argnames: Argnames = None,
-        allow_int: bool = False,
+        allow_int: bool | None = None,
         holomorphic: bool = False,
     ) -> None:
         single, places = chosen_arguments(f, argnums, argnames, args, kwargs, name)
@@ -52,11 +52,13 @@ class Call:
         flat, self.tree = tree.flatten(chosen[0] if single else chosen)
         labels = _labels(f, args, kwargs, places)
         #: Which leaves vary; with ``allow_int`` the others have no gradient.
+        #: (None: the transform does not offer it.)
         self.varies = [not (allow_int and not has_derivative(value)) for value in flat]
         picked = [label for label, v in zip(labels, self.varies, strict=True) if v]
         self.values = [x for x, v in zip(flat, self.varies, strict=True) if v]
+        cure = "" if allow_int is None else ", or allow_int=True to leave it out"
         for value, label in zip(self.values, picked, strict=True):
-            check_float(value, str(label), name)
+            check_float(value, str(label), name, cure=cure)
             if holomorphic and types.spec_of(value).dtype.kind != "c":
                 raise DtypeError(
                     f"{name}(holomorphic=True): {label} is of dtype"
@@ -75,6 +77,9 @@ class Call:
                     new[place] = x
                 else:
                     named[place] = x
+            if isinstance(f, np.ufunc):  # which has no frame of the user's
+                with source.pinned():
+                    return f(*new, **named)
             return f(*new, **named)
 
         self.recording = record(call, self.values, picked)

@@ -18,12 +18,13 @@ from workbench.errors import (
     MatrixError,
     MatrixShapeError,
     ShapeError,
+    WorkbenchError,
 )
 from workbench.graph import source, types
 from workbench.graph.libraries import instead, library_call, numpy_call
 from workbench.graph.op import Op
 
-__all__ = ["at", "describe", "here", "located", "lost", "refusal"]
+__all__ = ["at", "describe", "here", "in_derivative", "located", "lost", "refusal"]
 
 
 def here() -> str:
@@ -174,10 +175,15 @@ def _asking() -> FrameType | None:
 def refusal(
     op: Op, args: tuple[Any, ...], error: Exception, code: Any, lasti: int
 ) -> Exception:
-    """NumPy's refusal, with the op, the operands and the user's line."""
+    """NumPy's refusal, with the op, the operands and the user's line.
+
+    What is no refusal of NumPy's, our own errors among it, stays as it is.
+    """
+    if isinstance(error, WorkbenchError):
+        return error
     if type(error) in (IndexError, np.exceptions.AxisError):
         return located(error, op.name, args, {}, at(source.decode(code, lasti)))
-    if not isinstance(error, (ValueError, TypeError)) or isinstance(error, ShapeError):
+    if not isinstance(error, (ValueError, TypeError)):
         return error
     operands = ", ".join(
         repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x) for x in args
@@ -199,3 +205,22 @@ def refusal(
     return kind(
         f"{op.name}({operands}){at(source.decode(code, lasti))}: {error}. {cure}"
     )
+
+
+def in_derivative(error: Exception, node: Any) -> None:
+    """Tell an error of a derivative's rule the op of the program and its line.
+
+    The rule runs when the derivative is asked for, often lines later. An exception
+    of NumPy's or of a user's rule keeps its text and gets a note.
+    """
+    while node.origin is not None:
+        node = node.origin.forward
+    place = at(node.site)
+    said = f"In the derivative of {describe(node)}{place}."
+    if not isinstance(error, WorkbenchError):
+        if said.partition(" of ")[0] not in "".join(getattr(error, "__notes__", ())):
+            error.add_note(said)
+    elif "In the derivative of" not in (text := str(error)) and not (
+        place and place in text
+    ):
+        error.args = (f"{text} {said}", *error.args[1:])

@@ -7,9 +7,9 @@ error says which of its functions the user called, and what to call instead.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from importlib import import_module
-from types import FrameType
+from types import CellType, FrameType
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ def numpy_call(frame: FrameType | None) -> str | None:
         if home.partition(".")[0] != "numpy":
             return found
         name = frame.f_code.co_name
+        if home.endswith("._methods"):  # where x.mean() and np.mean(x) both run
+            name = name.removeprefix("_")
         if not name.startswith("_") and callable(getattr(np, name, None)):
             found = f"np.{name}"
         frame = frame.f_back
@@ -56,34 +58,67 @@ def numpy_call(frame: FrameType | None) -> str | None:
 
 def _public(frame: FrameType, home: str) -> str | None:
     """The public name of the function that a frame runs, if it has one."""
-    name = frame.f_code.co_name
-    owner = frame.f_locals.get("self")
+    code = frame.f_code
+    name = code.co_name
+    owner = frame.f_locals.get("self") if "self" in code.co_varnames else None
     if name in ("__init__", "__call__"):
         name = type(owner).__name__
-    if name.startswith("_"):
-        return None
     parts = home.split(".")
     count = next((i for i, p in enumerate(parts) if p.startswith("_")), len(parts))
+    if code.co_freevars and owner is not None:
+        names = {n for kind in type(owner).__mro__ for n in vars(kind)}
+        name = _decorated(names, type(owner), frame) or name
     for length in range(count, 1, -1):
-        module = sys.modules.get(".".join(parts[:length]))
-        made: Callable[..., Any] | None = getattr(module, name, None)
-        if callable(made):
-            return ".".join((*parts[:length], name))
+        place = ".".join(parts[:length])
+        module = sys.modules.get(place)
+        found = name
+        if code.co_freevars and owner is None:
+            found = _decorated(dir(module), module, frame) or name
+        if found.startswith("_"):
+            continue
+        if callable(getattr(module, found, None)):
+            return f"{place}.{found}"
         # A method, such as that of a distribution: scipy.stats.norm.logpdf.
         label = getattr(owner, "name", None)
         if isinstance(label, str) and hasattr(module, label):
-            return ".".join((*parts[:length], label, name))
-        kind = type(owner).__name__
-        if owner is not None and hasattr(module, kind):
-            return ".".join((*parts[:length], kind, name))
+            return f"{place}.{label}.{found}"
+        for kind in type(owner).__mro__[:-1] if owner is not None else ():
+            if getattr(module, kind.__name__, None) is kind:
+                return f"{place}.{kind.__name__}.{found}"
     return None
+
+
+def _decorated(names: Iterable[str], home: object, frame: FrameType) -> str | None:
+    """Under which of these names of a module or class a frame's function stands.
+
+    That of a decorator runs the same code for all that it decorates; they differ by
+    what that code closes over.
+    """
+    code, scope = frame.f_code, frame.f_locals
+    for name in names:
+        step = None if name.startswith("_") else getattr(home, name, None)
+        while step is not None:
+            if getattr(step, "__code__", None) is code:
+                cells = zip(code.co_freevars, step.__closure__ or (), strict=True)
+                if all(_inside(cell) is scope.get(free) for free, cell in cells):
+                    return name
+            step = getattr(step, "__wrapped__", None)
+    return None
+
+
+def _inside(cell: CellType) -> object:
+    """What a cell of a closure holds; None while it holds nothing."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def instead(called: str) -> str:
     """What to write in place of a function of SciPy, as the cure of an error."""
     home, _, name = called.rpartition(".")
     own = f"workbench.{home}"
-    if called.startswith("scipy.") and hasattr(_module(own), name):
+    if home and callable(getattr(_module(own), name, None)):
         return f"Write {own}.{name}, which does"
     return "Write it with NumPy's functions, which do"
 

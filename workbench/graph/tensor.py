@@ -335,7 +335,10 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             try:
                 value = op.compute(a, **params)
             except Exception as error:
-                raise blame.refusal(op, (a,), error, code, lasti) from error
+                told = blame.refusal(op, (a,), error, code, lasti)
+                if told is error:
+                    raise
+                raise told from error
             return Tensor(op, inputs, (a,), params, value, code, lasti, context)
     kinds = {type(x) for x in inputs}
     if Tensor not in kinds and MaskedTensor not in kinds:
@@ -362,7 +365,10 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     try:
         value = op.compute(*args, **params)
     except Exception as error:
-        raise blame.refusal(op, args, error, code, lasti) from error
+        told = blame.refusal(op, args, error, code, lasti)
+        if told is error:
+            raise
+        raise told from error
     return kind(op, inputs, args, params, value, code, lasti, context)
 
 
@@ -381,7 +387,10 @@ def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
             made = op.compute(*examples, **params)
     except Exception as error:
-        raise blame.refusal(op, tuple(specs), error, *source.caller(3)) from error
+        told = blame.refusal(op, tuple(specs), error, *source.caller(3))
+        if told is error:
+            raise
+        raise told from error
     if isinstance(made, tuple):
         return tuple(map(types.spec_of, made))
     return types.spec_of(made)

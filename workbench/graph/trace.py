@@ -86,7 +86,7 @@ def opened(
         except SystemError as error:
             # What compiled code makes of an error in the middle of its work.
             if isinstance(error.__cause__, GradientLostError):
-                raise error.__cause__ from error
+                raise error.__cause__ from None
             raise
         except (ValueError, TypeError) as error:
             text = str(error)
@@ -196,8 +196,11 @@ def _leaf_names(base: str, value: Any) -> list[str | None]:
     return [f"{base}[{i}]" for i in range(len(leaves))]
 
 
-def check_float(value: Any, name: str, where: str) -> None:
-    """Refuse an argument that has no derivative, with the cast to write."""
+def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
+    """Refuse an argument that has no derivative, with the cast to write.
+
+    ``cure`` is what else may be done.
+    """
     if isinstance(value, (list, tuple, str)) or value is None:
         raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
     known = isinstance(value, (Tensor, Spec))
@@ -206,7 +209,7 @@ def check_float(value: Any, name: str, where: str) -> None:
         cast = repr(float(value)) if types.weak(value) else f"{name}.astype(float)"
         raise DtypeError(
             f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"
-            f" have derivatives. Pass {cast}."
+            f" have derivatives. Pass {cast}{cure}."
         )
 
 

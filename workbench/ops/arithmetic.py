@@ -208,6 +208,11 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """`numpy.where`; with the condition alone, the indices, as plain arrays."""
     if x is None and y is None:
         return np.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError(
+            "either both or neither of x and y should be given. Write np.where(c, x,"
+            " 0.0) for 0 elsewhere"
+        )
     return apply(_where, (condition, x, y))
 
 

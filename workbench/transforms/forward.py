@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import types
+from workbench.graph import blame, types
 from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
 from workbench.ops import several
@@ -43,30 +43,34 @@ def push_forward(
     steps = reverse.plan(outputs, wrt, rules)
     outer = set() if record else reverse.outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
-    for node, mask in steps:
-        inputs = node.inputs
-        incoming = tuple(
-            moving.get(x.serial) if mask >> i & 1 else None
-            for i, x in enumerate(inputs)
-        )
-        if all(t is None for t in incoming):
-            continue
-        op = node.op
-        push = op.push if rules is None else rules.get(node.serial, op.push)
-        if push is None:
-            if op.pull is None:
+    try:
+        for node, mask in steps:
+            inputs = node.inputs
+            incoming = tuple(
+                moving.get(x.serial) if mask >> i & 1 else None
+                for i, x in enumerate(inputs)
+            )
+            if all(t is None for t in incoming):
                 continue
-            push = transposed(op.pull)
-        recorded = record or node.serial in outer
-        before = next_serial()
-        if recorded:
-            t = push(incoming, several.outputs(node), inputs, node.params)
-        else:
-            t = push(incoming, node._value, node.args, node.params)
-        if t is not None:
-            moving[node.serial] = t = _fit(t, node)
+            op = node.op
+            push = op.push if rules is None else rules.get(node.serial, op.push)
+            if push is None:
+                if op.pull is None:
+                    continue
+                push = transposed(op.pull)
+            recorded = record or node.serial in outer
+            before = next_serial()
             if recorded:
-                reverse.mark([t], before, node, rules and rules.get(node.serial))
+                t = push(incoming, several.outputs(node), inputs, node.params)
+            else:
+                t = push(incoming, node._value, node.args, node.params)
+            if t is not None:
+                moving[node.serial] = t = _fit(t, node)
+                if recorded:
+                    reverse.mark([t], before, node, rules and rules.get(node.serial))
+    except Exception as error:
+        blame.in_derivative(error, node)
+        raise
     return [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
 
 

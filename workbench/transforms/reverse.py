@@ -133,47 +133,51 @@ def _sweep_plain(
     """
     get, pop = arrived.get, arrived.pop
     totals: dict[int, Any] = {}
-    for node, mask in reversed(steps):
-        serial = node.serial
-        g = pop(serial, None)
-        if g is None:
-            continue
-        if serial in wanted:
-            arrived[serial] = g
-        op = node.op
-        pull = op.pull
-        if pull is None:
-            continue
-        inputs = node.inputs
-        if op.keeps:
-            c = pull(mask, g, node._value, node.args, node.params)[0]
-            s = inputs[0].serial
-            old = get(s)
-            arrived[s] = c if old is None else old + c
-            continue
-        index = 0
-        for c in pull(mask, g, node._value, node.args, node.params):
-            if mask & 1 and c is not None:
-                x = inputs[index]
-                v = x._value
-                try:
-                    fits = c.shape == v.shape and c.dtype is v.dtype
-                except AttributeError:  # a Python number has neither
-                    fits = False
-                if not fits:
-                    if type(c) is Scattered:
-                        _collect(c, x, arrived, totals)
-                        mask >>= 1
-                        index += 1
-                        continue
-                    c = fit(c, x, node)
-                s = x.serial
+    try:
+        for node, mask in reversed(steps):
+            serial = node.serial
+            g = pop(serial, None)
+            if g is None:
+                continue
+            if serial in wanted:
+                arrived[serial] = g
+            op = node.op
+            pull = op.pull
+            if pull is None:
+                continue
+            inputs = node.inputs
+            if op.keeps:
+                c = pull(mask, g, node._value, node.args, node.params)[0]
+                s = inputs[0].serial
                 old = get(s)
                 arrived[s] = c if old is None else old + c
-            mask >>= 1
-            if not mask:
-                break
-            index += 1
+                continue
+            index = 0
+            for c in pull(mask, g, node._value, node.args, node.params):
+                if mask & 1 and c is not None:
+                    x = inputs[index]
+                    v = x._value
+                    try:
+                        fits = c.shape == v.shape and c.dtype is v.dtype
+                    except AttributeError:  # a Python number has neither
+                        fits = False
+                    if not fits:
+                        if type(c) is Scattered:
+                            _collect(c, x, arrived, totals)
+                            mask >>= 1
+                            index += 1
+                            continue
+                        c = fit(c, x, node)
+                    s = x.serial
+                    old = get(s)
+                    arrived[s] = c if old is None else old + c
+                mask >>= 1
+                if not mask:
+                    break
+                index += 1
+    except Exception as error:
+        blame.in_derivative(error, node)
+        raise
 
 
 def _collect(
@@ -203,34 +207,40 @@ def _sweep(
     visit: Callable[[Visit], None] | None,
 ) -> None:
     """The backward sweep: recorded where it must be, overridden, watched."""
-    for node, mask in reversed(steps):
-        serial = node.serial
-        g = arrived.get(serial) if serial in wanted else arrived.pop(serial, None)
-        if g is None:
-            continue
-        pull = rules.get(serial, node.op.pull)
-        if pull is None:
-            continue
-        recorded = record or serial in outer
-        before = next_serial()
-        if recorded:
-            passed = pull(mask, g, several.outputs(node), node.inputs, node.params)
-        else:
-            passed = pull(mask, g, node._value, node.args, node.params)
-        fitted = [
-            fit(c, x, node) if c is not None and mask >> i & 1 else None
-            for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
-        ]
-        if recorded:
-            mark(fitted, before, node, rules.get(serial))
-        if visit is not None:
-            visit(Visit(node, g, fitted))
-        for x, c in zip(node.inputs, fitted, strict=False):
-            if c is not None:
-                old = arrived.get(x.serial)
-                arrived[x.serial] = total = c if old is None else old + c
-                if isinstance(total, Tensor) and total.origin is None:
-                    total.origin = Origin(x, "the sum of what its readers pass", False)
+    try:
+        for node, mask in reversed(steps):
+            serial = node.serial
+            g = arrived.get(serial) if serial in wanted else arrived.pop(serial, None)
+            if g is None:
+                continue
+            pull = rules.get(serial, node.op.pull)
+            if pull is None:
+                continue
+            recorded = record or serial in outer
+            before = next_serial()
+            if recorded:
+                passed = pull(mask, g, several.outputs(node), node.inputs, node.params)
+            else:
+                passed = pull(mask, g, node._value, node.args, node.params)
+            fitted = [
+                fit(c, x, node) if c is not None and mask >> i & 1 else None
+                for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
+            ]
+            if recorded:
+                mark(fitted, before, node, rules.get(serial))
+            if visit is not None:
+                visit(Visit(node, g, fitted))
+            for x, c in zip(node.inputs, fitted, strict=False):
+                if c is not None:
+                    old = arrived.get(x.serial)
+                    arrived[x.serial] = total = c if old is None else old + c
+                    if isinstance(total, Tensor) and total.origin is None:
+                        total.origin = Origin(
+                            x, "the sum of what its readers pass", False
+                        )
+    except Exception as error:
+        blame.in_derivative(error, node)
+        raise
 
 
 def finish(g: Any, record: bool) -> Any:

@@ -168,9 +168,10 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
     elif isinstance(target, ByScope):
         candidates = {o: f"the op {o!r}" for o in [*OPS, *ops]}
         candidates.update({s: f"the scope {s!r}" for s in scopes})
-        likely = [*scopes, *ops] if "/" in target.glob else [*scopes, *OPS]
-        near = difflib.get_close_matches(target.glob, likely, 2, 0.6)
-        close = [candidates[name] for name in near]
+        near = difflib.get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
+        if "/" not in target.glob:
+            near += difflib.get_close_matches(target.glob, OPS, 2, 0.6)
+        close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
     if isinstance(target, ByNode):
         if isinstance(target.node, int):

@@ -36,6 +36,14 @@ Slope = Callable[..., Any]
 where = RULE_NAMES["where"]
 
 
+def _ufunc(name: str) -> np.ufunc | None:
+    """A public ufunc of SciPy's; with SCIPY_ARRAY_API=1 a function stands before it."""
+    found = getattr(scipy_special, name, None)
+    if not isinstance(found, np.ufunc):
+        found = getattr(found, "__wrapped__", None)
+    return found if isinstance(found, np.ufunc) else None
+
+
 class Special:
     """A function of `scipy.special`, in the library of its arguments.
 
@@ -49,10 +57,8 @@ class Special:
     def __init__(self, name: str) -> None:
         self.__name__ = name
         # `zeta`, `lambertw` and a few more are functions in front of a private ufunc.
-        found = getattr(scipy_special, name, None)
-        self.ufunc = (
-            found if isinstance(found, np.ufunc) else getattr(private, f"_{name}")
-        )
+        found = _ufunc(name)
+        self.ufunc = getattr(private, f"_{name}") if found is None else found
 
     def __call__(self, *args: Any) -> Any:
         """The function of arrays of one library, or of Tensors."""
@@ -89,7 +95,7 @@ F: Any = _Functions()
 
 # Texts of rules call them by their bare names, unless NumPy has that name too.
 for _name in dir(scipy_special):
-    if isinstance(getattr(scipy_special, _name), np.ufunc) and not hasattr(np, _name):
+    if _ufunc(_name) is not None and not hasattr(np, _name):
         RULE_NAMES.setdefault(_name, getattr(F, _name))
 for _name in "zeta lambertw".split():
     RULE_NAMES[_name] = getattr(F, _name)
@@ -117,8 +123,6 @@ def special(
         f"unknown(g, x{i}, {name!r}, {i})" if p is None else p
         for i, p in enumerate(partials)
     )
-    if not pretty_rule and None in partials:
-        pretty_rule = "   ".join(p or "not known" for p in partials)
     made = elementwise(op_name or name, function, *texts, pretty_rule=pretty_rule)
     UFUNCS[function.ufunc] = made
     return made
