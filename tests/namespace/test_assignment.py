@@ -6,6 +6,7 @@ them. Values and derivatives must be those of NumPy.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,19 @@ RIGHT = {
         return y * (out[0] + out[1] * out[2] + out[3])
         """,
     "two names of one array": "y = np.exp(x); z = y; y[0] = x[1]; return z * y",
+    "the same array again": """
+        y = np.exp(x)
+        a, b, c = y.conj(), y.astype(y.dtype, copy=False), np.real(y)
+        y[0] = x[1]
+        return a * b * c
+        """,
+    "two of one tuple of inputs": """
+        y = np.exp(x)
+        pair = (y,)
+        a, b = np.sum(*pair), np.sin(*pair)
+        y[0] = x[1]
+        return a * b * y
+        """,
     "an index of many": "y = np.cos(x); y[wnp.asarray([2, 0])] = x[:2]; return y * x",
     "a view that nobody holds": "y = np.exp(x); s = np.sum(y[:2]); y[0] = s; return y",
     "a base that nobody holds": """
@@ -113,6 +127,29 @@ REFUSED = {
     "its own view": ("y = np.exp(x); y[:2] = y[2:]; return y", SHARED),
     "a part of what is held": ("y = np.exp(x); y[2:][0] = 1.0; return y", SHARED),
     "a view of the input": ("y = x[:2]; y[0] = 1.0; return y", SHARED),
+    "no copy": (
+        "y = np.exp(x); v = y.astype(y.dtype, copy=False)[:2]; y[0] = 1.0; return v",
+        SHARED,
+    ),
+    "a diagonal's view": (
+        "y = np.reshape(np.exp(x), (2, 2)) * 1.0; v = np.diagonal(y)[1:]; y[0] = 1.0;"
+        "return v",
+        SHARED,
+    ),
+    "after gc.freeze()": (
+        """
+        import gc
+        y = np.exp(x)
+        a = y * y
+        gc.freeze()
+        try:
+            y[0] = 1.0
+        finally:
+            gc.unfreeze()
+        return a
+        """,
+        "after gc.freeze",
+    ),
 }
 
 
@@ -198,3 +235,56 @@ def test_the_value_may_come_from_the_same_array() -> None:
     np.testing.assert_allclose(
         wb.jacobian(f)(X), differences(f, (X,), 0), rtol=1e-9, atol=1e-9
     )
+
+
+ALIKE = """
+x.copy() x.astype(x.dtype) x.astype(x.dtype,copy=False) +x np.copy(x) np.conj(x)
+x.conj() np.nan_to_num(x) np.nan_to_num(n) np.real(x) np.real(z) np.imag(z) z.real
+z.imag np.clip(x,-9,9) x.ravel() np.ravel(x) np.reshape(x,(2,4)) x**1 x*1 x+0 x/1
+np.tile(x,1) np.repeat(x,1) np.concatenate([x]) np.hstack([x]) np.vstack([m])
+np.stack([x])[0] np.block([x]) np.append(x,[]) np.roll(x,0) np.pad(x,0) np.sort(x)
+np.atleast_1d(x) np.atleast_2d(x) np.atleast_3d(m) np.squeeze(x) np.squeeze(m[None])
+np.expand_dims(x,0) np.swapaxes(m,0,1) np.moveaxis(m,0,0) np.rollaxis(m,1) x.T m.T
+m.mT np.transpose(x) np.matrix_transpose(m) np.flip(x) np.fliplr(m) np.rot90(m,0)
+np.rot90(m) np.rot90(m,2) np.broadcast_to(x,(2,8)) np.broadcast_arrays(x,x)[0]
+np.trim_zeros(x) np.split(x,2)[0] np.split(x,1)[0] np.array_split(x,3)[0]
+np.hsplit(x,2)[0] np.vsplit(m,2)[0] np.unstack(m)[0] x[...] x[:] x[()] x[None] x[::2]
+x[::-1] x[[0,1]] x[x>0] m[0] m[:,0] m[...,0] np.take(x,[0,1]) np.delete(x,[])
+np.resize(x,8) np.fix(x) np.trunc(n) np.round(x,3) np.round(n) np.real_if_close(x)
+np.meshgrid(x,copy=False)[0] np.meshgrid(x,x,copy=False)[0] np.meshgrid(x)[0]
+np.tril(m) np.triu(m,-9) np.einsum('i->i',x) np.einsum('ij->ji',m) np.einsum('ij',m)
+np.einsum('ii->i',m) np.linalg.matrix_power(m,1) np.fft.fftshift(x)
+np.fft.fftshift(x,axes=()) np.diff(x,0) np.permute_dims(m,(0,1)) np.sum(m,axis=())
+np.max(m,axis=()) np.mean(m,axis=()) np.where(x>-9,x,x) np.select([x>-9],[x])
+np.cumsum(x) np.lib.stride_tricks.sliding_window_view(x,3) x.squeeze() m.swapaxes(0,1)
+""".split()
+
+
+@pytest.mark.parametrize("text", ALIKE)
+def test_memory_is_shared_wherever_numpy_shares_it(text: str) -> None:
+    """What NumPy would show a change in must not look like a copy, nor the reverse."""
+    x = np.array([1.0, 2, 3, 4, 5, -1, -2, 7])
+    plain = {"x": x, "m": x.reshape(2, 4)[:, :2], "z": x * 1j, "n": x.astype(int)}
+    (which,) = set(re.findall(r"\b[xmzn]\b", text))
+    source = plain[which]
+    shares = bool(np.may_share_memory(eval(text, {"np": np}, plain), source))
+    seen = []
+
+    def f(x: Any) -> Any:
+        whole = x * 1
+        made = {
+            "x": whole,
+            "m": np.reshape(whole, (2, 4))[:, :2],
+            "z": whole * 1j,
+            "n": whole.astype(int),
+        }
+        found = eval(text, {"np": np}, made)
+        assert isinstance(found, Tensor)
+        of = made[which]
+        seen.append((found is of, np.may_share_memory(found._value, of._value)))
+        return np.sum(whole)
+
+    wb.grad(f)(x)
+    ((same, memory),) = seen
+    assert (same or memory) or not shares, "NumPy shares it"
+    assert shares or not same, "NumPy makes an array of its own"

@@ -87,6 +87,12 @@ class ArrayMethods:
         """The entries as one axis; never a view, since a Tensor never changes."""
         return np.ravel(cast(Any, self), order=cast(Any, order))
 
+    def conj(self) -> Any:
+        """The complex conjugate; a real Tensor is its own, as in NumPy."""
+        return np.conj(cast(Any, self)) if self.dtype.kind == "c" else self
+
+    conjugate = conj
+
     def __getattr__(self, name: str) -> Any:
         # Only names that the class does not have arrive here.
         function = FUNCTION_METHODS.get(name)
@@ -119,7 +125,7 @@ class ArrayMethods:
 FUNCTION_METHODS: dict[str, Any] = {
     name: getattr(np, name)
     for name in """
-    all any argmax argmin argpartition argsort astype clip conj conjugate copy cumprod
+    all any argmax argmin argpartition argsort astype clip copy cumprod
     cumsum diagonal dot max mean min nonzero prod ptp ravel repeat round searchsorted
     sort squeeze std sum swapaxes take trace var
     """.split()

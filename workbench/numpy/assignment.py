@@ -6,12 +6,18 @@ becomes the updated one, and what was computed from it before keeps the old one,
 as a Tensor of its own. That is right as long as no other name sees the same memory
 under NumPy, so a view that anybody still holds is an error. A user's own code is
 asked to write ``wb.at(x)[i].set(v)``, which says what happens.
+
+Who holds what is counted: it needs a collector that knows every object and counts
+of references that are exact, and where either is missing, assignment is an error. A
+count that is too high (a debugger's) refuses more than it must, never less. And it
+needs that our functions share memory wherever NumPy's do: a test goes through them.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -22,6 +28,7 @@ from workbench.errors import TraceError
 from workbench.graph import blame, traces
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor
+from workbench.ops.indexing import ARRAY, GETITEM
 from workbench.ops.updates import at
 
 __all__: list[str] = []
@@ -31,6 +38,9 @@ LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.")
 
 KINDS = frozenset({Tensor, MaskedTensor})
 SLOTS = [name for kind in Tensor.__mro__ for name in getattr(kind, "__slots__", ())]
+
+#: Objects that the collector has been told to forget, before any Tensor was made.
+FROZEN = gc.get_freeze_count()
 
 
 def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
@@ -95,6 +105,14 @@ def _become(x: Tensor, other: Tensor) -> None:
 
 # Who else sees the memory
 
+#: What `numpy.diagonal` reads.
+DIAGONAL = (Ellipsis, ARRAY, ARRAY)
+
+
+def _is_diagonal(x: Any) -> bool:
+    """Whether it may be a diagonal: a view in NumPy, and gathered here."""
+    return x.op is GETITEM and bool(x.params["key"] == DIAGONAL)
+
 
 SHARED = "which shares memory with an array that is still in use"
 
@@ -108,6 +126,10 @@ def _closed(x: Tensor) -> str | None:
     opened = traces.LOCAL.stack[-1].leaves if traces.LOCAL.stack else set()
     if opened and x.serial < min(opened):
         return "which is older than the trace that runs"
+    if gc.get_freeze_count() not in (0, FROZEN):
+        return "and after gc.freeze() nobody knows what shares its memory"
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "and without Python's lock nobody knows what shares its memory"
     return None
 
 
@@ -125,8 +147,10 @@ def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
     family = [top]
     for member in family:
         family += [u for u in users.get(id(member), ()) if _shares(u, member)]
+    if any(map(_is_diagonal, family)):
+        return [], True  # whose own views cannot be told from copies
     family = [m for m in family if m is not x and _shares(m, x)]
-    uses = [len(users.get(id(m), ())) for m in family]
+    uses = [_uses(m, users.get(id(m), ())) for m in family]
     own = users.get(id(x), [])
     # Lists that hold members are references too: only these two may be left.
     del users, top, member
@@ -135,6 +159,13 @@ def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
         for m, count, used in zip(family, _references(family), uses, strict=True)
     )
     return own, shared or any(m.op is IDENTITY for m in family)
+
+
+def _uses(x: Tensor, users: Iterable[Tensor]) -> int:
+    """How many references there are to ``x`` from the inputs of others."""
+    # Two Tensors may have one tuple of inputs, which refers to x only once.
+    tuples = {id(user.inputs): user.inputs for user in users}
+    return sum(i is x for inputs in tuples.values() for i in inputs)
 
 
 def _users(serial: int) -> dict[int, list[Tensor]]:
@@ -155,6 +186,8 @@ def _users(serial: int) -> dict[int, list[Tensor]]:
 
 def _shares(x: Any, other: Any) -> bool:
     """Whether two Tensors share memory; numbers and scalars never change."""
+    if _is_diagonal(x):
+        return True
     a, b = getattr(x, "_value", None), getattr(other, "_value", None)
     if not hasattr(a, "flags") or not hasattr(b, "flags"):
         return False

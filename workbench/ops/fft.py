@@ -381,7 +381,7 @@ def _shift(x: Any, axes: Any, back: bool) -> Any:
     every = range(len(shape)) if axes is None else axes
     chosen = normal_axes(list(every) if isinstance(every, range) else every, len(shape))
     steps = [-(shape[n] // 2) if back else shape[n] // 2 for n in chosen]
-    return np.roll(x, steps, chosen) if chosen else x
+    return np.roll(x, steps, chosen) if chosen else np.copy(x)
 
 
 @implements(np.fft.fftshift)

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.graph.op import MAKERS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable, spec_of, weak
-from workbench.ops.define import linear, op, shape_of
+from workbench.ops.define import dtype_of, linear, op, shape_of
 from workbench.ops.shaping import integers, normal_axes
 
 __all__: list[str] = []
@@ -223,6 +223,8 @@ def astype(
     x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, **_: Any
 ) -> Any:
     """`numpy.astype`; the gradient comes back in the dtype of ``x``."""
+    if not copy and dtype_of(x) == dtype:
+        return x
     return apply(ASTYPE, (x,), {"dtype": np.dtype(dtype)})
 
 

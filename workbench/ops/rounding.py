@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import TraceError
+from workbench.graph import blame
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import apply
 from workbench.ops.define import dtype_of, elementwise, no_out
@@ -75,11 +77,16 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """`numpy.nan_to_num`; what is replaced has derivative zero."""
+    if not copy:
+        raise TraceError(
+            f"np.nan_to_num(..., copy=False){blame.here()}: a traced value never"
+            " changes in place. Write x = np.nan_to_num(x)."
+        )
     dtype = dtype_of(x)
     if dtype.kind not in "fc":
-        return x
+        return np.copy(x)
     if dtype.kind == "c":
-        parts = [nan_to_num(p, copy, nan, posinf, neginf) for p in (x.real, x.imag)]
+        parts = [nan_to_num(p, True, nan, posinf, neginf) for p in (x.real, x.imag)]
         return (parts[0] + parts[1] * 1j).astype(dtype)
     limits = np.finfo(dtype)
     # Python numbers: they keep the dtype of x.
