@@ -21,6 +21,7 @@ from workbench.graph import blame
 from workbench.graph.op import UFUNCS, Op, declare
 from workbench.graph.tensor import MaskedTensor, apply, value_of
 from workbench.graph.types import WEAK_TYPES
+from workbench.ops.spelling import pretty
 
 __all__ = [
     "dtype_of",
@@ -30,7 +31,6 @@ __all__ = [
     "multilinear",
     "no_out",
     "op",
-    "pretty",
     "shape_of",
     "sum_to",
 ]
@@ -314,18 +314,3 @@ def _batch_elementwise(made: Op) -> Rule:
         return apply(made, tuple(aligned), params)
 
     return batch
-
-
-_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-
-
-def pretty(rule: str) -> str:
-    """A rule's text in plain mathematics.
-
-    >>> pretty("g * (1 - y * y)"), pretty("x**3")
-    ('g · (1 − y²)', 'x³')
-    """
-    text = re.sub(r"\b(\w+) \* \1\b", r"\1**2", rule)
-    text = re.sub(r"\s*\*\*\s*(-?\d+)\b", lambda m: m[1].translate(_SUPERSCRIPT), text)
-    text = text.replace("**", "^").replace(" * ", " · ").replace("-", "−")
-    return re.sub(r"\bx(\d)\b", lambda m: "x" + "₀₁₂₃₄₅₆₇₈₉"[int(m[1])], text)

@@ -166,5 +166,15 @@ def _parabolic(energy: Any) -> Any:
 
 
 for _name in ("pbdv", "pbvv"):
-    many(_name, None, _parabolic(lambda v, x: 0.25 * x * x - v - 0.5))
-many("pbwa", None, _parabolic(lambda a, x: a - 0.25 * x * x))
+    many(
+        _name,
+        None,
+        _parabolic(lambda v, x: 0.25 * x * x - v - 0.5),
+        rule="not known   g₀ · y₁ + g₁ · (x₁² / 4 − x₀ − ½) · y₀",
+    )
+many(
+    "pbwa",
+    None,
+    _parabolic(lambda a, x: a - 0.25 * x * x),
+    rule="not known   g₀ · y₁ + g₁ · (x₀ − x₁² / 4) · y₀",
+)
