@@ -6,12 +6,14 @@ The names users type. `wb.grad` and friends differentiate NumPy functions;
 
 from __future__ import annotations
 
+from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
 from workbench.calculus import grad, jvp, value_and_grad, vjp
 from workbench.graph import operators as _operators  # sets Tensor's operators
 from workbench.graph.graph import Graph
+from workbench.graph.op import FUNCTIONS as _FUNCTIONS
 from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
@@ -89,18 +91,19 @@ _MODULES = {
     "random": "workbench.random",
 }
 
+# What array libraries get when they ask a Tensor for its namespace.
+_FUNCTIONS["namespace"] = lambda: _import(_MODULES["numpy"])
+
 del _operators, _ops
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     if name in _MODULES:
-        value: Any = import_module(_MODULES[name])
+        value: Any = _import(_MODULES[name])
     elif name in _LATER:
-        value = getattr(import_module(_LATER[name]), name)
+        value = getattr(_import(_LATER[name]), name)
         if name == "Session":
-            import_module("workbench.jupyter")  # tells it how it is shown
+            _import("workbench.jupyter")  # tells it how it is shown
     else:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     globals()[name] = value

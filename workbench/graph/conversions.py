@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +91,8 @@ class Conversions:
                 f"version {api_version!r} of the array API standard is not known to"
                 f" Workbench. It follows {', '.join(API_VERSIONS)}."
             )
-        # By name: the namespace stands on a higher floor.
-        return import_module("workbench.numpy")
+        found: ModuleType = FUNCTIONS["namespace"]()
+        return found
 
     @property
     def device(self) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from threading import RLock
 from typing import Any
 
 __all__ = [
@@ -104,9 +105,15 @@ class Op:
     def __getattr__(self, attribute: str) -> Any:
         if attribute not in LATE:
             raise AttributeError(f"an op has no attribute {attribute!r}")
-        late, self.late = self.late, self._plain
-        late()
-        return getattr(self, attribute)
+        # A second thread waits: half filled, an op looks like one without derivative.
+        with FILLING:
+            late, self.late = self.late, self._plain
+            try:
+                late()
+            except BaseException:
+                self.late = late
+                raise
+            return getattr(self, attribute)
 
     def _plain(self) -> None:
         """Fill what nobody has set: no derivative."""
@@ -119,6 +126,9 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+
+#: Held while what is late in an op is filled in, which may look at other ops.
+FILLING = RLock()
 
 LATE: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
 
@@ -160,17 +170,17 @@ def load(function: Any) -> bool:
     SciPy's ufuncs name no module; they are those of `scipy.special`.
     """
     home = getattr(function, "__module__", None) or "scipy.special"
-    module = LATER.pop(home, None)
+    module = LATER.get(home)
     if module is None:
         return False
-    import_module(module)
+    import_module(module)  # at once if it is loaded; waits if a thread is loading it
     return True
 
 
 def load_all() -> None:
     """Load every op, for who wants the whole table."""
-    while LATER:
-        import_module(LATER.pop(next(iter(LATER))))
+    for module in LATER.values():
+        import_module(module)
 
 
 def implements(

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from workbench.graph.op import FUNCTIONS
+from workbench.graph.op import FUNCTIONS, LATER
 from workbench.graph.types import Spec
 
 __all__ = ["Tree", "flatten", "is_sparse", "map_tree", "sparse_rules"]
@@ -90,7 +90,7 @@ def is_sparse(value: Any) -> bool:
 def sparse_rules() -> Any:
     """What the ops know of sparse arrays, which loads when the first one arrives."""
     if "sparse" not in FUNCTIONS:
-        import_module("workbench.ops.sparse")
+        import_module(LATER["scipy.sparse"])
     return FUNCTIONS["sparse"]
 
 

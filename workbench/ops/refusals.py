@@ -68,9 +68,9 @@ def supported() -> dict[str, Any]:
 
     Loads all ops that are not loaded yet, but does not load SciPy for its own.
     """
-    for home in list(LATER):
+    for home, module in LATER.items():
         if home.partition(".")[0] in sys.modules:
-            import_module(LATER.pop(home))
+            import_module(module)
     answered = {*filter(callable, FUNCTIONS), *UFUNCS, *CALLS}
     return {name_of(f): f for f in answered if not isinstance(f, type)}
 

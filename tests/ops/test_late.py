@@ -1,0 +1,54 @@
+"""What loads or is filled in when first used: also in a second thread, also twice."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from time import sleep
+
+import pytest
+
+from workbench.graph.op import LATER, Op, load
+
+
+def test_a_second_thread_waits_for_what_is_late_in_an_op() -> None:
+    """Half filled, an op would look like one without derivative: a silent zero."""
+    op = Op("invented")
+    began, seen = Event(), []
+
+    def late() -> None:
+        began.set()
+        sleep(0.05)
+        op.pull = lambda *_: [1]
+
+    op.late = late
+    first = Thread(target=lambda: op.pull)
+    first.start()
+    began.wait()
+    seen.append(op.pull)
+    first.join()
+    assert seen[0] is not None
+
+
+def test_what_fails_in_filling_an_op_fails_again() -> None:
+    op = Op("invented")
+
+    def late() -> None:
+        raise ValueError("no such name")
+
+    op.late = late
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such name"):
+            op.pull  # noqa: B018
+
+
+def test_a_module_of_ops_that_did_not_load_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def function() -> None: ...
+
+    function.__module__ = "scipy.invented"
+    monkeypatch.setitem(LATER, "scipy.invented", "workbench.ops.invented")
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="invented"):
+            load(function)
+    assert not load(len)
