@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from workbench.graph import source, walk
 from workbench.graph.tensor import MaskedTensor, Tensor, apply, value_of
 from workbench.graph.trace import live
@@ -67,11 +69,12 @@ class Program:
         """The outputs for one value per leaf."""
         slots = self._template.copy()
         slots[: len(values)] = values
-        if self._recorded or any(isinstance(x, Tensor) for x in values):
+        if self._recorded or any(map(_recording, values)):
             self._record(slots)
         else:
             for node, take, out, dead in self._steps:
-                slots[out] = apply(node.op, take(slots), node.params)
+                # Not by `apply`: among plain arrays there is nothing to record.
+                slots[out] = node.op.compute(*take(slots), **node.params)
                 for i in dead:
                     slots[i] = None
         return [slots[i] for i in self._results]
@@ -102,6 +105,11 @@ class Program:
                     slots[i] = None
         finally:
             source.CONTEXT.reset(token)
+
+
+def _recording(x: Any) -> bool:
+    """Whether it is a Tensor, or an array of Tensors."""
+    return isinstance(x, Tensor) or (type(x) is np.ndarray and x.dtype == object)
 
 
 def _taker(reads: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
