@@ -24,7 +24,7 @@ def simpson_of_y(y: Any, x: Any) -> Any:
     return np.astype(np.asarray(integrate.simpson(y, x)), y.dtype)
 
 
-row("trapezoid", trapezoid, apart(5), kinds="fc", truth=integrate.trapezoid)
+row("trapezoid of SciPy", trapezoid, apart(5), kinds="fc", truth=integrate.trapezoid)
 row("trapezoid at", trapezoid, apart(2, 4), places(4), truth=integrate.trapezoid)
 row(
     "trapezoid axis",

@@ -21,7 +21,8 @@ SHAPE = (3, 4)
 
 
 def csr(d: Any) -> Any:
-    return sparse.csr_array((d, COLUMNS, POINTERS), shape=SHAPE)
+    """On arrays of its own, which SciPy's methods sort in place."""
+    return sparse.csr_array((d * 1.0, COLUMNS.copy(), POINTERS.copy()), shape=SHAPE)
 
 
 def coo(d: Any) -> Any:
