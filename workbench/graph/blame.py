@@ -24,7 +24,16 @@ from workbench.graph import source, types
 from workbench.graph.libraries import instead, library_call, numpy_call
 from workbench.graph.op import Op
 
-__all__ = ["at", "describe", "here", "in_derivative", "located", "lost", "refusal"]
+__all__ = [
+    "at",
+    "describe",
+    "here",
+    "in_derivative",
+    "located",
+    "lost",
+    "no_array",
+    "refusal",
+]
 
 
 def here() -> str:
@@ -122,6 +131,15 @@ NO_ARRAY = tuple(
     for kind in ("str", "NoneType", "dict", "set")
     for name in ("shape", "dtype", "ndim", "astype")
 )
+
+
+def no_array(x: Any) -> DtypeError:
+    """The error for lengths of time among the operands."""
+    return DtypeError(
+        f"{types.spec_of(x)} meets a Tensor{here()}: the result would be lengths of"
+        " time, rounded, without a gradient. Make them floats first:"
+        " t / np.timedelta64(1, 's')."
+    )
 
 
 def located(

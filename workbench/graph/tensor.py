@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import count
+from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -427,12 +428,18 @@ def admit(x: Any) -> Any:
     if type(x) is np.ndarray:
         if x.dtype == object:
             return FUNCTIONS["gather"](x)
+        if x.dtype.kind == "m":
+            raise blame.no_array(x)
         traces.lock(x)
         return x
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
+        if type(x) is np.timedelta64:
+            raise blame.no_array(x)
         return x
     if isinstance(x, (list, tuple)):
         return FUNCTIONS["listed"](x)
+    if isinstance(x, np.ndarray):
+        return admit(types.plain(x))
     if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
         return x
     if hasattr(type(x), "tocsr"):
@@ -441,4 +448,6 @@ def admit(x: Any) -> Any:
             " knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
             " S.toarray()."
         )
+    if isinstance(x, Complex):  # a fraction, or a number of mpmath
+        return float(x) if isinstance(x, Real) else complex(x)
     return np.asarray(x) if hasattr(x, "__array__") else x

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, GradientLostError, TraceError
+from workbench.errors import DtypeError, GradientLostError, ShapeError, TraceError
 from workbench.graph import blame, traces, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, admit, leaf
@@ -52,8 +53,10 @@ def wrap(value: Any, name: str | None = None) -> Tensor:
             made.spec = value.spec
         return made
     if isinstance(value, np.ndarray):
+        if type(value) is not np.ndarray:
+            value = types.plain(value)
         traces.lock(value)
-    elif isinstance(value, (list, tuple)):
+    elif not (types.weak(value) or hasattr(value, "dtype")):
         value = np.asarray(value)
     return leaf(value, name)
 
@@ -90,6 +93,11 @@ def opened(
             raise
         except (ValueError, TypeError) as error:
             text = str(error)
+            if "inhomogeneous" in text:
+                raise ShapeError(
+                    f"rows of different lengths make no array{_where(error)}: {text}"
+                    " Pad them to one length, or keep them apart in a list."
+                ) from error
             if any(part in text for part in _STORING) or (
                 isinstance(error.__cause__, GradientLostError)
             ):
@@ -201,12 +209,26 @@ def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
 
     ``cure`` is what else may be done.
     """
-    if isinstance(value, (list, tuple, str)) or value is None:
-        raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
+    if value is None:
+        raise DtypeError(f"{where}: {name} is None, not an array or a number.")
     known = isinstance(value, (Tensor, Spec))
+    if not known and not isinstance(getattr(value, "dtype", np.dtype(float)), np.dtype):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise DtypeError(
+            f"{where}: {name} is of type {kind}, no array that NumPy's functions run"
+            f" on. Pass np.asarray({name})."
+        )
     dtype = value.dtype if known else types.spec_of(value).dtype
+    plain = not known and not hasattr(value, "dtype")
+    number = isinstance(value, Number)
+    if (
+        plain
+        and not number
+        and (isinstance(value, (list, tuple)) or dtype.kind in "OSU")
+    ):
+        raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
     if not types.differentiable(dtype):
-        cast = repr(float(value)) if types.weak(value) else f"{name}.astype(float)"
+        cast = repr(float(value)) if number else f"{name}.astype(float)"
         raise DtypeError(
             f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"
             f" have derivatives. Pass {cast}{cure}."

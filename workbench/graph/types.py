@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Spec", "differentiable", "format_shape", "spec_of", "weak"]
+from workbench.errors import TraceError
+
+__all__ = ["Spec", "differentiable", "format_shape", "plain", "spec_of", "weak"]
 
 Shape = tuple[int, ...]
 
@@ -66,9 +68,34 @@ def spec_of(value: Any) -> Any:
     if weak(value):
         return Spec((), np.result_type(type(value)), True)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return Spec(tuple(value.shape), np.dtype(value.dtype))
+        try:
+            return Spec(tuple(value.shape), np.dtype(value.dtype))
+        except TypeError:  # a class, or an array whose dtypes NumPy does not know
+            pass
     array = np.asarray(value)
     return Spec(array.shape, array.dtype)
+
+
+def plain(array: Any) -> Any:
+    """An array of a subclass of NumPy's as NumPy's own: a view of the same memory.
+
+    Raises
+    ------
+    TraceError
+        For those whose operations mean something else: masked arrays, matrices.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        raise TraceError(
+            f"a masked array of shape {array.shape} is no operand of a program that is"
+            " differentiated: its mask would be lost. Write the mask,"
+            " np.where(x.mask, 0.0, x.data), and the NumPy functions with where=."
+        )
+    if isinstance(array, np.matrix):
+        raise TraceError(
+            f"an np.matrix of shape {array.shape} is no operand of a program that is"
+            " differentiated: its * is @. Pass np.asarray(x), and write @."
+        )
+    return np.asarray(array)
 
 
 def differentiable(dtype: Any) -> bool:
