@@ -26,6 +26,7 @@ from workbench.errors import (
 )
 from workbench.graph.tensor import Tensor, apply
 from workbench.ops.random.implicit import BETA, GAMMA, GAMMA_SLOPE
+from workbench.ops.random.slopes import beta_moments, gamma_moments
 from workbench.random import Generator, default_rng
 
 P = np.array([0.7, 1.3, 2.4])
@@ -405,3 +406,15 @@ def test_numpys_own_generator_says_what_to_write() -> None:
         wb.grad(lambda x: np.sum(np.random.gamma(x)))(P)
     y = wb.vjp(lambda x: Generator(rng).normal(x, 1.0), P)[0]
     np.testing.assert_allclose(y, np.random.default_rng(0).normal(P, 1.0))
+
+
+def test_first_moments_alone_are_those_of_all(rng: np.random.Generator) -> None:
+    """First order asks for one, second order for all, of the same integrals."""
+    a, b = rng.uniform(0.2, 5, (2, 40))
+    x = rng.uniform(0.05, 0.95, 40)
+    for alone, every in (
+        (gamma_moments(a, 3 * x, 1), gamma_moments(a, 3 * x)),
+        (beta_moments(a, b, x, 1 - x, 1), beta_moments(a, b, x, 1 - x)),
+    ):
+        assert alone.shape == (1, 40)
+        np.testing.assert_allclose(alone[0], every[0], rtol=1e-14)

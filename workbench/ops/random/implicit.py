@@ -68,7 +68,7 @@ def _gamma(a: Any, q: Any) -> Any:
 
 
 def _gamma_slope(a: Any, x: Any) -> Any:
-    return np.where(x > 0, -gamma_moments(a, np.where(x > 0, x, 1))[0], 0.0)
+    return np.where(x > 0, -gamma_moments(a, np.where(x > 0, x, 1), 1)[0], 0.0)
 
 
 def _gamma_bend(a: Any, x: Any) -> Any:
@@ -127,11 +127,11 @@ def _inside(x: Any) -> tuple[Any, Any]:
     return inside, np.where(inside, x, 0.5)
 
 
-def _moments(a: Any, b: Any, x: Any, by: str) -> Any:
+def _moments(a: Any, b: Any, x: Any, by: str, count: int = 3) -> Any:
     """F', F'' and the mixed F'' over the density; of ``1 - x`` with shapes swapped."""
     if by == "a":
-        return beta_moments(a, b, x, 1 - x)
-    return -beta_moments(b, a, 1 - x, x)
+        return beta_moments(a, b, x, 1 - x, count)
+    return -beta_moments(b, a, 1 - x, x, count)
 
 
 def _score(a: Any, b: Any, x: Any, by: str) -> Any:
@@ -144,7 +144,7 @@ def _score(a: Any, b: Any, x: Any, by: str) -> Any:
 
 def _beta_slope(a: Any, b: Any, x: Any, *, by: str) -> Any:
     inside, safe = _inside(x)
-    return np.where(inside, -_moments(a, b, safe, by)[0], 0.0)
+    return np.where(inside, -_moments(a, b, safe, by, 1)[0], 0.0)
 
 
 def _beta_bend(a: Any, b: Any, x: Any, *, by: str, wrt: str) -> Any:
