@@ -22,6 +22,7 @@ FLOORS = {
     "transforms": 3,
     "rewrite": 3,
     "backends": 4,
+    "random": 4,
     "calculus": 5,
     "calls": 5,
     "checkpoints": 5,
@@ -36,7 +37,6 @@ FLOORS = {
     "snapshot": 6,
     "jupyter": 7,
     "numpy": 7,
-    "random": 7,
     "scipy": 7,
     "compat": 7,
 }

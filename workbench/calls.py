@@ -71,7 +71,8 @@ class Call:
             rebuilt = self.tree(
                 [next(rest) if v else x for x, v in zip(flat, self.varies, strict=True)]
             )
-            new, named = list(args), dict(kwargs)
+            new = [drawing(x) for x in args]
+            named = {key: drawing(x) for key, x in kwargs.items()}
             for place, x in zip(places, (rebuilt,) if single else rebuilt, strict=True):
                 if isinstance(place, int):
                     new[place] = x
@@ -108,10 +109,11 @@ class Call:
         """The leaves of what the function returned."""
         return self.recording.outputs
 
-    def unchanged(self) -> Callable[[], None]:
+    def unchanged(self, later: str) -> Callable[[], None]:
         """A check, to be made later, that no array the program reads was changed.
 
-        The small ones are summed; a large one that is changed is not found.
+        ``later`` is what runs then. The small ones are summed; a large one that is
+        changed is not found.
         """
         sums: dict[int, tuple[Any, int]] = {}
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
@@ -130,8 +132,8 @@ class Call:
                 if traces.checksum(x) != found:
                     raise TraceError(
                         f"an array of shape {x.shape} that the function read was"
-                        f" changed in place before its pullback ran{blame.here()}, and"
-                        " the gradient would be wrong. Let the function read a"
+                        f" changed in place before its {later} ran{blame.here()}, and"
+                        " the derivative would be wrong. Let the function read a"
                         " .copy(), or make a new array in each step."
                     )
 
@@ -154,6 +156,18 @@ class Call:
             for v, g in zip(self.values, made, strict=True)
         ]
         return self.nested(owned(filled, (*self.values, *cotangents)))
+
+
+def drawing(x: Any) -> Any:
+    """An argument; a generator of NumPy's as one whose draws are nodes.
+
+    Both share one stream, so the function draws what it would have drawn.
+    """
+    if type(x).__module__ != "numpy.random._generator":
+        return x
+    from workbench.random import Generator
+
+    return Generator(x)
 
 
 def chosen_arguments(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.calculus import grad, jvp
-from workbench.calls import Argnames, Argnums, Aux, Call, released
+from workbench.calls import Argnames, Argnums, Aux, Call, drawing, released
 from workbench.errors import OverrideError, UsageError
 from workbench.graph import traces, tree, types
 from workbench.graph.tensor import Tensor, leaf
@@ -86,10 +86,11 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         specs = [axes.example_spec(leaves[i], along[i] or 0) for i in chosen]
 
         def call(inner: list[Tensor]) -> Any:
-            filled = list(leaves)
+            filled = [drawing(x) for x in leaves]
             for i, x in zip(chosen, inner, strict=True):
                 filled[i] = x
-            return f(*structure(filled), **kwargs)
+            named = {key: drawing(x) for key, x in kwargs.items()}
+            return f(*structure(filled), **named)
 
         recording = record(call, specs, [names[i] for i in chosen])
         program = Batched(recording.outputs, recording.leaves)

@@ -408,6 +408,27 @@ def test_numpys_own_generator_says_what_to_write() -> None:
     np.testing.assert_allclose(y, np.random.default_rng(0).normal(P, 1.0))
 
 
+def test_numpys_own_generator_as_an_argument_draws_nodes() -> None:
+    def f(mu: Any, sigma: Any, rng: Any) -> Any:
+        return np.mean(rng.normal(mu, sigma, size=1000) ** 2)
+
+    z = np.random.default_rng(7).standard_normal(1000)
+    y = 1 + z / 2
+    expected = [np.mean(2 * y), np.mean(2 * y * z)]
+    for call in (
+        lambda rng: wb.grad(f, (0, 1))(1.0, 0.5, rng),
+        lambda rng: wb.grad(f, (0, 1))(1.0, 0.5, rng=rng),
+    ):
+        plain = np.random.default_rng(7)
+        np.testing.assert_allclose(call(plain), expected)
+        # The stream has moved on, as NumPy's own would have.
+        z = np.random.default_rng(7)
+        z.standard_normal(1000)
+        assert plain.random() == z.random()
+    rows = wb.vmap(lambda m, rng: rng.normal(m), (0, None))(P, np.random.default_rng(0))
+    np.testing.assert_allclose(rows, np.random.default_rng(0).normal(P))
+
+
 def test_first_moments_alone_are_those_of_all(rng: np.random.Generator) -> None:
     """First order asks for one, second order for all, of the same integrals."""
     a, b = rng.uniform(0.2, 5, (2, 40))

@@ -16,6 +16,9 @@ and Mnih, "Monte Carlo gradient estimation in machine learning", 2020, section 5
 - Draws of whole numbers have no derivative by their parameters; neither has `wald`,
   nor `vonmises` by `kappa`. Such a parameter is an error that names the other way.
 
+A generator of NumPy's own that is an argument of a function under `grad`, `vmap` and
+their like draws nodes too, on its own stream.
+
 Each call draws anew, in the function as in NumPy. For a gradient that differences
 confirm, make the generator inside the function, from a fixed seed. Under `vmap` each
 example has draws of its own: one draw per example is what a loop would draw, of
