@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import workbench as wb
 from tests.golden.write import FILE, INPUTS, picture, session
@@ -692,3 +693,26 @@ def test_inputs_of_the_golden_program_are_those_written() -> None:
     made = session()
     for name, value in INPUTS.items():
         np.testing.assert_array_equal(made.values[name], value)
+
+
+def test_a_rule_is_told_by_the_nodes_that_it_is_for() -> None:
+    m = scipy.sparse.csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
+
+    def f(a: Any, b: Any) -> Any:
+        return np.sum(m @ (2.5 * a) * b)
+
+    session = wb.Session(wb.trace(f)(np.ones(2), np.ones(2)))
+    told = {node.op.name: detail(session, i) for i, node in numbered(session)}
+    assert told["sparse_matmul"]["rule"] == "by multiply 2: Sᵀ g"
+    assert told["sparse_matmul"]["params"][0] == ["pattern", "csr_array 2×2, 2 stored"]
+    products = [
+        detail(session, i)["rule"]
+        for i, node in numbered(session)
+        if node.op.name == "multiply"
+    ]
+    assert products == ["by a: g · x₀", "by sparse_matmul 3: g · x₁   by b: g · x₀"]
+
+
+def numbered(session: wb.Session) -> list[tuple[int, Any]]:
+    """The nodes of a session with their ids."""
+    return list(enumerate(session.graph.nodes))

@@ -26,6 +26,9 @@ export type IStatistics = Record<(typeof STATISTICS)[number], number>;
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');
 
+/** The op that takes one output out of several. */
+const OUTPUT = 'item';
+
 /** The columns that say what is connected and folded with what: the layout. */
 const STRUCTURE: readonly ColumnName[] = [
   'kind',
@@ -130,6 +133,28 @@ export class Graph {
   /** What a card is headed with: the name, else the op, else what it is. */
   label(node: number): string {
     return this.name(node) || this.op(node) || this.kind(node);
+  }
+
+  /** What made a node: its op, "of svd" for one output of several; else its kind. */
+  maker(node: number): string {
+    const op = this.op(node);
+    const [whole] = this.inputs(node);
+    return op === OUTPUT ? `of ${this.op(whole)}` : op || this.kind(node);
+  }
+
+  /** The nodes that are the outputs of an op with several, as far as they are read. */
+  outputs(node: number): number[] {
+    return [...this.consumers(node)].filter(reader => this.op(reader) === OUTPUT);
+  }
+
+  /** Whether its value is one array, not the outputs of an op with several. */
+  isArray(node: number): boolean {
+    return this.dtype(node) !== '';
+  }
+
+  /** Whether the entries of its value are complex: their magnitudes are shown. */
+  isComplex(node: number): boolean {
+    return this.dtype(node).startsWith('complex');
   }
 
   dtype(node: number): string {

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.backends.numpy import compile
-from workbench.errors import OverrideError
+from workbench.errors import OverrideError, UsageError
 from workbench.graph.op import OPS
 from workbench.ops.define import op
 from workbench.ops.several import Parts, several
@@ -139,3 +139,53 @@ def test_overrides(sincos: Any) -> None:
 
 def test_parts_add_where_something_arrived() -> None:
     assert Parts((None, 1)) + Parts((2, 3)) + Parts((None, None)) == (2, 4)
+
+
+FACTORED = np.array([[2.0, 0.3], [-0.4, 1.0], [0.5, 0.7]])
+
+
+def _factored(a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return np.sum(np.log(s) * s) + np.sum((u @ vh) ** 3)
+
+
+def test_a_rule_is_checked_as_it_is_typed_for_an_op_and_for_its_outputs() -> None:
+    session = wb.Session(wb.trace(_factored)(FACTORED))
+    for node in session.graph.nodes:
+        if node.op.name == "item":
+            for rule in ("clip(d, -1, 1)", "g * y", "where(x > 0, d, 0)"):
+                assert session.check_rule(node, rule) == "ok"
+        if node.op.name == "svd":
+            assert session.check_rule(node, "clip(d, -1, 1)") == "ok"
+            with pytest.raises(OverrideError, match=r"3 outputs.*rule\(node, g0, g1,"):
+                session.check_rule(node, "g")
+    assert session.check_rule("item", "2 * d") == "ok for 3 nodes"
+
+
+def test_an_output_with_another_gradient_is_the_gradient_by_hand() -> None:
+    session = wb.Session(wb.trace(_factored)(FACTORED))
+    u, s, vh = np.linalg.svd(FACTORED, full_matrices=False)
+    true = session.grads["a"]
+    (values,) = (
+        node
+        for node in session.graph.nodes
+        if node.op.name == "item" and node.params["index"] == 1
+    )
+    session.override(values, "clip(d, -0.1, 0.1)")
+    # Singular values move by the diagonal of uᵀ da v.
+    through = lambda g: u @ np.diag(g) @ vh  # noqa: E731
+    g = np.log(s) + 1
+    expected = true - through(g) + through(np.clip(g, -0.1, 0.1))
+    np.testing.assert_allclose(session.grads["a"], expected, rtol=1e-10)
+
+
+def test_a_derivative_of_several_outputs_at_once_is_refused() -> None:
+    session = wb.Session(wb.trace(_factored)(FACTORED))
+    op = next(node for node in session.graph.nodes if node.op.name == "svd")
+    words = (
+        r"svd.* \(at test_several.py:\d+.*has several outputs.* item 2, item 3, item 4"
+    )
+    with pytest.raises(UsageError, match=words):
+        session.jacobian(op, "a")
+    with pytest.raises(UsageError, match="one array by others"):
+        session.hessian(op)

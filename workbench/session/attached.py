@@ -194,7 +194,11 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     found: dict[Any, Tensor] = {}
     for node in matched:
         inputs = [
-            types.spec_of(x) if hasattr(x, "shape") else type(x) for x in node.inputs
+            types.spec_of(x)
+            # A Tensor of several outputs has no one shape.
+            if isinstance(x, Tensor) or hasattr(x, "shape")
+            else type(x)
+            for x in node.inputs
         ]
         found.setdefault((node.op.name, *map(repr, inputs)), node)
         if len(found) == most:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.graph import walk
+from workbench.errors import UsageError
+from workbench.graph import blame, walk
 from workbench.graph.tensor import Tensor
+from workbench.ops import several
 from workbench.session import stages
 from workbench.session.nodes import Node, handed, listed
 from workbench.transforms.overrides import Override
@@ -55,6 +57,8 @@ class Part:
         self.labels = [session.nodes.labels[i] for i in self.wrt]
         self.output = nodes[session.output if of is None else find(of)]
         self.sources = [nodes[i] for i in self.wrt]
+        for node in (self.output, *self.sources):
+            one_array(node, nodes, session.nodes.labels)
         self.values = [handed(x._value) for x in self.sources]
         self.winners = {} if resolution is None else resolution.winners
         self.owners: dict[int, int] = {}
@@ -93,6 +97,20 @@ class Part:
         if self.single:
             return found[0]
         return dict(zip(self.labels, found, strict=True))
+
+
+def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
+    """Refuse an op with several outputs, and name those that there are."""
+    if several.parts(node) is None:
+        return
+    known = zip(nodes, labels, strict=True)
+    names = [
+        label for x, label in known if x.op is several.ITEM and x.inputs[0] is node
+    ]
+    raise UsageError(
+        f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
+        f" of one array by others. Ask for one of them: {', '.join(names)}."
+    )
 
 
 def jacobian(

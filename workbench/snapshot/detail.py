@@ -19,6 +19,9 @@ from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
 
 __all__ = ["detail", "read_target"]
 
+#: What stands between the rules of an op by each of its inputs.
+BETWEEN = "   "
+
 #: Arrays up to so many entries are shown in full.
 SMALL = 100
 
@@ -49,15 +52,34 @@ def detail(session: Session, node: int) -> DetailBody:
             true = session.truth.cotangents.get(i)
     return DetailBody(
         node=i,
-        rule=None if is_leaf(found) else found.op.rule or None,
+        rule=ruled(found, session),
         inputs=[said(x, session) for x in found.inputs],
-        params=[[name, cut(repr(value))] for name, value in found.params.items()],
+        params=[[name, cut(set_to(value))] for name, value in found.params.items()],
         value=statistics.distribution(found._value),
         gradient=statistics.distribution(g),
         true_gradient=statistics.distribution(true),
         array=printed(found._value),
         gradient_array=printed(g),
     )
+
+
+def ruled(node: Tensor, session: Session) -> str | None:
+    """A node's rule; of several rules those by its nodes, each with the node's name."""
+    if is_leaf(node) or not node.op.rule:
+        return None
+    rules = node.op.rule.split(BETWEEN)
+    if len(rules) == 1 or len(rules) != len(node.inputs):
+        return node.op.rule
+    return BETWEEN.join(
+        f"by {said(x, session)}: {rule}"
+        for x, rule in zip(node.inputs, rules, strict=True)
+        if isinstance(x, Tensor)
+    )
+
+
+def set_to(value: Any) -> str:
+    """A setting as text: short where it has a short form."""
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def said(x: Any, session: Session) -> str:

@@ -345,21 +345,24 @@ def check_on(rule: Expression, node: Tensor, label: str) -> None:
         If the rule reads what the node has not, or gives the wrong shape.
     """
     with OpenTrace():
-        inputs = tuple(
-            abstract(types.spec_of(x)) if isinstance(x, Tensor) else x
-            for x in node.inputs
-        )
-        y = abstract(types.spec_of(node))
+        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
+        y = abstract(node)
         mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
-        g = abstract(types.spec_of(node))
+        g = abstract(node)
+        if isinstance(g, tuple):
+            g = several.Parts(c if has_derivative(c) else None for c in g)
         Pull(node, rule, label)(mask, g, y, inputs, node.params)
 
 
-def abstract(spec: Spec) -> Tensor:
-    """A Tensor without a value."""
-    made = leaf(None)
-    made.spec = Spec(spec.shape, spec.dtype)
-    return made
+def abstract(node: Tensor) -> Any:
+    """A Tensor like a node without its value; a tuple of them for several outputs."""
+    made = []
+    outputs = several.parts(node)
+    for x in (node,) if outputs is None else outputs:
+        spec = types.spec_of(x)
+        made.append(leaf(None))
+        made[-1].spec = Spec(spec.shape, spec.dtype)
+    return made[0] if outputs is None else tuple(made)
 
 
 def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:

@@ -125,10 +125,12 @@ class CardDrawer {
     const label = scope === null ? graph.label(node) : lastPart(scope);
     const aside = this._aside(node, scope, label);
     const asideFont = pen.ui(size - 2);
-    const used =
-      aside === '' ? 0 : Math.min(pen.width(aside, asideFont), room * 0.55) + 8;
+    const font = pen.ui(size, 'bold');
+    // What a short name leaves free is the op's.
+    const free = Math.max(room * 0.55, room - pen.width(label, font) - 8);
+    const used = aside === '' ? 0 : Math.min(pen.width(aside, asideFont), free) + 8;
     pen.write(label, left, card.y + 18 + (size - theme.size) / 4, {
-      font: pen.ui(size, 'bold'),
+      font,
       fill: theme.text,
       room: room - used
     });
@@ -137,7 +139,7 @@ class CardDrawer {
       pen.write(aside, left + room, card.y + 17, {
         font: asideFont,
         fill: given ? theme.accent : theme.quiet,
-        room: room * 0.55,
+        room: free,
         align: 'right'
       });
     }
@@ -172,8 +174,8 @@ class CardDrawer {
     if (graph.isWrt(node)) {
       return '∂';
     }
-    const op = graph.op(node);
-    return op === label ? '' : op;
+    const maker = graph.op(node) === '' ? '' : graph.maker(node);
+    return maker === label ? '' : maker;
   }
 
   private _largeLabel(item: number, card: IRect): void {

@@ -81,9 +81,9 @@ export function describe(scene: Scene, item: number): string[] {
   if (scope !== null) {
     lines.push(scope, `${items.size[item]} nodes, folded`);
   } else {
-    const op = graph.op(node);
+    const maker = graph.op(node) === '' ? '' : graph.maker(node);
     const label = graph.label(node);
-    lines.push(op === '' || op === label ? label : `${label} · ${op}`);
+    lines.push(maker === '' || maker === label ? label : `${label} · ${maker}`);
     if (graph.isWrt(node)) {
       lines.push('differentiated by');
     }

@@ -299,13 +299,14 @@ export class Drawer extends Widget {
     if (this.isHidden) {
       return;
     }
-    const { graph, selected } = this._host.state;
+    const { graph } = this._host.state;
     const live = this._host.connection !== null;
     this._submit.disabled = !live || graph === null;
     if (graph === null) {
       return;
     }
     const { output, wrt } = graph.header;
+    const selected = this._selected(graph);
     const nodes = offered(graph, selected);
     const all = wrt.map(node => graph.label(node)).join(', ');
     fill(this._of, [
@@ -328,6 +329,12 @@ export class Drawer extends Widget {
       this._of.value = String(output);
     }
     this._showForm();
+  }
+
+  /** The selected node, if a derivative can be of it or by it: one array. */
+  private _selected(graph: Graph): number | null {
+    const { selected } = this._host.state;
+    return selected !== null && graph.isArray(selected) ? selected : null;
   }
 
   private _showForm(): void {
@@ -397,7 +404,8 @@ function offered(graph: Graph, selected: number | null): number[] {
   const nodes: number[] = [];
   for (let node = graph.count - 1; node >= 0 && nodes.length < OFFERED; node--) {
     const named = graph.name(node) !== '' && graph.kind(node) !== 'constant';
-    if (named || node === selected || node === graph.header.output) {
+    const wanted = named || node === selected || node === graph.header.output;
+    if (wanted && graph.isArray(node)) {
       nodes.push(node);
     }
   }

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { TestKernel } from '../../tests/channel';
 import { RecordingHost } from '../../tests/host';
-import { H, LOSS, SCALED, W, clipOfH, network } from '../../tests/network';
+import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../../tests/network';
 import type { IDistribution } from '../protocol';
 import { histogram, oddities } from './histogram';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
@@ -151,22 +151,60 @@ describe('the selected node', () => {
     const kernel = new TestKernel();
     const host = new RecordingHost(kernel.connect());
     host.state.select(SCALED);
-    const told = async (inputs: string[]): Promise<(string | null)[]> => {
-      const detail = new NodeDetail(host, () => undefined);
-      detail.refresh('selection');
-      const { request } = kernel.last('inspect');
-      const rule = 'g · x₁   g · x₀';
-      kernel.tell({ ...answer(request, SCALED), inputs, params: [], rule });
-      await vi.waitFor(() => {
-        expect(detail.detail).not.toBeNull();
-      });
-      const summary = new NodeSummary(host, detail);
+    const detail = new NodeDetail(host, () => undefined);
+    detail.refresh('selection');
+    const { request } = kernel.last('inspect');
+    const rule = 'by h: g · x₁   by t: g · x₀';
+    const inputs = ['h', 't'];
+    kernel.tell({ ...answer(request, SCALED), inputs, params: [], rule });
+    await vi.waitFor(() => {
+      expect(detail.detail).not.toBeNull();
+    });
+    const summary = new NodeSummary(host, detail);
+    summary.refresh();
+    const lines = summary.node.querySelectorAll('.workbench-Facts dd:last-child div');
+    const texts = [...lines].map(({ textContent }) => textContent);
+    expect(texts).toEqual(['by h: g · x₁', 'by t: g · x₀']);
+  });
+
+  it('is told as an output, or as the op of several outputs, that it is', () => {
+    const { header, buffers } = network();
+    const strings = header.strings.map(text => (text === 'tanh' ? 'item' : text));
+    const host = new RecordingHost(new TestKernel().connect());
+    host.show({ header: { ...header, strings }, buffers });
+    const summary = new NodeSummary(host, new NodeDetail(host, () => undefined));
+    const told = (node: number): string => {
+      host.state.select(node);
       summary.refresh();
-      const lines = summary.node.querySelectorAll('.workbench-Facts dd:last-child div');
-      return [...lines].map(({ textContent }) => textContent);
+      return summary.node.textContent;
     };
-    expect(await told(['h', 't'])).toEqual(['by h: g · x₁', 'by t: g · x₀']);
-    expect(await told(['h'])).toEqual(['g · x₁', 'g · x₀']);
+    expect(told(H)).toContain('hof matmul');
+    expect(told(PRODUCT)).toContain('outputsh: 5 × 2 · float64');
+  });
+
+  it('offers no plot of several outputs at once', () => {
+    const { header, buffers } = network();
+    const strings = header.strings.map(text => (text === 'float64' ? '' : text));
+    const host = new RecordingHost(new TestKernel().connect());
+    host.show({ header: { ...header, strings }, buffers });
+    host.state.select(H);
+    const numbers = new NodeNumbers(host, new NodeDetail(host, () => undefined));
+    numbers.refresh();
+    expect(numbers.node.querySelectorAll('button')).toHaveLength(0);
+  });
+
+  it('shows the magnitudes of complex entries, and says so', () => {
+    const { header, buffers } = network();
+    const strings = header.strings.map(text =>
+      text === 'float64' ? 'complex128' : text
+    );
+    const host = new RecordingHost(new TestKernel().connect());
+    host.show({ header: { ...header, strings }, buffers });
+    host.state.select(H);
+    const numbers = new NodeNumbers(host, new NodeDetail(host, () => undefined));
+    numbers.refresh();
+    const heads = numbers.node.querySelector('thead')?.textContent;
+    expect(heads).toBe('|value||gradient|');
   });
 
   it('offers plots of it', () => {

@@ -123,7 +123,7 @@ export class NodeSummary extends Widget {
       return;
     }
     const name = graph.label(selected);
-    const kind = graph.op(selected) || graph.kind(selected);
+    const kind = graph.maker(selected);
     const place = [graph.place(selected), graph.source(selected)];
     this._head.fill([selected, name, kind, ...place, this._host.canReveal], () => {
       const source = this._source(graph, selected);
@@ -191,8 +191,8 @@ export class NodeSummary extends Widget {
         );
       }
     };
-    add('value', 'value');
-    add('gradient', 'gradient');
+    add(titleOf('value', graph, node), 'value');
+    add(titleOf('gradient', graph, node), 'gradient');
     const live = this._host.connection !== null && graph.hasValue(node);
     return element(
       'div',
@@ -203,6 +203,11 @@ export class NodeSummary extends Widget {
 
   private readonly _head = new Keyed(element('div'));
   private readonly _rest = element('div');
+}
+
+/** What numbers are of: complex entries count by their magnitudes. */
+function titleOf(what: string, graph: Graph, node: number): string {
+  return graph.isComplex(node) ? `|${what}|` : what;
 }
 
 function hint(): HTMLElement {
@@ -240,7 +245,11 @@ export class NodeNumbers extends Widget {
   }
 
   private _plots(graph: Graph, node: number): HTMLElement[] {
-    if (this._host.connection === null || !graph.hasGradient(node)) {
+    if (
+      this._host.connection === null ||
+      !graph.hasGradient(node) ||
+      !graph.isArray(node)
+    ) {
       return [];
     }
     const { output } = graph.header;
@@ -277,8 +286,14 @@ export class NodeNumbers extends Widget {
 }
 
 function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement {
+  const outputs = graph.outputs(node);
   const rows: [string, ...string[]][] = [
-    ['shape', `${shapeText(graph.shape(node))} · ${graph.dtype(node)}`]
+    outputs.length === 0
+      ? ['shape', shapeAndDtype(graph, node)]
+      : [
+          'outputs',
+          ...outputs.map(one => `${graph.label(one)}: ${shapeAndDtype(graph, one)}`)
+        ]
   ];
   const inputs =
     detail?.inputs ?? [...graph.inputs(node)].map(input => graph.label(input));
@@ -292,7 +307,7 @@ function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement 
     rows.push(['scope', graph.scope(node)]);
   }
   if (detail?.rule) {
-    rows.push(['rule', ...ruleLines(detail.rule, inputs)]);
+    rows.push(['rule', ...detail.rule.split(BETWEEN_RULES)]);
   }
   return element(
     'dl',
@@ -311,12 +326,9 @@ function facts(graph: Graph, node: number, detail: IDetail | null): HTMLElement 
 /** Between the rules of an op by its inputs, as the kernel writes them. */
 const BETWEEN_RULES = '   ';
 
-/** The rules of an op, each on a line of its own under the name of its input. */
-function ruleLines(rule: string, inputs: readonly string[]): string[] {
-  const rules = rule.split(BETWEEN_RULES);
-  return rules.length > 1 && rules.length === inputs.length
-    ? rules.map((by, i) => `by ${inputs[i]}: ${by}`)
-    : rules;
+/** "6 × 4 · float64"; of an op with several outputs how many. */
+function shapeAndDtype(graph: Graph, node: number): string {
+  return [shapeText(graph.shape(node)), graph.dtype(node)].filter(Boolean).join(' · ');
 }
 
 function legend(): HTMLElement {
@@ -335,9 +347,9 @@ const NAMES: Record<(typeof STATISTICS)[number], string> = {
 function table(graph: Graph, node: number): HTMLElement[] {
   const changed = graph.change(node) > 0;
   const columns: [string, IStatistics | null][] = [
-    ['value', graph.valueStatistics(node)],
-    ['gradient', graph.gradientStatistics(node)],
-    ['true gradient', changed ? graph.trueStatistics(node) : null]
+    [titleOf('value', graph, node), graph.valueStatistics(node)],
+    [titleOf('gradient', graph, node), graph.gradientStatistics(node)],
+    [titleOf('true gradient', graph, node), changed ? graph.trueStatistics(node) : null]
   ];
   const present = columns.filter(
     (column): column is [string, IStatistics] => column[1] !== null

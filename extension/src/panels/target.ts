@@ -15,7 +15,8 @@ export function reachesOf(
     { value: 'node', label: 'this node', title: graph.label(node) }
   ];
   const op = graph.op(node);
-  if (op !== '') {
+  // Outputs of one op have little in common with those of another.
+  if (op !== '' && op === graph.maker(node)) {
     choices.push({
       value: 'op',
       label: `every ${op}`,

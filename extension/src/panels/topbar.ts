@@ -16,9 +16,9 @@ const STAGES = [
 ] as const;
 
 const COLOURINGS: readonly { value: Colouring; label: string }[] = [
-  { value: 'gradient', label: 'gradient ‖·‖' },
-  { value: 'value', label: 'value ‖·‖' },
-  { value: 'change', label: 'change by overrides' },
+  { value: 'gradient', label: 'gradient' },
+  { value: 'value', label: 'value' },
+  { value: 'change', label: 'change' },
   { value: 'none', label: 'none' }
 ];
 

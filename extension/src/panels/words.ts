@@ -28,6 +28,9 @@ export function stepLine(graph: Graph, step: IStep): string {
 /** "h = tanh(add)" */
 function forwardLine(graph: Graph, node: number): string {
   const inputs = [...graph.inputs(node)].map(input => graph.label(input));
+  if (graph.maker(node) !== graph.op(node)) {
+    return `${graph.label(node)} = an output of ${inputs.join()}`;
+  }
   return `${graph.label(node)} = ${graph.op(node)}(${inputs.join(', ')})`;
 }
 
@@ -112,7 +115,7 @@ export function effectsLine(
 /** One node as a screen reader says it. */
 export function nodeSentence(graph: Graph, node: number): string {
   const parts = [graph.label(node)];
-  const kind = graph.op(node) || graph.kind(node);
+  const kind = graph.maker(node);
   if (kind !== graph.label(node)) {
     parts.push(kind);
   }

@@ -91,13 +91,16 @@ class Pattern:
     def __repr__(self) -> str:
         return self._text
 
+    def __str__(self) -> str:
+        size = "×".join(map(str, self.shape))
+        return f"{self.kind.__name__} {size}, {self.stored} stored"
+
     @cached_property
     def _text(self) -> str:
-        size = "×".join(map(str, self.shape))
         mark = 0
         for part in self.index:
             mark = zlib.adler32(np.ascontiguousarray(host(part)).tobytes(), mark)
-        return f"<{self.kind.__name__} {size}, {self.stored} stored, {mark:08x}>"
+        return f"<{self}, {mark:08x}>"
 
     @property
     def stored(self) -> int:
