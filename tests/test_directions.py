@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import ShapeError
+from workbench.errors import ShapeError, TraceError
 
 A = np.array([[0.3, -1.2, 0.5], [2.0, 0.1, -0.7]])
 X = np.array([0.2, -0.4, 0.9])
@@ -47,6 +47,15 @@ def test_linearize_runs_the_function_once_and_keeps_its_own_copy() -> None:
     np.testing.assert_allclose(f_jvp(V), np.cos(X) * V)
     np.testing.assert_allclose(f_jvp(2 * V), 2 * np.cos(X) * V)
     assert calls == [1]
+
+
+def test_linearize_finds_data_that_changed() -> None:
+    data = np.array([1.0, 2.0])
+    _, f_jvp = wb.linearize(lambda x: x * data, np.ones(2))
+    np.testing.assert_array_equal(f_jvp(np.ones(2)), [1, 2])
+    data[0] = 5
+    with pytest.raises(TraceError, match=r"changed in place before its derivative"):
+        f_jvp(np.ones(2))
 
 
 def test_linearize_nests_and_batches() -> None:

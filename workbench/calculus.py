@@ -218,7 +218,7 @@ def vjp(
     aux = Aux(f, has_aux)
     primals = kept(primals)
     call = Call(aux.target, range(len(primals)), primals, {}, "vjp", overrides)
-    check = call.unchanged()
+    check = call.unchanged("pullback")
 
     def pullback(cotangent: Any) -> Any:
         check()

@@ -42,6 +42,11 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     ``(y, f_jvp)``, where ``f_jvp(*tangents)`` takes one tangent per primal and
     returns the tangent of ``y``, nested alike.
 
+    Raises
+    ------
+    TraceError
+        From ``f_jvp``, if an array that ``f`` read was changed in place meanwhile.
+
     Examples
     --------
     >>> import numpy as np, workbench as wb
@@ -55,8 +60,10 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     seeds = [_unknown(x) for x in call.leaves]
     made = forward.push_forward(call.outputs, call.leaves, seeds)
     program = Program([t for t in made if t is not None], seeds)
+    check = call.unchanged("derivative")
 
     def f_jvp(*tangents: Any) -> Any:
+        check()
         moving, structure = tree.flatten(tangents)
         if structure != nested:
             raise ShapeError(

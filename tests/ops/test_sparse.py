@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 import workbench as wb
+import workbench.backends.numpy as backend
 from workbench.errors import (
     DtypeError,
     GradientLostError,
@@ -450,3 +451,13 @@ def test_a_singular_system() -> None:
     A = sp.csc_array(np.array([[1.0, 2.0], [2.0, 4.0]]))
     with pytest.raises(MatrixError, match="singular"):
         wb.grad(lambda A: np.sum(spsolve(A, np.ones(2))))(A)
+
+
+def test_factors_are_those_of_the_values_in_a_buffer_that_is_used_again() -> None:
+    A, b = sp.csr_array(np.array([[4.0, 1.0], [1.0, 3.0]])), np.array([1.0, 2.0])
+    run = backend.compile(wb.trace(spsolve)(A, b))
+    values = A.data.copy()
+    for factor in (1.0, 2.0):
+        values[:] = factor * A.data
+        (found,) = run(values, b)
+        np.testing.assert_allclose(found, np.linalg.solve(factor * A.toarray(), b))

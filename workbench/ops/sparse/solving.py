@@ -42,12 +42,13 @@ def _compute(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Any:
     if dtype.char not in "fdFD":
         raise TypeError(f"dtype {dtype} has no sparse solver")
     kept = pattern.factored
-    if kept is None or kept[0] is not data or kept[1].U.dtype != dtype:
+    # By the values: a buffer that is used again holds others.
+    if kept is None or kept[1].U.dtype != dtype or not np.array_equal(kept[0], data):
         try:
             factors = splu(pattern.matrix(data).tocsc().astype(dtype, copy=False))
         except RuntimeError as error:
             raise np.linalg.LinAlgError(str(error)) from error
-        kept = pattern.factored = (data, factors)
+        kept = pattern.factored = (data.copy(), factors)
     return kept[1].solve(b.astype(dtype, copy=False), "T" if transposed else "N")
 
 
