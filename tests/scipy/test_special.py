@@ -118,6 +118,21 @@ def test_log_ndtr_far_to_the_left() -> None:
         sp.ndtri_exp(np.array([-5e7]))))  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["erf", "erfc", "ndtr", "log_ndtr", "log_expit"])
+def test_sigmoids_are_flat_far_to_the_right(name: str) -> None:
+    # Intervals of an ordered model end at infinity: ndtr(inf - x). A tail of 1e-300
+    # in the slope of log_ndtr is exp(710) in a denominator.
+    f = getattr(sp, name)
+    for x in (40.0, 1e3, 1e100, np.inf):
+        slopes = [wb.grad(f)(x), wb.grad(wb.grad(f))(x), wb.hessian(f)(x)]
+        np.testing.assert_allclose(slopes, 0, atol=1e-15)
+    # log_ndtr'' = -m (m + x), m = density by distribution
+    m = np.exp(-0.5 * 5.0**2) / np.sqrt(2 * np.pi) / sp.ndtr(5.0)
+    np.testing.assert_allclose(
+        wb.grad(wb.grad(sp.log_ndtr))(5.0), -m * (m + 5.0), rtol=1e-12
+    )
+
+
 def test_erfcx_and_dawsn_far_out() -> None:
     x = np.array([1e3, 1e6])
     s = 1 / (x * x)
@@ -248,6 +263,10 @@ def test_names_that_are_not_there() -> None:
         ours.gamaln  # noqa: B018
     with pytest.raises(AttributeError, match=r"no ai_zeros.*ai_zeros\(x\.value\)"):
         ours.ai_zeros  # noqa: B018
+    from workbench.scipy.special import erf, softmax  # the import asks for __path__
+
+    assert erf is sp.erf
+    assert softmax is ours.softmax
     for name in ours.__all__:
         assert callable(getattr(ours, name))
         assert hasattr(sp, name)

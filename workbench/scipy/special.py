@@ -59,7 +59,8 @@ sinc = np.sinc
 
 def __getattr__(name: str) -> Any:
     found = getattr(_scipy, name, None)
-    if found is not None and (found in UFUNCS or found in CALLS):
+    # SciPy's module also has names that are no functions: `__path__` is a list.
+    if callable(found) and (found in UFUNCS or found in CALLS):
         return found
     full = f"scipy.special.{name}"
     if full in REFUSED:

@@ -16,8 +16,17 @@ _HALF_ROOT_PI = "0.8862269254527580"
 
 # DLMF 7.10.1; the inverses by the rule for inverse functions
 
-special("erf", f"{_TWO_BY_ROOT_PI} * exp(-x * x)")
-special("erfc", f"-{_TWO_BY_ROOT_PI} * exp(-x * x)")
+
+@helper
+def bell(x: Any, rate: float) -> Any:
+    """``exp(-rate * x**2)``, flat where x is infinite: there 0 times x is no number."""
+    x = np.where(np.isinf(x), 1e3, x)
+    return np.exp(-rate * x * x)
+
+
+special("erf", f"{_TWO_BY_ROOT_PI} * bell(x, 1.0)", pretty_rule="g · 2 / √π · exp(−x²)")
+special("erfc", f"-{_TWO_BY_ROOT_PI} * bell(x, 1.0)",
+    pretty_rule="−g · 2 / √π · exp(−x²)")  # fmt: skip
 special("erfi", f"{_TWO_BY_ROOT_PI} * exp(x * x)")
 special("erfinv", f"{_HALF_ROOT_PI} * exp(y * y)")
 special("erfcinv", f"-{_HALF_ROOT_PI} * exp(y * y)")
@@ -86,14 +95,28 @@ special(
     "voigt_by_gamma(x0, x1, x2)",
 )
 
-# The normal distribution. By erfcx, the derivative of log_ndtr keeps its digits far
-# to the left, where both density and distribution vanish.
+# The normal distribution
 
 _ROOT_TWO_PI = "2.5066282746310002"
 
-special("ndtr", "0.3989422804014327 * exp(-0.5 * x * x)")
+
+@helper
+def log_ndtr_slope(x: Any) -> Any:
+    """Density by distribution; by erfcx to the left, where both vanish."""
+    right = np.real(x) > 0
+    high, low = np.where(right, x, 0), np.where(right, 0, x)
+    return np.where(
+        right,
+        0.3989422804014327 * bell(high, 0.5) / F.ndtr(high),
+        0.7978845608028654 / F.erfcx(-0.7071067811865476 * low),
+    )
+
+
+special("ndtr", "0.3989422804014327 * bell(x, 0.5)",
+    pretty_rule="g · exp(−x² / 2) / √(2π)")  # fmt: skip
 special("ndtri", f"{_ROOT_TWO_PI} * exp(0.5 * y * y)")
-special("log_ndtr", "g * 0.7978845608028654 / erfcx(-0.7071067811865476 * x)")
+special("log_ndtr", "log_ndtr_slope(x)",
+    pretty_rule="g · exp(−x² / 2) / √(2π) / ndtr(x)")  # fmt: skip
 special("ndtri_exp", "1.2533141373155003 * erfcx(-0.7071067811865476 * y)")
 special(
     "owens_t",
