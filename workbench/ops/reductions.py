@@ -397,12 +397,16 @@ def logsumexp(
     a = admit(a)
     if b is None and not return_sign:
         return apply(_logsumexp_op, (a,), settings(axis, keepdims, a))
-    if b is not None:
-        a = np.where(np.equal(b, 0), -np.inf, a)
-    factor = np.ones_like(a) if b is None else b
-    largest = stop_gradient(np.max(a, axis=axis, keepdims=True))
+    factor: Any = np.ones_like(a) if b is None else b
+    nothing = np.equal(factor, 0)  # but the sum moves with the factor
+    largest = stop_gradient(
+        np.max(np.where(nothing, -np.inf, a), axis=axis, keepdims=True)
+    )
     shift = np.where(np.isfinite(largest), largest, 0)
-    total = np.sum(factor * np.exp(a - shift), axis=axis, keepdims=keepdims)
+    power = np.where(nothing & np.isnan(a), -np.inf, a) - shift
+    if b is not None and dtype_of(power).kind == "f":  # 0 times infinity is no 0
+        power = np.minimum(power, math.log(np.finfo(dtype_of(power)).max) - 1)
+    total = np.sum(factor * np.exp(power), axis=axis, keepdims=keepdims)
     if not keepdims:
         shift = np.reshape(shift, shape_of(total))
     if return_sign:

@@ -41,6 +41,12 @@ KINKS: list[Kink] = [
     ("std of equals", np.std, [2.0, 2.0], [0.0, 0.0]),
     ("logsumexp of -inf", logsumexp, [-np.inf, -np.inf], [0.0, 0.0]),
     ("logsumexp with -inf", logsumexp, [-np.inf, 0.0], [0.0, 1.0]),
+    (
+        "logsumexp with a factor 0",
+        lambda b: logsumexp(np.log([3, 6]), b=b),
+        [1.0, 0.0],
+        [1.0, 2.0],
+    ),
     ("at max of ties", lambda x: at(x)[[0, 0]].max(x[0])[0], [1.0, 0.0], [1.0, 0.0]),
     ("logaddexp of -inf", lambda x: np.logaddexp(x[0], x[1]), [-np.inf] * 2, [0.0] * 2),
     ("hypot at 0", lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0.0, 0.0]),
