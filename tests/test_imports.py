@@ -46,3 +46,19 @@ def test_import_loads_only_numpy_and_optree(measured: Callable[[str], None]) -> 
 
 def test_the_probe_sees_what_is_loaded() -> None:
     assert "scipy" in loaded_by("import scipy.linalg")[1]
+
+
+def test_the_parts_of_scipy_load_when_first_used() -> None:
+    code = (
+        "import sys, workbench as wb\n"
+        "assert 'workbench.scipy' not in sys.modules\n"
+        "wb.scipy.linalg.expm\n"
+        "assert 'workbench.scipy.stats' not in sys.modules\n"
+        "wb.scipy.stats.norm\n"
+        "try: wb.scipy.nothing\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "module 'workbench.scipy' has no attribute 'nothing'"

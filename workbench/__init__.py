@@ -89,6 +89,7 @@ _MODULES = {
     "numpy": "workbench.numpy",
     "plots": "workbench.jupyter.plots",
     "random": "workbench.random",
+    "scipy": "workbench.scipy",
 }
 
 # What array libraries get when they ask a Tensor for its namespace.

@@ -393,3 +393,16 @@ def test_help_is_there(cells: Notebook) -> None:
     shown = ran.text + "".join(str(output) for output in ran.outputs)
     if "--wrt" not in shown:  # the pager of a plain shell
         assert "--wrt NAME" in cells.shell.object_inspect_text("%%autodiff")
+
+
+def test_outputs_have_the_names_that_they_are_unpacked_into(cells: Notebook) -> None:
+    cells.run(
+        "%%autodiff loss --wrt w --show none\ny = np.outer(w, w) + np.eye(3)\n"
+        "for k in range(2):\n    q, (r) = np.linalg.qr(y)\n    y = r @ q\n"
+        "[u, s, vh], t = np.linalg.svd(y), 2.0\nfirst, *rest = np.linalg.eigh(y)\n"
+        "loss = np.sum(s) * t + np.sum(first) + np.sum(rest[0])"
+    )
+    nodes = cells.names["ad"].graph.nodes
+    names = [x.name for x in nodes if x.op.name == "item"]
+    assert names == ["q", "r", "q", "r", "s", "first", None]
+    assert cells.run("[q, r] = 1, 2\nq, r").result == (1, 2)

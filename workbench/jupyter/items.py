@@ -49,6 +49,14 @@ class Runtime:
             value.name = name
         return value
 
+    def each_named(self, value: Any, names: tuple[str, ...]) -> Any:
+        """The value itself; the entries of a tuple of so many have these names."""
+        if isinstance(value, tuple) and len(value) == len(names):
+            for x, name in zip(value, names, strict=True):
+                if name:
+                    self.named(x, name)
+        return value
+
     def augment(self, method: str, old: Any, operand: Any, text: str) -> Any:
         """``old += operand`` and its kin."""
         change = getattr(operator, method)

@@ -8,7 +8,8 @@ that `items.py` puts under `RUNTIME`:
 - ``h += v``: ``h = RUNTIME.augment("iadd", h, v, "h")``;
 - ``np.array(...)`` and its kin: ``RUNTIME.maker(np.array)(...)``;
 - ``rng.normal(...)`` and its kin: ``RUNTIME.drawer(rng.normal)(...)``;
-- ``h = value``: ``h = RUNTIME.named(value, "h")``, so that the node is called h.
+- ``h = value``: ``h = RUNTIME.named(value, "h")``, so that the node is called h;
+  ``U, S = value``: ``U, S = RUNTIME.each_named(value, ("U", "S"))``.
 
 On plain arrays each of them does what Python would have done.
 """
@@ -76,6 +77,10 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(target, ast.Name):
             node.value = _named(node.value, target.id)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            names = [x.id if isinstance(x, ast.Name) else "" for x in target.elts]
+            listed = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+            node.value = _call("each_named", node.value, node.value, listed)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:

@@ -287,7 +287,7 @@ def look(node: Tensor) -> tuple[Any, Any]:
 def words(dtype: Any, shape: Any) -> tuple[str, str]:
     """A dtype and a shape as the page shows them."""
     if dtype is None:
-        return "", f"{shape} outputs"
+        return "", f"{shape} output{'s' * (shape != 1)}"
     return str(dtype), format_shape(shape)
 
 

@@ -67,7 +67,10 @@ class Problem:
         self._derived: dict[Any, Problem] = {}
 
     def __repr__(self) -> str:
-        return f"<a rate of change, {self.settings}>"
+        return f"<a rate of change{', ' if self.settings else ''}{self._set_to()}>"
+
+    def _set_to(self) -> str:
+        return ", ".join(f"{name}={x!r}" for name, x in self.settings.items())
 
     def derived(self, key: Any, rate: Rate, inputs: Sequence[Any], n: int) -> Problem:
         """A larger system made of this one, recorded once for each ``key``."""
@@ -248,5 +251,5 @@ FLOW.compute = _compute
 FLOW.infer = _infer
 FLOW.pull = _pull
 FLOW.push = _push
-FLOW.rule = "the adjoint equation, a' = −(∂f/∂y)ᵀ a, backward in time"
+FLOW.rule = "the adjoint equation, a′ = −(∂f/∂y)ᵀ a, backward in time"
 FLOW.reads = None
