@@ -16,7 +16,7 @@ import numpy as np
 from workbench.graph.op import UFUNCS, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec, spec_of
-from workbench.ops.define import multilinear, shape_of, sum_to
+from workbench.ops.define import aligned, multilinear, shape_of, sum_to
 from workbench.ops.shaping import normal_axes
 
 __all__ = [
@@ -116,13 +116,7 @@ def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
         a = a[..., None, :]
     if column:
         b = b[..., None]
-    rank = max(len(shape_of(x)) - k for x, k in zip((a, b), batched, strict=True))
-    a, b = (
-        np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
-        if k and (short := rank + 1 - len(shape_of(x)))
-        else x
-        for x, k in zip((a, b), batched, strict=True)
-    )
+    a, b = aligned((a, b), batched)
     y = a @ b
     y = y[..., 0] if column else y
     return (y[..., 0] if column else y[..., 0, :]) if row else y

@@ -24,6 +24,7 @@ from workbench.graph.types import WEAK_TYPES
 from workbench.ops.spelling import pretty
 
 __all__ = [
+    "aligned",
     "dtype_of",
     "elementwise",
     "linear",
@@ -300,17 +301,21 @@ def _compile(
     return scope["pull"], scope["push"]
 
 
+def aligned(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
+    """Inputs of a batch that broadcast, with the axis of the batch in front."""
+    rank = max(len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True))
+    return tuple(
+        np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
+        if b and (short := rank + 1 - len(shape_of(x)))
+        else x
+        for x, b in zip(inputs, batched, strict=True)
+    )
+
+
 def _batch_elementwise(made: Op) -> Rule:
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
     ) -> Any:
-        rank = max(len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True))
-        aligned = [
-            np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
-            if b and (short := rank - len(shape_of(x)) + 1)
-            else x
-            for x, b in zip(inputs, batched, strict=True)
-        ]
-        return apply(made, tuple(aligned), params)
+        return apply(made, aligned(inputs, batched), params)
 
     return batch

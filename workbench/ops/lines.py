@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply, value_of
-from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.define import aligned, dtype_of, op, shape_of
 from workbench.ops.values import placed
 
 __all__: list[str] = []
@@ -51,14 +51,7 @@ def _push(tangents: tuple[Any, ...], y: Any, *ends: Any, **params: Any) -> Any:
 
 
 def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
-    rank = max(len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True))
-    aligned = [
-        np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
-        if b and (short := rank + 1 - len(shape_of(x)))
-        else x
-        for x, b in zip(inputs, batched, strict=True)
-    ]
-    return np.moveaxis(apply(LINSPACE, tuple(aligned), params), 1, 0)
+    return np.moveaxis(apply(LINSPACE, aligned(inputs, batched), params), 1, 0)
 
 
 LINSPACE = op(

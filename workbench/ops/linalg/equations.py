@@ -17,9 +17,8 @@ from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import shape_of, sum_to
+from workbench.ops.define import aligned, shape_of, sum_to
 from workbench.ops.linalg.shared import Batched, Params, matrices, square
-from workbench.ops.linalg.triangular import _aligned
 
 __all__ = ["banded", "sylvester"]
 
@@ -71,7 +70,7 @@ def _sylvester_push(
 
 
 def _sylvester_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    return apply(SYLVESTER, _aligned(inputs, batched), params)
+    return apply(SYLVESTER, aligned(inputs, batched), params)
 
 
 SYLVESTER = declare("solve_sylvester")

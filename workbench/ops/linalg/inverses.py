@@ -18,7 +18,7 @@ from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, spec_or_value, swap
-from workbench.ops.define import op, shape_of, sum_to
+from workbench.ops.define import aligned, op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
     Batched,
     Params,
@@ -121,14 +121,7 @@ def _solve_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> A
     vector = len(shape_of(b)) - batched[1] == 1
     if vector:
         b = b[..., None]
-    rank = max(len(shape_of(x)) - k for x, k in zip((a, b), batched, strict=True))
-    a, b = (
-        np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
-        if k and (short := rank + 1 - len(shape_of(x)))
-        else x
-        for x, k in zip((a, b), batched, strict=True)
-    )
-    y = np.linalg.solve(a, b)
+    y = np.linalg.solve(*aligned((a, b), batched))
     return y[..., 0] if vector else y
 
 

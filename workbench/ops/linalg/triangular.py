@@ -18,7 +18,7 @@ from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, spec_or_value, swap
-from workbench.ops.define import op, shape_of, sum_to
+from workbench.ops.define import aligned, op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
     Batched,
     Params,
@@ -87,19 +87,8 @@ def _triangular_push(
     return triangular(inputs[0], moved, lower, unit)
 
 
-def _aligned(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
-    """Inputs whose stacks broadcast with the batch axis in front."""
-    rank = max(len(shape_of(x)) - k for x, k in zip(inputs, batched, strict=True))
-    return tuple(
-        np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
-        if k and (short := rank + 1 - len(shape_of(x)))
-        else x
-        for x, k in zip(inputs, batched, strict=True)
-    )
-
-
 def _triangular_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    return apply(TRIANGULAR, _aligned(inputs, batched), params)
+    return apply(TRIANGULAR, aligned(inputs, batched), params)
 
 
 TRIANGULAR = declare("solve_triangular")
