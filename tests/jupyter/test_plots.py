@@ -77,6 +77,17 @@ def test_infinity_is_drawn_apart_and_counted() -> None:
     json.dumps(plot.data, allow_nan=False)
 
 
+def test_complex_entries_are_drawn_as_magnitudes_from_zero_on() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    session = session_of(np.fft.fft, x, seed=np.ones(3, complex))
+    plot = plots.jacobian_plot(session)
+    (heat,) = plot.figure.data
+    np.testing.assert_allclose(heat.z, 1.0)
+    assert (heat.zmin, heat.zmax) == (0.0, pytest.approx(1.0))
+    assert [place for place, _ in heat.colorscale] == [0.0, 0.5, 1.0]
+    assert "magnitudes of complex numbers" in plot.note
+
+
 def test_names_are_text_and_never_markup() -> None:
     graph = wb.trace(lambda x: np.sum(x * x))(np.ones(2))
     graph.inputs[0].name = "<b>x</b>"

@@ -18,13 +18,17 @@ Array = np.ndarray[Any, Any]
 #: The most cells of a figure along one axis.
 MOST_CELLS = 200
 #: Blue below zero, orange above, nothing at zero: on a light and on a dark page.
-DIVERGING = [
-    [0.0, "rgb(21, 101, 192)"],
-    [0.25, "rgb(100, 164, 232)"],
-    [0.5, "rgba(128, 128, 128, 0.04)"],
-    [0.75, "rgb(255, 167, 80)"],
-    [1.0, "rgb(216, 72, 0)"],
+DIVERGING: list[tuple[float, str]] = [
+    (0.0, "rgb(21, 101, 192)"),
+    (0.25, "rgb(100, 164, 232)"),
+    (0.5, "rgba(128, 128, 128, 0.04)"),
+    (0.75, "rgb(255, 167, 80)"),
+    (1.0, "rgb(216, 72, 0)"),
 ]
+
+
+#: The same from zero on, for magnitudes.
+RISING = [(2 * place - 1, colour) for place, colour in DIVERGING if place >= 0.5]
 
 
 class Axis:
@@ -114,7 +118,8 @@ def pooled(matrix: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
 def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) -> Plot:
     """A matrix as a heat map around zero."""
     notes = [f"{rows.size} × {columns.size}"]
-    if matrix.dtype.kind == "c":
+    magnitudes = matrix.dtype.kind == "c"
+    if magnitudes:
         matrix = abs(matrix)
         notes.append("magnitudes of complex numbers")
     bad = int(np.sum(~np.isfinite(matrix)))
@@ -134,9 +139,8 @@ def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) ->
         z=shown,
         x=[plain_text(text) for text in columns.labels],
         y=[plain_text(text) for text in rows.labels],
-        colorscale=DIVERGING,
-        zmid=0,
-        zmin=-limit,
+        colorscale=RISING if magnitudes else DIVERGING,
+        zmin=0.0 if magnitudes else -limit,
         zmax=limit,
         colorbar={"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 10}},
         hovertemplate=f"{entry}<br>%{{z:.4g}}<extra></extra>",

@@ -57,7 +57,8 @@ class Closed:
         self.again: Callable[[Sequence[Any]], Closed] | None = None
 
     def __repr__(self) -> str:
-        return f"<a function of {len(self.program.leaves)} arrays>"
+        count = len(self.program.leaves)
+        return f"<a function of {count} array{'s' * (count != 1)}>"
 
     @property
     def inputs(self) -> tuple[Any, ...]:
