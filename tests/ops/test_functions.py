@@ -326,3 +326,14 @@ def test_averages_and_covariances() -> None:
         wb.trace(lambda a: np.cov(a, fweights=w / 2))(x)
     with pytest.raises(RuntimeError, match="incompatible numbers"):
         wb.trace(lambda a: np.cov(a, aweights=w[:2]))(x)
+
+
+@pytest.mark.parametrize("x", [2 + 0j, complex(2, -0.0), -2 + 0j, complex(-2, -0.0)])
+def test_on_a_branch_cut_the_sign_of_zero_tells_the_side(x: complex) -> None:
+    """The slope of arcsin beside its cut is that of NumPy's value on that side."""
+    toward = 1e-9j if np.signbit(x.imag) == 0 else -1e-9j
+    beside = x + toward
+    expected = (np.arcsin(beside + 1e-5) - np.arcsin(beside - 1e-5)) / 2e-5
+    for f, sign in ((np.arcsin, 1), (np.arccos, -1)):
+        _, slope = wb.jvp(f, (np.complex128(x),), (np.complex128(1),))
+        np.testing.assert_allclose(slope, sign * expected, atol=1e-8)

@@ -82,6 +82,7 @@ __all__ = [
 
 LATER.update({"numpy.linalg": "workbench.ops.linalg"})
 LATER.update({"numpy.fft": "workbench.ops.fft"})
+LATER.update({"numpy.lib.scimath": "workbench.ops.emath"})
 LATER.update({"numpy.lib.stride_tricks": "workbench.ops.windows"})
 LATER.update({"scipy.special": "workbench.ops.special"})
 LATER.update({"scipy.sparse": "workbench.ops.sparse"})

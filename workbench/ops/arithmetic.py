@@ -13,7 +13,14 @@ import numpy as np
 
 from workbench.graph.op import UFUNCS, declare, implements
 from workbench.graph.tensor import apply
-from workbench.ops.define import RULE_NAMES, elementwise, linear, masked, no_out
+from workbench.ops.define import (
+    RULE_NAMES,
+    dtype_of,
+    elementwise,
+    linear,
+    masked,
+    no_out,
+)
 
 __all__ = ["stop_gradient"]
 
@@ -78,9 +85,9 @@ elementwise("cos", np.cos, "-sin(x)")
 elementwise("tan", np.tan, "1 + y**2")
 # Of its own, since a product of two factors cancels in the second derivative.
 elementwise("one_minus_square", lambda x: (1 - x) * (1 + x), "-2 * x")
-elementwise("arcsin", np.arcsin, "g / sqrt(one_minus_square(x))",
+elementwise("arcsin", np.arcsin, "g / root_of_one_minus_square(x)",
     pretty_rule="g / √(1 − x²)")  # fmt: skip
-elementwise("arccos", np.arccos, "-g / sqrt(one_minus_square(x))",
+elementwise("arccos", np.arccos, "-g / root_of_one_minus_square(x)",
     pretty_rule="−g / √(1 − x²)")  # fmt: skip
 elementwise("arctan", np.arctan, "g / (1 + x**2)")
 # By the length twice: its square is 0, or infinite, far from where the quotient is.
@@ -241,7 +248,18 @@ def _one_minus_square(x: Any) -> Any:
     return apply(declare("one_minus_square"), (x,))
 
 
+def _root_of_one_minus_square(x: Any) -> Any:
+    """``sqrt(1 - x**2)``, on the side of the branch cut that the sign of 0 says.
+
+    ``1 - x`` and ``1 + x`` would lose that sign, ``-(x - 1)`` keeps it.
+    """
+    if dtype_of(x).kind == "c":
+        return np.sqrt(-(x - 1)) * np.sqrt(-(-x - 1))
+    return np.sqrt(_one_minus_square(x))
+
+
 RULE_NAMES["one_minus_square"] = _one_minus_square
+RULE_NAMES["root_of_one_minus_square"] = _root_of_one_minus_square
 RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked, where=_choose)
 
 

@@ -1,0 +1,62 @@
+"""`numpy.emath`: functions that turn complex where a real result does not exist.
+
+Whether they do depends on the values, of all entries together, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.op import implements
+from workbench.graph.tensor import admit
+from workbench.graph.types import weak
+from workbench.ops.define import dtype_of
+
+__all__: list[str] = []
+
+
+def _negative(x: Any) -> Any:
+    return x < 0
+
+
+def _beyond_one(x: Any) -> Any:
+    return np.abs(x) > 1
+
+
+def _widened(x: Any, outside: Callable[[Any], Any]) -> Any:
+    """``x``, as complex numbers if an entry is outside the real domain."""
+    x = admit(x)
+    if dtype_of(x).kind == "c" or not bool(np.any(outside(x))):
+        return x
+    return x * np.result_type(dtype_of(x), np.complex64).type(1)
+
+
+def _define(function: Any, plain: Any, outside: Callable[[Any], Any]) -> None:
+    @implements(function)
+    def answer(x: Any) -> Any:
+        return plain(_widened(x, outside))
+
+
+for _name in ("sqrt", "log", "log2", "log10"):
+    _define(getattr(np.emath, _name), getattr(np, _name), _negative)
+for _name in ("arccos", "arcsin", "arctanh"):
+    _define(getattr(np.emath, _name), getattr(np, _name), _beyond_one)
+
+
+@implements(np.emath.logn)
+def logn(n: Any, x: Any) -> Any:
+    """`numpy.emath.logn`."""
+    return np.log(_widened(x, _negative)) / np.log(_widened(n, _negative))
+
+
+@implements(np.emath.power)
+def power(x: Any, p: Any) -> Any:
+    """`numpy.emath.power`; a negative whole exponent is taken as a float."""
+    # A Python number decides the dtype here, as it does in NumPy's own.
+    p = np.result_type(type(p)).type(p) if weak(p) else admit(p)
+    if dtype_of(p).kind in "iu" and bool(np.any(p < 0)):
+        p = p * 1.0
+    return np.power(_widened(x, _negative), p)
