@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import GradientLostError, ShapeError, TraceError
-from workbench.graph import blame, traces
+from workbench.graph import blame
 from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
-from workbench.graph.types import differentiable
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
 from workbench.ops.shaping import normal_axis
@@ -273,24 +272,7 @@ for _function, _cure in (
 # Methods of arrays that are no functions of NumPy
 
 
-def _item(x: Tensor, *index: Any) -> Any:
-    """`numpy.ndarray.item`: a plain number, unless a gradient would be lost."""
-    return _plain(x, "x.item()").item(*index)
-
-
-def _tolist(x: Tensor) -> Any:
-    """`numpy.ndarray.tolist`: plain numbers, unless a gradient would be lost."""
-    return _plain(x, "x.tolist()").tolist()
-
-
-def _plain(x: Tensor, what: str) -> Any:
-    value = x._value
-    if value is None or (differentiable(x.dtype) and traces.active(x)):
-        raise blame.lost(x, what)
-    return value if hasattr(value, "dtype") else np.asarray(value)  # host array: number
-
-
-FUNCTION_METHODS.update(item=_item, tolist=_tolist, choose=choose)
+FUNCTION_METHODS["choose"] = choose
 FUNCTION_METHODS["compress"] = lambda a, condition, *more, **settings: compress(
     condition, a, *more, **settings
 )
