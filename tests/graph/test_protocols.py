@@ -87,9 +87,7 @@ def test_elements_of_an_object_array_have_methods() -> None:
 
 
 def test_numbers_and_tensors_in_one_array() -> None:
-    with pytest.raises(
-        TraceError, match=r"np\.stack\(\[\.\.\.\]\).*np\.array"
-    ) as error:
+    with pytest.raises(TraceError, match=r"np\.array\(\[\.\.\.\], like=x\)") as error:
         gradient(lambda x: np.sin(np.array([x[0], 1.0])))
     assert "test_protocols.py" in str(error.value)
 

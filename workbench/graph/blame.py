@@ -53,9 +53,16 @@ def at(site: source.Site | None) -> str:
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
+#: The error for a Tensor that would become an entry of a plain array, at a place.
+STORED = (
+    "a Tensor was stored into a plain array{}, which would lose its gradient. Build"
+    " the array from its parts (np.array([...]), np.stack, np.concatenate), or write"
+    " x = wb.at(x)[i].set(v)."
+)
+
 #: A draw of a generator of NumPy's, which is compiled and has no frame to look at.
 _DRAW = re.compile(
-    r"([\w.\[\]]+)\.(beta|binomial|chisquare|choice|dirichlet|exponential|f|gamma"
+    r"([\w.\[\]]+(?:\([^()]*\))?)\.(beta|binomial|chisquare|choice|dirichlet|exponential|f|gamma"
     r"|geometric|gumbel|laplace|logistic|lognormal|multinomial|multivariate_normal"
     r"|negative_binomial|noncentral_chisquare|noncentral_f|normal|pareto|permuted"
     r"|poisson|power|rayleigh|standard_gamma|standard_t|triangular|uniform|vonmises"
@@ -73,6 +80,14 @@ def _drawing() -> tuple[str, str] | None:
     if found[1] in ("np.random", "numpy.random"):
         return whole, f"workbench.random.default_rng(seed).{found[2]}"
     return whole, f"workbench.random.Generator({found[1]}).{found[2]}"
+
+
+def _spelling(home: str = "np") -> str:
+    """A function of Python's `math` on the user's line, here or as NumPy has it."""
+    site = source.decode(*source.caller())
+    found = None if site is None else re.search(r"\bmath\.(\w+)\(", site.text)
+    name = found[1] if found is not None and hasattr(np, found[1]) else "sin"
+    return f"{home}.{name}(x)"
 
 
 def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
@@ -95,6 +110,8 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
             f" numbers of them, and {describe(x)} would lose its gradient. Make one"
             f" Tensor of them first: {made_by_numpy}(np.stack([...]))."
         )
+    if what.startswith("np.asarray") and source.assigns():
+        return GradientLostError(STORED.format(here()))
     drawing = _drawing() if what.startswith("np.asarray") else None
     if drawing is not None:
         return GradientLostError(
@@ -108,10 +125,16 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
         if x._value is None
         else "would lose its gradient"
     )
+    if what.startswith("np.asarray"):
+        return GradientLostError(
+            f"{what}: {describe(x)} {why}{here()}. Write x.astype(...), or leave the"
+            " dtype out, which keeps the gradient; or x.value to cut it on purpose."
+        )
     return GradientLostError(
         f"{what}: {describe(x)} {why}{here()}. Write the"
-        " NumPy spelling, which keeps the gradient (np.sin(x) in place of math.sin(x),"
-        " x itself in place of float(x)), or x.value to cut it on purpose."
+        f" NumPy spelling, which keeps the gradient ({_spelling()} in place of"
+        f" {_spelling('math')}, x itself in place of float(x)), or x.value to cut it on"
+        " purpose."
     )
 
 

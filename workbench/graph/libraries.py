@@ -50,8 +50,13 @@ def numpy_call(frame: FrameType | None) -> str | None:
         name = frame.f_code.co_name
         if home.endswith("._methods"):  # where x.mean() and np.mean(x) both run
             name = name.removeprefix("_")
-        if not name.startswith("_") and callable(getattr(np, name, None)):
-            found = f"np.{name}"
+        rooms = [("np", np)]
+        if home.startswith(("numpy.linalg", "numpy.fft")):
+            room = home.split(".")[1]
+            rooms.append((f"np.{room}", getattr(np, room)))
+        for label, module in rooms:
+            if not name.startswith("_") and callable(getattr(module, name, None)):
+                found = f"{label}.{name}"
         frame = frame.f_back
     return found
 
@@ -63,6 +68,11 @@ def _public(frame: FrameType, home: str) -> str | None:
     owner = frame.f_locals.get("self") if "self" in code.co_varnames else None
     if name in ("__init__", "__call__"):
         name = type(owner).__name__
+    if home.startswith("scipy._lib."):  # a decorator; it closes over the function
+        for free in code.co_freevars:
+            inner = frame.f_locals.get(free)
+            if callable(inner) and hasattr(inner, "__name__"):
+                home, name = str(inner.__module__), inner.__name__
     parts = home.split(".")
     count = next((i for i, p in enumerate(parts) if p.startswith("_")), len(parts))
     if code.co_freevars and owner is not None:
@@ -118,8 +128,12 @@ def instead(called: str) -> str:
     """What to write in place of a function of SciPy, as the cure of an error."""
     home, _, name = called.rpartition(".")
     own = f"workbench.{home}"
-    if home and callable(getattr(_module(own), name, None)):
+    found = getattr(_module(own), name, None) if home else None
+    # Some of our modules hand out all that SciPy's have.
+    if callable(found) and found is not getattr(sys.modules.get(home), name, None):
         return f"Write {own}.{name}, which does"
+    if home == "scipy.sparse.linalg":
+        return "Call it in the `solve` of wb.custom_linear_solve, which has derivatives"
     return "Write it with NumPy's functions, which do"
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from itertools import islice
+from opcode import opmap
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from typing import NamedTuple
 __all__ = [
     "Context",
     "Site",
+    "assigns",
     "caller",
     "decode",
     "internal",
@@ -117,6 +119,14 @@ def caller(depth: int = 1) -> tuple[CodeType, int]:
     while internal(frame) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def assigns() -> bool:
+    """Whether the user's line is at an assignment to entries: ``x[i] = v``."""
+    code, lasti = caller()
+    return 0 <= lasti < len(code.co_code) and (
+        code.co_code[lasti] == opmap["STORE_SUBSCR"]
+    )
 
 
 def decode(code: CodeType | None, lasti: int) -> Site | None:

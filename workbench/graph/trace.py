@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, GradientLostError, ShapeError, TraceError
-from workbench.graph import blame, traces, tree, types
+from workbench.errors import DtypeError, GradientLostError
+from workbench.graph import traces, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, admit, leaf
 from workbench.graph.types import Spec
+from workbench.graph.unseen import explained, place
 
 __all__ = ["Recording", "argument_names", "live", "opened", "record", "trace", "wrap"]
 
@@ -61,13 +62,6 @@ def wrap(value: Any, name: str | None = None) -> Tensor:
     return leaf(value, name)
 
 
-#: What NumPy says when a Tensor is to become an entry of a plain array.
-_STORING = (
-    "setting an array element with a sequence",
-    "Error setting single item of array",  # x.flat[i] = v
-)
-
-
 @contextmanager
 def opened(
     values: Sequence[Any], names: Sequence[str | None]
@@ -82,7 +76,7 @@ def opened(
         except IndexError as error:
             if any(x._value is None for x in leaves) and "only integers" in str(error):
                 raise IndexError(
-                    f"{error}{_where(error)}. If the index is traced without a value"
+                    f"{error}{place(error)}. If the index is traced without a value"
                     " and the array is plain, write wb.at(array)[index].get()."
                 ) from error
             raise
@@ -92,35 +86,10 @@ def opened(
                 raise error.__cause__ from None
             raise
         except (ValueError, TypeError) as error:
-            text = str(error)
-            if "inhomogeneous" in text:
-                raise ShapeError(
-                    f"rows of different lengths make no array{_where(error)}: {text}"
-                    " Pad them to one length, or keep them apart in a list."
-                ) from error
-            if any(part in text for part in _STORING) or (
-                isinstance(error.__cause__, GradientLostError)
-            ):
-                raise GradientLostError(
-                    f"a Tensor was stored into a plain array{_where(error)}, which"
-                    " would lose its gradient. Build the array from its parts"
-                    " (np.array([...]), np.stack, np.concatenate), or write x ="
-                    " wb.at(x)[i].set(v)."
-                ) from error
-            if "which has no callable" in text:
-                raise TraceError(
-                    f"an array of Tensors and plain numbers meets a NumPy function"
-                    f"{_where(error)}, which NumPy cannot apply to both: {text}. Make"
-                    " one Tensor of them with np.stack([...]) in place of"
-                    " np.array([...])."
-                ) from error
-            if "read-only" in text and opening.locked:
-                raise TraceError(
-                    f"an array that the trace has used is changed in place"
-                    f"{_where(error)}, and its gradient would be wrong. Work on a"
-                    " .copy(), or make a new array in each step."
-                ) from error
-            raise
+            told = explained(error, bool(opening.locked))
+            if told is None:
+                raise
+            raise told from error
 
 
 def record(
@@ -241,16 +210,3 @@ def _is_float(x: Any) -> bool:
     if types.weak(x) or hasattr(x, "dtype"):
         return types.differentiable(types.spec_of(x).dtype)
     return False
-
-
-def _where(error: BaseException) -> str:
-    """The user's line in a traceback, as an error quotes it."""
-    from workbench.graph import source
-
-    found = ""
-    step = error.__traceback__
-    while step is not None:
-        if not source.internal(step.tb_frame):
-            found = blame.at(source.decode(step.tb_frame.f_code, step.tb_lasti))
-        step = step.tb_next
-    return found

@@ -1,0 +1,124 @@
+"""What NumPy and SciPy do not see: the error names their function and what to write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse
+import scipy.sparse.linalg
+
+import workbench as wb
+from workbench.errors import GradientLostError, TraceError
+
+X = np.array([0.3, 0.5, 0.7])
+
+
+def turned(x: Any, **like: Any) -> Any:
+    return np.array([[np.cos(x[0]), -x[1]], [x[2], 1.0]], **like)
+
+
+@pytest.mark.parametrize(
+    ("name", "f"),
+    [
+        ("np.linalg.det", lambda a: np.linalg.det(a)),
+        ("np.linalg.solve", lambda a: np.linalg.solve(a, np.ones(2))[0]),
+        ("np.linalg.svd", lambda a: np.linalg.svd(a)[1][0]),
+        ("np.fft.fft", lambda a: np.sum(np.abs(np.fft.fft(a)))),
+        ("a NumPy function", lambda a: np.sum(np.exp(a))),
+    ],
+)
+def test_arrays_of_tensors(name: str, f: Callable[[Any], Any]) -> None:
+    with pytest.raises(TraceError) as caught:
+        wb.grad(lambda x: f(turned(x)))(X)
+    text = str(caught.value)
+    assert text.startswith(f"{name} meets an array of objects (at test_unseen.py:")
+    assert "np.array([...], like=x)" in text
+    # What it says to write works.
+    g = wb.grad(lambda x: f(turned(x, like=x)))(X)
+    step = 1e-6 * np.array([0.3, -1.0, 0.5])
+    moved = f(turned(X + step)) - f(turned(X - step))
+    np.testing.assert_allclose(g @ step * 2, moved, rtol=1e-6)
+
+
+def test_means_of_lists_as_functions_and_methods() -> None:
+    for f in (lambda x: np.mean([*x]), lambda x: np.array([*x]).mean()):
+        with pytest.raises(GradientLostError, match=r"np\.mean of a list or array"):
+            wb.grad(f)(X)
+
+
+def fill(out: Any, index: Any, value: Any) -> Any:
+    out[index] = value
+    return np.sum(out)
+
+
+@pytest.mark.parametrize(
+    "index", [0, (0, slice(None)), slice(1), np.array([True, False])]
+)
+def test_storing_into_a_plain_array(index: Any) -> None:
+    out = np.zeros((2, 3))
+    with pytest.raises(GradientLostError, match=r"stored into a plain array.*out\[ind"):
+        wb.grad(lambda x: fill(out, index, x))(X)
+
+
+def test_numbers_and_dtypes() -> None:
+    with pytest.raises(GradientLostError, match=r"np\.sqrt\(x\) in place of math\.sqr"):
+        wb.grad(lambda x: math.sqrt(x[0]))(X)
+    with pytest.raises(GradientLostError, match=r"x\.astype\(\.\.\.\), or leave the d"):
+        wb.grad(lambda x: np.sum(np.array(x, dtype=float)))(X)
+    with pytest.raises(
+        GradientLostError, match=r"Generator\(np\.random\.default_rng\(0\)\)\.normal"
+    ):
+        wb.grad(lambda x: np.sum(np.random.default_rng(0).normal(x, 1.0)))(X)
+
+
+EYE = scipy.sparse.eye_array(3, format="csc")
+PLACES = (np.arange(3), np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("f", "called", "cure"),
+    [
+        (
+            lambda x: scipy.sparse.coo_array((x, PLACES)).sum(),
+            "scipy.sparse.coo_array",
+            "Write workbench.scipy.sparse.coo_array, which does",
+        ),
+        (
+            lambda x: scipy.sparse.linalg.spsolve(EYE, x)[0],
+            "scipy.sparse.linalg.spsolve",
+            "Write workbench.scipy.sparse.linalg.spsolve, which does",
+        ),
+        (
+            lambda x: scipy.sparse.linalg.cg(EYE, x)[0][0],
+            "scipy.sparse.linalg.cg",
+            "Call it in the `solve` of wb.custom_linear_solve",
+        ),
+        (
+            lambda x: scipy.optimize.minimize(lambda y: np.sum((y - x) ** 2), X).x[0],
+            "scipy.optimize.minimize",
+            "Write workbench.scipy.optimize.minimize, which does",
+        ),
+        (
+            lambda x: scipy.linalg.cholesky(np.diag(x))[0, 0],
+            "scipy.linalg.cholesky",
+            "Write workbench.scipy.linalg.cholesky, which does",
+        ),
+    ],
+)
+def test_functions_of_scipy(f: Callable[[Any], Any], called: str, cure: str) -> None:
+    with pytest.raises(GradientLostError) as caught:
+        wb.grad(f)(X)
+    text = str(caught.value)
+    assert text.startswith(f"{called} (at test_unseen.py:")
+    assert cure in text
+
+
+def test_errors_of_functions_without_tensors_stay() -> None:
+    with pytest.raises(ValueError, match="shapes of A"):
+        wb.grad(lambda x: x[0] * scipy.sparse.linalg.cg(EYE, np.ones(4))[0][0])(X)
