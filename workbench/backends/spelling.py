@@ -45,12 +45,11 @@ SILENT = frozenset({"identity", "positive", "stop_gradient", "mask"})
 #: must bind by 14, ``{all}`` all of them, ``{index:1}`` the index whose arrays are
 #: the operands from 1 on, ``{name}`` a setting, ``{more}`` the other settings.
 SPELLED: dict[str, str] = {
-    "sparse_matmul": "({pattern}.matrix({0}) @ {1:14})",
     "negative": "-{0:14}",
     "strong": "np.asarray({0})",
     "item": "{0:20}[{index}]",
     "getitem": "{0:20}[{index:1}]",
-    "one_minus_square": "(1 - {0:13}) * (1 + {0:13})",
+    "one_minus_square": "((1 - {0:13}) * (1 + {0:13}))",
     "scatter": "scatter({0}, np.s_[{index:1}], {shape})",
     "index_set": "index_set({0}, np.s_[{index:2}], {1})",
     "index_add": "index_at(np.add, {0}, np.s_[{index:2}], {1})",
@@ -174,6 +173,8 @@ def literal(x: Any) -> str | None:
         return f"np.{x.name}" if hasattr(np, x.name) else repr(x.str)
     if isinstance(x, type) and issubclass(x, np.generic):
         return f"np.{x.__name__}"
+    if isinstance(x, type) and x in (bool, int, float, complex):
+        return x.__name__
     if isinstance(x, slice):
         return _sequence((x.start, x.stop, x.step), "slice({})")
     if type(x) is list:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.backends import libraries, spelling
 from workbench.backends.spelling import (
-    HELPERS,
     INFIX,
     RENAMED,
     SILENT,
@@ -28,15 +28,17 @@ from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import spec_of
+from workbench.ops.several import ITEM, parts
 
 __all__ = ["Text", "write"]
 
 WIDTH = 80
+HELPERS = spelling.HELPERS | libraries.HELPERS
 INDENT = "    "
 
 
 class Text(NamedTuple):
-    """The code, and the globals it needs besides NumPy."""
+    """The code, and the globals it needs besides what it imports."""
 
     source: str
     constants: dict[str, Any]
@@ -66,16 +68,26 @@ class _Writer:
         self.constants: dict[str, Any] = {}
         self.constant_names: dict[int, str] = {}
         self.taken = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
+        self.imports: set[str] = set()
+        #: What each op with several outputs has its outputs taken out by.
+        self.items: dict[int, list[Tensor]] = {}
         self.counts: dict[str, int] = {}
         self.known: dict[int, _Expression] = {}
         self.uses: dict[int, int] = {}
         for node in nodes:
+            if template := self.template(node)[0]:
+                self.imports.update(libraries.libraries_of(template))
+                helper = libraries.HELPERS.get(template.partition("(")[0], "")
+                self.imports.update(libraries.libraries_of(helper))
+            if node.op is ITEM and isinstance(node.inputs[0], Tensor):
+                self.items.setdefault(node.inputs[0].serial, []).append(node)
             for x in node.inputs:
                 if isinstance(x, Tensor):
                     self.uses[x.serial] = self.uses.get(x.serial, 0) + 1
         for y in graph.outputs:
             if isinstance(y, Tensor):  # once more: an output is a line or the return
                 self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
+        self.taken |= self.imports
 
     def write(self) -> Text:
         arguments = []
@@ -92,6 +104,8 @@ class _Writer:
             body = "".join(f"{INDENT}{name},\n" for name in arguments)
             head = f"def function(\n{body}):"
         above = ["import numpy as np"]
+        if self.imports:
+            above.append(f"from scipy import {', '.join(sorted(self.imports))}")
         if self.constants:
             above += ["", "# Globals to hand over:"]
             above += [f"#   {name}: {_kind(v)}" for name, v in self.constants.items()]
@@ -101,16 +115,21 @@ class _Writer:
 
     def step(self, node: Tensor) -> None:
         """One node: into the line of its only reader, or a line of its own."""
+        if node.serial in self.known:
+            return  # unpacked with the other outputs of its op
         made = self.expression(node)
         if len(made.code) > WIDTH - 12:
             for x in node.inputs:
                 self.settle(x)
+            if node.serial in self.known:
+                return
             made = self.expression(node)
         self.known[node.serial] = made
         alone = node.name is None and self.uses.get(node.serial, 0) < 2
         if made.binding == ATOM and re.fullmatch(r"\w+", made.code):
             return  # only another name for what has one
-        if not alone or len(made.code) > WIDTH // 2 or isinstance(node.value, tuple):
+        returned = len(self.graph.outputs) == 1 and node is self.graph.outputs[0]
+        if not alone or len(made.code) > (WIDTH - 8 if returned else WIDTH // 2):
             self.settle(node)
 
     def settle(self, x: Any) -> None:
@@ -120,9 +139,37 @@ class _Writer:
         made = self.known[x.serial]
         if re.fullmatch(r"\w+", made.code):
             return
+        items = self.items.get(x.serial, [])
+        if parts(x) is not None and len(items) == self.uses[x.serial] > 0:
+            self.unpack(x, made.code, items)
+            return
         name = self.name(_suggestion(x))
         self.lines.append(f"{INDENT}{name} = {made.code}")
         self.known[x.serial] = _Expression(name, ATOM)
+
+    def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
+        """Several outputs: a name for each that somebody reads."""
+        usual = libraries.OUTPUTS.get(node.op.name, ())
+        names = ["_"] * len(parts(node))
+        for item in items:
+            i = item.params["index"]
+            if names[i] == "_":
+                suggested = usual[i] if i < len(usual) else "t"
+                names[i] = self.name(item.name or suggested)
+            self.known[item.serial] = _Expression(names[i], ATOM)
+        left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
+        self.lines.append(f"{INDENT}{left} = {code}")
+        del self.known[node.serial]  # all that read it have their names
+
+    def template(self, node: Tensor) -> libraries.Template:
+        """How an op is spelled, and what that names; empty for a plain call."""
+        op = node.op
+        if op.name in libraries.NAMED:
+            return libraries.NAMED[op.name](node)
+        if op.name.startswith("random_") and "draw" in node.params:
+            return libraries.draw(node)
+        found = SPELLED.get(op.name) or libraries.FROM_LIBRARIES.get(op.name)
+        return found or libraries.special(op) or "", {}
 
     def expression(self, node: Tensor) -> _Expression:
         op, params = node.op, node.params
@@ -133,8 +180,10 @@ class _Writer:
             sign, binding, left, right = INFIX[op.name]
             a, b = _bound(operands[0], left), _bound(operands[1], right)
             return _Expression(f"{a} {sign} {b}", binding)
-        if op.name in SPELLED:
-            return self.spelled(SPELLED[op.name], operands, params)
+        template, named = self.template(node)
+        if template:
+            made = self.spelled(template, operands, params | named)
+            return _Expression(made.code[1:-1], 12) if template[0] == "(" else made
         renamed = RENAMED.get(op.name, {})
         arguments = [x.code for x in operands]
         arguments += [
@@ -159,7 +208,7 @@ class _Writer:
             if key == "more":
                 rest = [(k, v) for k, v in params.items() if k not in named]
                 return "".join(f", {k}={self.literal(v)}" for k, v in rest)
-            return self.literal(params[key])
+            return self.literal(params[key], key)
 
         helper = template.partition("(")[0]
         if helper in HELPERS:
@@ -189,10 +238,10 @@ class _Writer:
         code = self.literal(x)
         return _Expression(code, 14 if code.startswith("-") else ATOM)
 
-    def literal(self, x: Any) -> str:
+    def literal(self, x: Any, name: str = "c") -> str:
         """A constant or a setting as code."""
         spelled = literal(x)
-        return self.constant(x, "c") if spelled is None else spelled
+        return self.constant(x, name) if spelled is None else spelled
 
     def constant(self, x: Any, base: str) -> str:
         """The name of a global that holds what cannot be spelled out."""
