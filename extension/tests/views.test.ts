@@ -34,6 +34,14 @@ describe('views', () => {
     expect(fitted(large, PAGE).scale).toBeCloseTo(760 / 4000);
   });
 
+  test('the legend at the foot covers nothing', () => {
+    for (const bottom of [300, 550, 900]) {
+      const view = fitted({ ...bounds, bottom }, PAGE);
+      const foot = toPage(view, { x: 0, y: bottom, width: 0, height: 0 });
+      expect(PAGE.height - foot.y).toBeGreaterThanOrEqual(34 - 1e-9);
+    }
+  });
+
   test('what cannot be read whole opens at its top', () => {
     const tall = { left: 0, top: 0, right: 300, bottom: 90_000 };
     const view = opening(tall, PAGE, 150);
@@ -95,7 +103,7 @@ describe('the camera', () => {
   test('a resized page shows all again only if nobody has moved it', () => {
     const small = { left: 0, top: 0, right: 300, bottom: 300 };
     const camera = cameraOn(small);
-    camera.resize({ width: 200, height: 200 });
+    camera.resize({ width: 220, height: 220 });
     camera.advance(1, small, 0);
     expect(overflows(camera.view, small, camera.size)).toBe(false);
     camera.pan(10, 0);

@@ -168,3 +168,12 @@ def test_the_saved_bundle_is_one_picture_three_times(session: Session) -> None:
     lines = data["text/plain"].splitlines()
     norm = float(np.linalg.norm(session.grads["b1"]))
     assert f"  ‖∂/∂b1‖ = {norm:.4g}" in lines
+
+
+def test_an_output_is_said_to_be_one_of_its_op() -> None:
+    def f(a: Any) -> Any:
+        q, r = np.linalg.qr(a)
+        return np.sum(q) + np.sum(r)
+
+    made = Session(wb.trace(f)(np.array([[2.0, 1.0], [0.5, 3.0]])))
+    assert texts(picture(take(made))).count("of qr") == 2

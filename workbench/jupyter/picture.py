@@ -16,6 +16,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from workbench.jupyter.rows import lay_out
+from workbench.ops import several
 from workbench.snapshot import Snapshot
 from workbench.snapshot.protocol import STATISTICS
 
@@ -73,6 +74,13 @@ class _Shown:
 
     def label(self, node: int) -> str:
         return self.string("name", node) or self.string("op", node) or "input"
+
+    def maker(self, node: int) -> str:
+        """What stands beside a name: its op, or the op that it is an output of."""
+        op = self.string("op", node)
+        if op == several.ITEM.name:
+            return f"of {self.string('op', self.inputs[node][0])}"
+        return op if self.string("name", node) else ""
 
     def pill(self, node: int) -> str:
         k = int(self.columns["override"][node])
@@ -169,7 +177,7 @@ def _path(
 
 
 def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]:
-    op, name = shown.string("op", i), shown.string("name", i)
+    op, maker = shown.string("op", i), shown.maker(i)
     round_ = HIGH / 2 if not op else 5
     yield (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{CARD}" height="{HIGH}" rx="{round_}"'
@@ -178,8 +186,8 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
     inset = 12 if not op else 8
     yield _text(x + inset, y + 15, _short(shown.label(i), 12), size=11, bold=True)
     yield _text(x + inset, y + 28, _short(shown.string("shape", i), 16), fill=SOFT)
-    if name and op:
-        short = _short(op, max(3, 13 - len(_short(name, 12))))
+    if maker:
+        short = _short(maker, max(3, 13 - len(_short(shown.label(i), 12))))
         yield _text(x + CARD - 7, y + 15, short, fill=SOFT, anchor="end")
     norm = shown.norm[i]
     if norm == norm or shown.bad[i] > 0:

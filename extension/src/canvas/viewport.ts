@@ -34,6 +34,9 @@ export const LARGEST = 4;
 /** The air between the picture and the edge of the page when all is shown. */
 const MARGIN = 20;
 
+/** The same at the foot, where the legend stands. */
+const FOOT = 34;
+
 /** A graph that would be drawn smaller than this at first shows its top instead. */
 const LEGIBLE = 0.5;
 
@@ -72,12 +75,14 @@ export function fitted(bounds: IBounds, size: ISize): IView {
   const height = Math.max(1, bounds.bottom - bounds.top);
   const scale = Math.max(
     SMALLEST,
-    Math.min(1, (size.width - 2 * MARGIN) / width, (size.height - 2 * MARGIN) / height)
+    Math.min(1, (size.width - 2 * MARGIN) / width, (size.height - MARGIN - FOOT) / height)
   );
+  // In the middle, unless its foot would be under the legend.
+  const middle = Math.min(size.height / 2, size.height - FOOT - (height * scale) / 2);
   return {
     scale,
     x: size.width / 2 - ((bounds.left + bounds.right) / 2) * scale,
-    y: size.height / 2 - ((bounds.top + bounds.bottom) / 2) * scale
+    y: middle - ((bounds.top + bounds.bottom) / 2) * scale
   };
 }
 
