@@ -21,7 +21,16 @@ from workbench.graph.trace import argument_names, check_float, live, record
 from workbench.transforms import reverse
 from workbench.transforms.overrides import Override, resolve_call
 
-__all__ = ["Argnames", "Argnums", "Aux", "Call", "kept", "owned", "released"]
+__all__ = [
+    "Argnames",
+    "Argnums",
+    "Aux",
+    "Call",
+    "check_outputs",
+    "kept",
+    "owned",
+    "released",
+]
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int] | None
@@ -84,6 +93,10 @@ class Call:
             return f(*new, **named)
 
         self.recording = record(call, self.values, picked)
+        if name != "grad":  # which says more of what it needs
+            check_outputs(self.outputs, name)
+        elif not holomorphic:
+            self._check_real()
         self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
         for y in self.outputs if holomorphic else ():
             if isinstance(y, Tensor) and y.dtype.kind != "c":
@@ -92,6 +105,19 @@ class Call:
                     f" {blame.describe(y)}{blame.at(y.site)}, and a function with a"
                     " complex derivative has complex values. Drop holomorphic=True:"
                     " the gradient of a real function is df/dx - i df/dy."
+                )
+
+    def _check_real(self) -> None:
+        """Refuse a complex result of real numbers: half of its derivative."""
+        real = [x for x in self.leaves if x.dtype.kind != "c"]
+        for y in self.outputs if real else ():
+            if isinstance(y, Tensor) and y.dtype.kind == "c":
+                raise DtypeError(
+                    f"grad: the function returned {blame.describe(y)}"
+                    f"{blame.at(y.site)}, and the gradient by"
+                    f" {blame.describe(real[0])} would be that of the real part alone."
+                    " Return the part that is meant, np.real(y), np.imag(y) or"
+                    " np.abs(y), or ask for wb.jacobian, which is complex."
                 )
 
     def nested(self, gradients: Sequence[Any]) -> Any:
@@ -168,6 +194,23 @@ def drawing(x: Any) -> Any:
     from workbench.random import Generator
 
     return Generator(x)
+
+
+def check_outputs(outputs: Sequence[Any], name: str) -> None:
+    """Refuse what a function returned and no derivative can be of: None, a text."""
+    for y in outputs:
+        if isinstance(y, Tensor):
+            continue
+        dtype = getattr(y, "dtype", None) or np.asarray(y).dtype
+        if np.dtype(dtype).kind not in "biufc":
+            cure = (
+                "Has it a `return` at its end?"
+                if y is None
+                else "What is no number can be given back beside them by has_aux=True."
+            )
+            raise DtypeError(
+                f"{name} needs arrays or numbers; the function returned {y!r}. {cure}"
+            )
 
 
 def chosen_arguments(

@@ -81,7 +81,7 @@ def _call(
         return apply(UFUNCS[ufunc], inputs)
     if ufunc in CALLS:
         return CALLS[ufunc](*inputs, **named)
-    if load(ufunc):
+    if load(ufunc) and (ufunc in UFUNCS or ufunc in CALLS):
         return _call(ufunc, name, *inputs, dtype=dtype, **named)
     raise unknown(ufunc)
 
