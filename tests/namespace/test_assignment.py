@@ -127,6 +127,14 @@ REFUSED = {
     "its own view": ("y = np.exp(x); y[:2] = y[2:]; return y", SHARED),
     "a part of what is held": ("y = np.exp(x); y[2:][0] = 1.0; return y", SHARED),
     "a view of the input": ("y = x[:2]; y[0] = 1.0; return y", SHARED),
+    "plain data": (
+        "k = np.ones(4); y = wnp.asarray(k); y[0] = 5.0; return y * k * x",
+        SHARED,
+    ),
+    "a view of plain data": (
+        "k = np.ones(4); y = wnp.asarray(k[:2])[1:]; y[0] = 5.0; return y * k * x",
+        SHARED,
+    ),
     "no copy": (
         "y = np.exp(x); v = y.astype(y.dtype, copy=False)[:2]; y[0] = 1.0; return v",
         SHARED,

@@ -28,6 +28,7 @@ from workbench.errors import TraceError
 from workbench.graph import blame, traces
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor
+from workbench.numpy.places import Fresh
 from workbench.ops.indexing import ARRAY, GETITEM
 from workbench.ops.updates import at
 
@@ -143,6 +144,8 @@ def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
     while root is not None:
         top = root
         root = next((i for i in top.inputs if _shares(top, i)), None)
+    if type(top.params) is not Fresh and any(_same_memory(i, top) for i in top.inputs):
+        return [], True  # with an array that is no Tensor: who holds it is not known
     users = _users(top.serial)
     family = [top]
     for member in family:
@@ -188,7 +191,12 @@ def _shares(x: Any, other: Any) -> bool:
     """Whether two Tensors share memory; numbers and scalars never change."""
     if _is_diagonal(x):
         return True
-    a, b = getattr(x, "_value", None), getattr(other, "_value", None)
+    return _same_memory(getattr(x, "_value", None), other)
+
+
+def _same_memory(a: Any, x: Any) -> bool:
+    """Whether an array and a Tensor share memory."""
+    b = getattr(x, "_value", None)
     if not hasattr(a, "flags") or not hasattr(b, "flags"):
         return False
     if isinstance(a, np.generic) or isinstance(b, np.generic):

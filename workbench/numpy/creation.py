@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.graph.op import declare
 from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import weak
+from workbench.graph.types import WEAK_TYPES, weak
 from workbench.numpy.places import constant, is_host, made_on, same_device
 
 __all__ = [
@@ -90,12 +90,17 @@ def asarray(
         return _from_tensor(obj, dtype, device, False if nested else copy)
     if not isinstance(obj, (np.ndarray, np.generic)):
         if hasattr(obj, "__array_function__") and same_device(obj, device):
-            return constant(_foreign(obj, dtype, copy))
+            made = _foreign(obj, dtype, copy)
+            return constant(made, fresh=made is not obj)
         if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__"):
             made = from_dlpack(obj, device=device, copy=copy)
             return made if dtype is None else made.astype(dtype)
     if is_host(device):
-        return constant(np.asarray(obj, dtype=dtype, order=order, copy=copy))
+        made = np.asarray(obj, dtype=dtype, order=order, copy=copy)
+        fresh = isinstance(obj, (*WEAK_TYPES, list, tuple)) or bool(copy)
+        if not fresh and isinstance(obj, np.ndarray):
+            fresh = not np.may_share_memory(made, obj)
+        return constant(made, fresh=fresh)
     if copy is False:
         raise ValueError(f"asarray(..., copy=False): moving to {device!r} copies.")
     return constant(made_on(device, lambda xp: xp.asarray(obj, dtype=dtype)))
@@ -178,10 +183,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if device is None and x.__dlpack_device__()[0] in CUDA:
         import cupy
 
-        return constant(cupy.from_dlpack(x))
+        return constant(cupy.from_dlpack(x), fresh=False)
     if is_host(device):
-        return constant(np.from_dlpack(x, device=device, copy=copy))
-    return constant(made_on(device, lambda xp: xp.from_dlpack(x)))
+        made = np.from_dlpack(x, device=device, copy=copy)
+        return constant(made, fresh=bool(copy))
+    return constant(made_on(device, lambda xp: xp.from_dlpack(x)), fresh=False)
 
 
 #: DLPack's numbers for the memory of CUDA devices, and for managed memory.

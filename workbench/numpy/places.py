@@ -17,24 +17,33 @@ from workbench.graph import source, traces
 from workbench.graph.op import declare
 from workbench.graph.tensor import NO_PARAMS, Tensor, admit, value_of
 
-__all__ = ["constant", "devices", "is_host", "made_on", "same_device"]
+__all__ = ["Fresh", "constant", "devices", "is_host", "made_on", "same_device"]
 
 HOST = "cpu"
 
 
-def constant(made: Any, like: Any = None) -> Any:
+class Fresh(dict[str, Any]):
+    """The (empty) params of what the namespace has made and nobody else has seen."""
+
+
+FRESH = Fresh()
+
+
+def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:
     """What a function of the namespace has made, as the caller is to see it.
 
     Outside a trace, the array itself. While one is open, a Tensor without a
     gradient: code written for the standard asks the arrays that it has made for
     their namespace, and must find that of its arguments. A Tensor as ``like``
-    asks for a Tensor in any case.
+    asks for a Tensor in any case. ``fresh``: it shares no memory with what others
+    hold, so that a library may fill it (see `assignment.py`).
     """
     if isinstance(made, Tensor) or not (traces.any_open() or isinstance(like, Tensor)):
         return made
     made = admit(made)
     op = declare("stop_gradient")
-    return Tensor(op, (made,), (made,), NO_PARAMS, made, *source.caller())
+    params = FRESH if fresh else NO_PARAMS
+    return Tensor(op, (made,), (made,), params, made, *source.caller())
 
 
 def is_host(device: Any) -> bool:
