@@ -406,3 +406,8 @@ def test_outputs_have_the_names_that_they_are_unpacked_into(cells: Notebook) -> 
     names = [x.name for x in nodes if x.op.name == "item"]
     assert names == ["q", "r", "q", "r", "s", "first", None]
     assert cells.run("[q, r] = 1, 2\nq, r").result == (1, 2)
+
+
+def test_a_check_says_in_which_cell_its_function_is(cells: Notebook) -> None:
+    report = cells.run("wb.check_grads(lambda v: np.sum(v**2), (w,))").result
+    assert f"<lambda> ([{cells.number}]:1)" in repr(report)

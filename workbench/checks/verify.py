@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from workbench.checks.judging import Tolerance
 from workbench.checks.report import Report
 from workbench.checks.running import Check, Progress, Stopped
 from workbench.errors import UsageError
-from workbench.graph import tree, types
+from workbench.graph import source, tree, types
 from workbench.graph.tensor import value_of
 from workbench.graph.trace import argument_names
 
@@ -179,9 +178,5 @@ def _is_float(x: Any) -> bool:
 def _describe(f: Callable[..., Any]) -> str:
     """A function's name and line, for messages."""
     name = getattr(f, "__name__", type(f).__name__)
-    try:
-        file = inspect.getsourcefile(f)
-        line = inspect.getsourcelines(f)[1]
-    except (OSError, TypeError):
-        return str(name)
-    return f"{name} ({Path(file).name}:{line})" if file else str(name)
+    site = source.decode(getattr(inspect.unwrap(f), "__code__", None), 0)
+    return str(name) if site is None else f"{name} ({site.place})"
