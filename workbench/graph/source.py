@@ -7,6 +7,7 @@ here when somebody asks, so tracing pays nothing for lines that nobody reads.
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,6 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from itertools import islice
 from opcode import opmap
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -142,7 +142,7 @@ def decode(code: CodeType | None, lasti: int) -> Site | None:
         if (short := namer(filename)) is not None:
             break
     else:
-        short = Path(filename).name
+        short = os.path.basename(filename)
     return Site(filename, line, column, text, f"{short}:{line}")
 
 

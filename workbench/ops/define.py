@@ -12,6 +12,7 @@ import ast
 import linecache
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,7 @@ def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") 
         count = len(partials)
         names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
         made.pull, made.push = _compile(name, names, partials)
-        trees = [ast.parse(p, mode="eval") for p in partials]
-        read = {n.id for t in trees for n in ast.walk(t) if isinstance(n, ast.Name)}
+        read = {name for p in partials for name in _names(p)}
         inputs = tuple(i for i, n in enumerate(names) if n in read)
         made.reads = inputs + (("y",) if "y" in read else ())
         made.rule = pretty_rule or "   ".join(
@@ -245,10 +245,22 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 # How a table row becomes two functions
 
 
+@lru_cache(maxsize=256)
+def _tree(partial: str) -> ast.expr:
+    return ast.parse(partial, mode="eval").body
+
+
+@lru_cache(maxsize=256)
+def _names(partial: str) -> frozenset[str]:
+    """The names in an expression; most are a name or a number, without a tree."""
+    if partial.isidentifier():
+        return frozenset({partial})
+    return frozenset(n.id for n in ast.walk(_tree(partial)) if isinstance(n, ast.Name))
+
+
 def _product(partial: str, g: str) -> str:
     """The text of ``g`` times a partial derivative, as one would write it."""
-    tree = ast.parse(partial, mode="eval").body
-    if any(isinstance(n, ast.Name) and n.id == "g" for n in ast.walk(tree)):
+    if "g" in _names(partial):
         return re.sub(r"\bg\b", g, partial)
     if partial == "1":
         return g
@@ -256,6 +268,7 @@ def _product(partial: str, g: str) -> str:
         return f"-{g}"
     if partial == "0":
         return "None"
+    tree = _tree(partial)
     simple = isinstance(tree, (ast.Name, ast.Call, ast.Constant)) or (
         isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow)
     )
@@ -294,9 +307,9 @@ def _compile(
         len(source), None, source.splitlines(True), filename,
     )  # fmt: skip
     scope = dict(RULE_NAMES)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name) and hasattr(np, node.id):
-            scope.setdefault(node.id, getattr(np, node.id))
+    for used in {name for partial in partials for name in _names(partial)}:
+        if used not in scope and hasattr(np, used):
+            scope[used] = getattr(np, used)
     exec(compile(source, filename, "exec"), scope)
     return scope["pull"], scope["push"]
 

@@ -6,7 +6,6 @@ looks through all of them), or was added to NumPy later: then it is not known.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from importlib import import_module
 from typing import Any
@@ -81,6 +80,8 @@ def unknown(function: Any, part: str = "") -> TraceError:
     ``part`` names the method or argument of the function that is meant, such as
     ``".reduceat"``.
     """
+    from difflib import get_close_matches
+
     name = name_of(function)
     if name in REFUSED:
         why, instead = REFUSED[name]
@@ -88,7 +89,7 @@ def unknown(function: Any, part: str = "") -> TraceError:
             f"{name}{part}{blame.here()} takes no Tensors: {why}. Write {instead}."
         )
     short = {full.rpartition(".")[2]: full for full in sorted(supported())}
-    near = difflib.get_close_matches(name.rpartition(".")[2], short, n=3)
+    near = get_close_matches(name.rpartition(".")[2], short, n=3)
     close = ", ".join(short[n] for n in near if short[n] != name)
     if isinstance(function, np.ufunc):
         add = (

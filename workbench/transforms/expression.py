@@ -35,7 +35,6 @@ allowed. Texts come from saved notebooks and are not trusted: they are read by
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import operator
 import re
@@ -417,8 +416,10 @@ class _Reader:
         return ", ".join(_MEANING[name] for name in self.allowed)
 
     def unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
+        from difflib import get_close_matches
+
         candidates = [*self.allowed, *FUNCTIONS] if kind == "name" else [*FUNCTIONS]
-        close = difflib.get_close_matches(name, candidates, 1, 0.5)
+        close = get_close_matches(name, candidates, 1, 0.5)
         meant = _MEANT.get(name.lower(), "")
         if kind == "name" and meant in self.allowed:
             close = [meant]

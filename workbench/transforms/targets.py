@@ -6,10 +6,8 @@ overrides meet at a node, the one of higher rank wins (rank 3 is for patterns).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -58,6 +56,8 @@ class ByScope:
 
     def select(self, nodes: Nodes) -> list[Tensor]:
         """The nodes that the target means."""
+        from fnmatch import fnmatchcase
+
         glob = self.glob.removesuffix("/*")
         known: dict[str | None, bool] = {None: False}
         found = []
@@ -158,19 +158,21 @@ def name_of(function: Any) -> str:
 
 def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> str:
     """What to say of an override that matches nothing: what was close."""
+    from difflib import get_close_matches
+
     everything = list(nodes)
     nodes = [node for node in everything if node.op is not IDENTITY]
     ops = sorted({node.op.name for node in nodes})
     scopes = sorted({s for n in nodes if n.scope for s in enclosing(n.scope)})
     close: list[str] = []
     if isinstance(target, ByOp):
-        close = difflib.get_close_matches(target.op, ops, 3, 0.5)
+        close = get_close_matches(target.op, ops, 3, 0.5)
     elif isinstance(target, ByScope):
         candidates = {o: f"the op {o!r}" for o in [*OPS, *ops]}
         candidates.update({s: f"the scope {s!r}" for s in scopes})
-        near = difflib.get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
+        near = get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
         if "/" not in target.glob:
-            near += difflib.get_close_matches(target.glob, OPS, 2, 0.6)
+            near += get_close_matches(target.glob, OPS, 2, 0.6)
         close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
     if isinstance(target, ByNode):
