@@ -57,6 +57,12 @@ def test_a_rule_that_fails_tells_the_line_of_its_op(ask: Callable[[], Any]) -> N
     assert len(re.findall(r"\(at test_blame\.py:\d+: y = scipy\.", text)) == 1
 
 
+def test_a_function_of_one_argument_without_derivative() -> None:
+    with pytest.raises(NotDifferentiableError, match=r"zeta.*no closed form") as error:
+        wb.grad(lambda x: np.sum(scipy.special.zeta(x)))(X + 1)
+    assert "In the derivative of riemann_zeta float64[3] (at" in str(error.value)
+
+
 def test_a_rule_of_ones_own_that_fails_keeps_its_error_and_gets_a_note() -> None:
     def rule(node: Any, g: Any) -> Any:
         raise KeyError("mine")
