@@ -40,7 +40,8 @@ def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:
     """
     if isinstance(made, Tensor) or not (traces.any_open() or isinstance(like, Tensor)):
         return made
-    made = admit(made)
+    if type(made) is np.ndarray:
+        made = admit(made)  # what another library has made is that library's
     op = declare("stop_gradient")
     params = FRESH if fresh else NO_PARAMS
     return Tensor(op, (made,), (made,), params, made, *source.caller())
