@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
+from workbench.graph.tensor import Tensor, admit, apply
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 
@@ -215,6 +215,11 @@ def _product_of_others(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
     axes = reduced_axes(axis, len(shape))
     if not axes:
         return np.ones_like(x)
+    if not isinstance(x, Tensor) and not isinstance(y, Tensor):
+        size, limits = np.abs(y), np.finfo(y.dtype)
+        # Where no entry can be 0 a division does, in a quarter of the time.
+        if bool(np.all((size > limits.tiny) & (size < limits.max))):
+            return y / x
     kept = tuple(n for n in range(len(shape)) if n not in axes)
     order = kept + axes
     rows = tuple(shape[n] for n in kept)
