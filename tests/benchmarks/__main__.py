@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CASES = ("eager_chain", "startup", "dense_jacobian", "dense_hessian")
+CASES = ("eager_chain", "startup", "dense_jacobian", "dense_hessian", "breadth")
 
 
 def has_avx512() -> bool:
@@ -33,7 +33,7 @@ def run(name: str, keep: bool) -> None:
 
     harness.pin()
     module = import_module(f"tests.benchmarks.{name}")
-    if name == "startup":
+    if hasattr(module, "run"):
         module.run(keep)
     else:
         harness.report(module.CASE, harness.measure(module.CASE), keep)
