@@ -58,6 +58,13 @@ RIGHT = {
         y[0] = x[1]
         return a * b * c
         """,
+    "copies": """
+        import copy
+        y = np.exp(x)
+        a, b, c = copy.copy(y), copy.deepcopy({"y": y})["y"], y.copy()
+        y[0] = x[1]
+        return a * b * c * y
+        """,
     "two of one tuple of inputs": """
         y = np.exp(x)
         pair = (y,)

@@ -254,10 +254,13 @@ class Tensor(ArrayMethods, Conversions):
         return repr(self) if self._value is None else format(self._value, how)
 
     def __copy__(self) -> Tensor:
-        return self
+        # While a trace is open a library may fill what it has copied: a place of its
+        # own (see `numpy/assignment.py`).
+        made: Tensor = FUNCTIONS[np.copy](self) if traces.any_open() else self
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self
+        return self.__copy__()
 
     def __reduce__(self) -> Any:
         raise TypeError(
