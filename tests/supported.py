@@ -35,6 +35,8 @@ TOPICS = {
     polynomials differencing applying
     """,
 }
+#: Modules of NumPy with a topic of their own, and where NumPy keeps them.
+HOMES = {"linalg": "linalg", "fft": "fft", "emath": "lib.scimath"}
 REST = "positions, dtypes, bits, memory"
 #: Answered by an error that says what to write, since they write in place.
 IN_PLACE = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
@@ -44,8 +46,8 @@ OWN = "fft integrate linalg ndimage optimize signal sparse sparse.linalg special
 
 def topic_of(name: str, function: Any) -> str:
     """Where a function of NumPy stands in the table."""
-    for module in ("linalg", "fft"):
-        if name.startswith(f"np.{module}."):
+    for module, home in HOMES.items():
+        if name.startswith(f"np.{home}."):
             return f"`np.{module}`"
     if isinstance(function, np.ufunc):
         products = function.signature is not None
@@ -59,7 +61,7 @@ def rows() -> dict[str, list[str]]:
     import_module("scipy.special")
     load_all()
     found: dict[str, set[str]] = {t: set() for t in TOPICS}
-    found |= {"`np.linalg`": set(), "`np.fft`": set(), REST: set()}
+    found |= {f"`np.{module}`": set() for module in HOMES} | {REST: set()}
     special: set[str] = set()
     for name, function in supported().items():
         if name.removeprefix("np.") in IN_PLACE:
