@@ -11,6 +11,7 @@ import {
 import { marksOf, nodesBetween } from '../src/canvas/marks';
 import { Motion, blend } from '../src/canvas/motion';
 import { Scene } from '../src/canvas/scene';
+import { shrunkTo } from '../src/canvas/text';
 import { describe as describeItem } from '../src/canvas/tooltip';
 import { type Graph } from '../src/graph';
 import { itemsOf } from '../src/layout/items';
@@ -288,4 +289,10 @@ test('the note on a node is plain text, markup and all', () => {
     'gradient ‖·‖ 0.31',
     expect.stringMatching(/^changed by 12\s%$/)
   ]);
+});
+
+test('a name that is a little too long is written smaller, and no smaller', () => {
+  expect(shrunkTo(128, 13, 100)).toBe(13);
+  expect(shrunkTo(128, 13, 140)).toBe(11.5);
+  expect(shrunkTo(128, 13, 400)).toBe(10);
 });

@@ -3,6 +3,7 @@
 import { MEASURES } from '../layout/types';
 import { FADED, IFrame } from './frame';
 import { lastPart } from './outline';
+import { shrunkTo } from './text';
 import { LEVELS } from './theme';
 import { IRect } from './viewport';
 
@@ -129,8 +130,10 @@ class CardDrawer {
     // What a short name leaves free is the op's.
     const free = Math.max(room * 0.55, room - pen.width(label, font) - 8);
     const used = aside === '' ? 0 : Math.min(pen.width(aside, asideFont), free) + 8;
+    // A long name is written somewhat smaller before it is cut.
+    const shrunk = shrunkTo(room - used, size, pen.width(label, font));
     pen.write(label, left, card.y + 18 + (size - theme.size) / 4, {
-      font,
+      font: pen.ui(shrunk, 'bold'),
       fill: theme.text,
       room: room - used
     });

@@ -7,6 +7,17 @@ export type Weight = 'normal' | 'bold';
 /** How many cut labels are remembered; then all are forgotten at once. */
 const REMEMBERED = 20_000;
 
+/** How much smaller a text may be written so that it is not cut. */
+const SMALLER = 0.78;
+
+/** The size at which a text fits into its room, if that is not much smaller. */
+export function shrunkTo(room: number, size: number, width: number): number {
+  if (width <= room) {
+    return size;
+  }
+  return Math.floor(2 * size * Math.max(SMALLER, room / width)) / 2;
+}
+
 export class Pen {
   constructor(
     private readonly _context: CanvasRenderingContext2D,
