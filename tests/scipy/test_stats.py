@@ -274,6 +274,39 @@ def test_tails() -> None:
     np.testing.assert_allclose(mean, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["logpdf", "cdf", "sf", "mean", "var"])
+def test_an_infinite_end_of_truncnorm_divided_by_the_scale(method: str) -> None:
+    # As SciPy documents it: b = (inf - loc) / scale.
+    def f(mu: Any, sigma: Any, family: Any = ours.truncnorm) -> Any:
+        ends = (0.2 - mu) / sigma, (np.inf - mu) / sigma
+        x = {"logpdf": (1.0,), "cdf": (1.0,), "sf": (1.0,)}.get(method, ())
+        return getattr(family, method)(*x, *ends, loc=mu, scale=sigma)
+
+    def central(h: float) -> Any:
+        g = lambda s: f(0.3, s, truth.truncnorm)  # noqa: E731
+        return (g(0.7 + h) - g(0.7 - h)) / (2 * h)
+
+    expected = (4 * central(5e-4) - central(1e-3)) / 3
+    reverse = wb.grad(f, 1)
+    np.testing.assert_allclose(reverse(0.3, 0.7), expected, rtol=1e-7)
+    _, forward = wb.jvp(f, (0.3, 0.7), (0.0, 1.0))
+    np.testing.assert_allclose(forward, expected, rtol=1e-7)
+    second = (reverse(0.3, 0.7 + 1e-4) - reverse(0.3, 0.7 - 1e-4)) / 2e-4
+    np.testing.assert_allclose(wb.hessian(f, 1)(0.3, 0.7), second, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1, 2.0, np.float32(2)])
+def test_numbers_as_parameters_keep_float32(scale: Any) -> None:
+    x = np.array([0.2, 0.5], np.float32)
+    for family, shapes in ((ours.norm, ()), (ours.gamma, (2.0,)), (ours.beta, (2, 3))):
+        for method in ("logpdf", "pdf", "cdf", "logsf"):
+            f = getattr(family, method)
+            assert f(x, *shapes, scale=scale).dtype == np.float32
+            slope = wb.grad(lambda x, f=f, s=shapes: np.sum(f(x, *s, scale=scale)))(x)
+            assert slope.dtype == np.float32
+    assert ours.gamma.entropy(np.float32(2), scale=scale).dtype == np.float32
+
+
 def test_no_special_point_where_genextreme_is_gumbel() -> None:
     z, h = 0.7, 1e-3
     f = lambda c: ours.genextreme.logpdf(z, c)  # noqa: E731

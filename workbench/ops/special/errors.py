@@ -105,11 +105,10 @@ def log_ndtr_slope(x: Any) -> Any:
     """Density by distribution; by erfcx to the left, where both vanish."""
     right = np.real(x) > 0
     high, low = np.where(right, x, 0), np.where(right, 0, x)
-    return np.where(
-        right,
-        0.3989422804014327 * bell(high, 0.5) / F.ndtr(high),
-        0.7978845608028654 / F.erfcx(-0.7071067811865476 * low),
-    )
+    tail = F.erfcx(-0.7071067811865476 * low)
+    end = tail == 0  # at -inf
+    to_left = np.where(end, np.inf, 0.7978845608028654 / np.where(end, 1, tail))
+    return np.where(right, 0.3989422804014327 * bell(high, 0.5) / F.ndtr(high), to_left)
 
 
 special("ndtr", "0.3989422804014327 * bell(x, 0.5)",

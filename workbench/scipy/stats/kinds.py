@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.tensor import admit
+from workbench.graph.types import spec_of
+from workbench.ops.define import dtype_of
 from workbench.scipy.stats.family import INF, Family, Function, alike, log_of, scalar
 
 __all__ = ["Continuous", "Discrete"]
+
+
+def _log(scale: Any, beside: Any) -> Any:
+    """The logarithm; of a Python number in the dtype of what it is added to."""
+    y = np.log(scale)
+    return y.astype(dtype_of(beside)) if spec_of(scale).weak else y
 
 
 class Continuous(Family):
@@ -78,7 +86,7 @@ class Continuous(Family):
         """The logarithm of the density; -inf outside the support."""
         f = self.function("logpdf")
         return self._at(
-            lambda z, scale, *s: f(z, *s) - np.log(scale), (-INF, -INF), x, args, kwds
+            lambda z, scale, *s: f(z, *s) - _log(scale, z), (-INF, -INF), x, args, kwds
         )
 
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -157,7 +165,7 @@ class Continuous(Family):
     def entropy(self, *args: Any, **kwds: Any) -> Any:
         """The differential entropy, in nats."""
         valid, parameters, y = self.moment("entropy", args, kwds)
-        return self._finish(valid, y + np.log(parameters[-1]), *parameters)
+        return self._finish(valid, y + _log(parameters[-1], y), *parameters)
 
     def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
         """The ends of the support."""

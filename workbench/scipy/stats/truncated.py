@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.tensor import Tensor
+from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.special.define import series
 from workbench.scipy.stats.continuous import EULER, LOG_ROOT_TWO_PI
 from workbench.scipy.stats.family import INF, F, log_of
@@ -17,10 +19,30 @@ __all__ = ["genextreme", "truncnorm"]
 # The normal distribution between a and b
 
 
+def _end(x: Any) -> Any:
+    """An end of the interval; an infinite one stays, whatever scale divides it.
+
+    Its tangent, as of ``(inf - loc) / scale``, is infinite, and 0 times that no number.
+    """
+    if not isinstance(x, Tensor):
+        return x
+    held = np.where(np.isinf(x), stop_gradient(x), x)
+    return held.astype(x.dtype)
+
+
+class _Truncated(Continuous):
+    """`truncnorm`, whose ends may be infinite."""
+
+    def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
+        a, b, *settings = super().parameters(args, kwds)
+        return [_end(a), _end(b), *settings]
+
+
 def _log_mass(a: Any, b: Any) -> Any:
     """log(ndtr(b) - ndtr(a)), by the tail on whose side the interval lies."""
     right = np.greater(a, 0)
     low, high = np.where(right, -b, a), np.where(right, -a, b)
+    low = np.where(np.isinf(low), -1e18, low)  # no mass beyond, and a finite slope
     tail = np.less_equal(high, 0)
     top = F.log_ndtr(np.where(tail, high, 0))
     # log(exp(top) - exp(bottom))
@@ -40,6 +62,7 @@ def _share(part: Any, rest: Any, whole: Any) -> Any:
 
 
 def _density(z: Any) -> Any:
+    z = np.where(np.isinf(z), 1e3, z)  # 0 there too, and flat
     return np.exp(-0.5 * z * z - LOG_ROOT_TWO_PI)
 
 
@@ -72,7 +95,7 @@ def _truncnorm_mean(a: Any, b: Any) -> Any:
     return (_density(a) - _density(b)) / np.exp(_log_mass(a, b))
 
 
-truncnorm = Continuous(
+truncnorm = _Truncated(
     "truncnorm",
     "a b",
     support=lambda a, b: (a, b),
