@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.calls import Argnames, Argnums, Aux, Call, kept, owned, released
-from workbench.errors import DtypeError, NonScalarOutputError, ShapeError
+from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.define import shape_of
@@ -288,6 +288,12 @@ def jvp(
     >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
     (array([1., 1.]), array([1., 2.]))
     """
+    if not isinstance(primals, (tuple, list)):
+        raise UsageError(
+            f"jvp: primals is {'an array' if hasattr(primals, 'shape') else primals},"
+            " and holds one entry per argument of the function: write (x,), and (t,)"
+            " for the tangents."
+        )
     moving, structure = tree.flatten(tuple(tangents))
     if structure != tree.flatten(tuple(primals))[1]:
         raise ShapeError(

@@ -53,6 +53,11 @@ class Call:
         allow_int: bool | None = None,
         holomorphic: bool = False,
     ) -> None:
+        if not callable(f):
+            raise UsageError(
+                f"{name} needs a function of arrays, and {f!r} cannot be called. Pass"
+                " the function itself, such as np.sum or lambda x: x @ x."
+            )
         single, places = chosen_arguments(f, argnums, argnames, args, kwargs, name)
         chosen = tuple(args[p] if isinstance(p, int) else kwargs[p] for p in places)
         for place, x in zip(places, chosen, strict=True):
@@ -229,7 +234,13 @@ def chosen_arguments(
         numbers: tuple[int, ...] = (index(argnums),)  # type: ignore[arg-type]
         bare = True
     except TypeError:
-        numbers, bare = tuple(map(index, argnums)), False  # type: ignore[arg-type]
+        try:
+            numbers, bare = tuple(map(index, argnums)), False  # type: ignore[arg-type]
+        except TypeError as error:
+            raise UsageError(
+                f"{name}: argnums={argnums!r} is no position and no sequence of"
+                " positions. Count from 0, or give a name: argnames='x'."
+            ) from error
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise UsageError(
@@ -287,7 +298,7 @@ def _labels(
     start = 0
     for key in keys:
         value = args[key] if isinstance(key, int) else kwargs[key]
-        count = len(tree.flatten(value)[0])
+        count = 0 if value is None else len(tree.flatten(value)[0])
         found[key] = names[start : start + count]
         start += count
     return [label for place in places for label in found[place]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import ConvergenceError, ShapeError, TraceError
+from workbench.errors import ConvergenceError, DtypeError, ShapeError, TraceError
 from workbench.graph import blame, tree, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import value_of
@@ -257,7 +257,12 @@ def solution(solve: Function, f: Function, start: Any, what: str) -> Any:
     TraceError
         If the solver reads what is traced without a value.
     """
-    found = tree.map_tree(value_of, solve(f, start))
+    solved = solve(f, start)
+    if solved is None:
+        raise DtypeError(
+            f"{what} returned None{blame.here()}. Has it a `return` at its end?"
+        )
+    found = tree.map_tree(value_of, solved)
     leaves, structure = tree.flatten(found)
     if any(x is None for x in leaves):
         raise TraceError(

@@ -167,6 +167,8 @@ def argument_names(
 
 
 def _leaf_names(base: str, value: Any) -> list[str | None]:
+    if value is None:
+        return []  # beside other arguments a nest without leaves
     leaves, _ = tree.flatten(value)
     if len(leaves) == 1 and (leaves[0] is value or tree.is_sparse(value)):
         return [base]

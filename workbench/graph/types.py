@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError
+from workbench.errors import DtypeError, TraceError
 
 __all__ = ["Spec", "differentiable", "format_shape", "plain", "spec_of", "weak"]
 
@@ -62,6 +62,11 @@ def spec_of(value: Any) -> Any:
     """
     held = getattr(value, "_value", value)
     if held is None:
+        if value is None:
+            raise DtypeError(
+                "None stands where an array or a number is needed. Has a function no"
+                " `return` at its end?"
+            )
         return value.spec
     if isinstance(held, tuple):
         return tuple(map(spec_of, held))

@@ -32,7 +32,7 @@ def leaf_axes(
         )
     axes: list[int | None] = []
     for given, value in zip(per_argument, args, strict=True):
-        leaves = tree.flatten(value)[0]
+        leaves = [] if value is None else tree.flatten(value)[0]
         for axis, x in zip(prefixed(given, value, "in_axes"), leaves, strict=True):
             name = names[len(axes)]
             array = hasattr(x, "shape") or types.weak(x)
@@ -56,6 +56,8 @@ def prefixed(given: Any, value: Any, what: str) -> list[int | None]:
     >>> prefixed({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
     [None, 0, 0]
     """
+    if value is None:
+        return []  # a nest without leaves
     if given is None or (isinstance(given, int) and not isinstance(given, bool)):
         return [given] * len(tree.flatten(value)[0])
     parts = _children(value)
