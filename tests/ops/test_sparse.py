@@ -410,7 +410,7 @@ def test_numpys_functions() -> None:
 def test_programs_are_shown() -> None:
     text = str(wb.trace(lambda S, x: np.tanh(S @ x))(sp.csr_array(D), X))
     assert "S      = input" in text
-    assert "sparse_matmul(S, x, pattern=<csr_array 5×4, 8 stored," in text
+    assert "sparse_matmul(S, x, pattern=csr_array 5×4, 8 stored)" in text
     out: list[Any] = []
     wb.trace(lambda S: out.append(S * 2.0) or (S * 2.0).sum())(sp.csr_array(D))
     assert repr(out[0]) == "<SparseTensor csr_array float64[5×4], 8 stored>"
