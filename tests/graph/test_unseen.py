@@ -77,6 +77,16 @@ def test_numbers_and_dtypes() -> None:
         wb.grad(lambda x: np.sum(np.random.default_rng(0).normal(x, 1.0)))(X)
 
 
+def test_numbers_of_what_has_no_value_yet() -> None:
+    # x.value would not help: there is none.
+    for f in (lambda n: math.exp(n), lambda n: sum(range(n)), lambda n: n.tolist()):
+        with pytest.raises(GradientLostError) as caught:
+            wb.vmap(f)(np.arange(3))
+        assert "test_unseen.py" in str(caught.value)
+        assert "in vmap by in_axes=None" in str(caught.value)
+        assert "x.value" not in str(caught.value)
+
+
 EYE = scipy.sparse.eye_array(3, format="csc")
 PLACES = (np.arange(3), np.arange(3))
 

@@ -120,21 +120,23 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
             " draws the same numbers as nodes of the program, or x.value to cut it on"
             " purpose."
         )
-    why = (
-        "has no value while tracing without values"
-        if x._value is None
-        else "would lose its gradient"
-    )
+    if x._value is None:
+        return GradientLostError(
+            f"{what}: {describe(x)} has no value while tracing without values"
+            f"{here()}. Write the NumPy spelling, which waits for one ({_spelling()} in"
+            f" place of {_spelling('math')}), or keep what the program asks for out of"
+            " the trace: in vmap by in_axes=None, or with a loop over the examples."
+        )
+    said = f"{what}: {describe(x)} would lose its gradient{here()}."
     if what.startswith("np.asarray"):
         return GradientLostError(
-            f"{what}: {describe(x)} {why}{here()}. Write x.astype(...), or leave the"
-            " dtype out, which keeps the gradient; or x.value to cut it on purpose."
+            f"{said} Write x.astype(...), or leave the dtype out, which keeps the"
+            " gradient; or x.value to cut it on purpose."
         )
     return GradientLostError(
-        f"{what}: {describe(x)} {why}{here()}. Write the"
-        f" NumPy spelling, which keeps the gradient ({_spelling()} in place of"
-        f" {_spelling('math')}, x itself in place of float(x)), or x.value to cut it on"
-        " purpose."
+        f"{said} Write the NumPy spelling, which keeps the gradient ({_spelling()} in"
+        f" place of {_spelling('math')}, x itself in place of float(x), f'{{x:.2f}}' in"
+        " place of '%.2f' % x), or x.value to cut it on purpose."
     )
 
 
