@@ -133,3 +133,32 @@ def test_dates_may_be_chosen_by_tensors() -> None:
         return np.sum(x * (chosen.value > dates[0]))
 
     np.testing.assert_array_equal(wb.grad(f)(X), [0, 1, 1])
+
+
+@pytest.mark.parametrize("shape", [(100_000,), (300, 400), (50, 40, 60), (20_000, 1)])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_large_arrays_changed_through_a_view_of_before(
+    shape: tuple[int, ...], layout: Any
+) -> None:
+    def f(x: Any, change: Any) -> Any:
+        weights = np.ones(shape, order=layout)
+        view = weights[...]
+        y = x * weights
+        change(view)
+        return np.sum(y)
+
+    def scale(view: Any) -> None:
+        view *= 3
+
+    def fill(view: Any) -> None:
+        view[...] = np.arange(float(view.size)).reshape(shape)
+
+    for change in (scale, fill):
+        with pytest.raises(TraceError, match=r"changed in place.*\.copy\(\)"):
+            wb.grad(f)(2.0, change)
+    assert wb.grad(f)(2.0, lambda view: None) == np.prod(shape)
+    data = np.ones(shape, order=layout)
+    _, pullback = wb.vjp(lambda x: x * data, 2.0)
+    data *= 2
+    with pytest.raises(TraceError, match="changed in place before its pullback"):
+        pullback(np.ones(shape))
