@@ -465,18 +465,18 @@ def test_argnums_out_of_range() -> None:
 
 
 @pytest.mark.parametrize(
-    "f",
+    ("f", "cure"),
     [
-        lambda x: math.sin(x),
-        lambda x: float(x) * 2,
-        lambda x: np.asarray(x, float) * 2,
+        (lambda x: math.sin(x), "np.sin(x) in place of math.sin(x)"),
+        (lambda x: float(x) * 2, "x itself in place of float(x)"),
+        (lambda x: np.asarray(x, float) * 2, "leave the dtype out"),
     ],
 )
-def test_no_gradient_is_lost_in_silence(f: Any) -> None:
+def test_no_gradient_is_lost_in_silence(f: Any, cure: str) -> None:
     with pytest.raises(GradientLostError) as caught:
         wb.grad(f)(1.0)
     text = str(caught.value)
-    assert "np.sin(x) in place of math.sin(x)" in text
+    assert cure in text
     assert "x.value" in text
 
 
