@@ -62,6 +62,17 @@ def seed_for(y: Any) -> Any:
     return np.ones_like(y._value)
 
 
+def check_target(argnums: Any, name: str) -> None:
+    """Refuse what is differentiated at in the place of what by: ``grad(f, x)``."""
+    dtype = getattr(argnums, "dtype", None)
+    if dtype is not None and np.dtype(dtype).kind not in "iu":
+        raise UsageError(
+            f"{name}(f, x) is {name}(f)(x): it returns a function of the arguments of"
+            " f. The second place is for argnums, the position of what is"
+            " differentiated by."
+        )
+
+
 def value_and_grad(
     f: Function,
     argnums: Argnums = None,
@@ -122,6 +133,7 @@ def value_and_grad(
     >>> float(g)
     2.0
     """
+    check_target(argnums, "grad")
 
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:

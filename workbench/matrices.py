@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.calculus import grad, jvp
+from workbench.calculus import check_target, grad, jvp
 from workbench.calls import Argnames, Argnums, Aux, Call, drawing, released
 from workbench.errors import OverrideError, UsageError
 from workbench.graph import traces, tree, types
@@ -159,6 +159,7 @@ def jacobian(
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )
+    check_target(argnums, "jacobian")
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
@@ -227,6 +228,7 @@ def hessian(
     settings: dict[str, Any] = {
         "argnames": argnames, "allow_int": allow_int, "holomorphic": holomorphic,
     }  # fmt: skip
+    check_target(argnums, "hessian")
     gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 
     @wraps(f)

@@ -14,9 +14,13 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 import workbench as wb
-from workbench.errors import GradientLostError, TraceError
+from workbench.errors import GradientLostError, TraceError, UsageError
 
 X = np.array([0.3, 0.5, 0.7])
+
+
+def place(text: str) -> str:
+    return text[text.index(" (at") : text.index("): ")]
 
 
 def turned(x: Any, **like: Any) -> Any:
@@ -39,6 +43,9 @@ def test_arrays_of_tensors(name: str, f: Callable[[Any], Any]) -> None:
     text = str(caught.value)
     assert text.startswith(f"{name} meets an array of objects (at test_unseen.py:")
     assert "np.array([...], like=x)" in text
+    with pytest.raises(TraceError) as within:
+        wb.grad(lambda y: np.sum(wb.grad(lambda x: f(turned(x)))(y)))(X)
+    assert str(within.value) == text.replace(place(text), place(str(within.value)))
     # What it says to write works.
     g = wb.grad(lambda x: f(turned(x, like=x)))(X)
     step = 1e-6 * np.array([0.3, -1.0, 0.5])
@@ -132,3 +139,11 @@ def test_functions_of_scipy(f: Callable[[Any], Any], called: str, cure: str) -> 
 def test_errors_of_functions_without_tensors_stay() -> None:
     with pytest.raises(ValueError, match="shapes of A"):
         wb.grad(lambda x: x[0] * scipy.sparse.linalg.cg(EYE, np.ones(4))[0][0])(X)
+
+
+@pytest.mark.parametrize("transform", [wb.grad, wb.jacobian, wb.hessian])
+def test_the_point_in_the_place_of_argnums(transform: Any) -> None:
+    name = transform.__name__
+    with pytest.raises(UsageError, match=rf"{name}\(f, x\) is {name}\(f\)\(x\)"):
+        transform(np.sum, X)
+    assert transform(np.sum, np.int64(0))(X).shape in ((3,), (3, 3))

@@ -12,7 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import GradientLostError, ShapeError, TraceError
+from workbench.errors import (
+    GradientLostError,
+    ShapeError,
+    TraceError,
+    WorkbenchError,
+)
 from workbench.graph import blame, source
 from workbench.graph.libraries import instead, library_call, numpy_call
 from workbench.graph.tensor import Tensor
@@ -47,6 +52,8 @@ def explained(error: Exception, locked: bool) -> Exception | None:
     ``locked`` tells whether the trace has made arrays read-only. None for an error
     that says it all.
     """
+    if isinstance(error, WorkbenchError):  # told by a trace inside of this one
+        return None
     text, where = str(error), place(error)
     called = _library(error)
     stored = any(part in text for part in STORING) or isinstance(
