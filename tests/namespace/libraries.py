@@ -34,6 +34,9 @@ def of_scipy() -> dict[str, Program]:
     import workbench.numpy as wnp
 
     return {
+        "special.erf": (special.erf, (X,)),
+        "special.gammaln": (special.gammaln, (X + 3,)),
+        "special.expit of log1p": (lambda a: special.expit(special.log1p(a)), (A,)),
         "special.log_softmax": (special.log_softmax, (X,)),
         "special.logsumexp": (special.logsumexp, (X,)),
         "special.logsumexp of rows": (lambda a: special.logsumexp(a, axis=1), (A,)),

@@ -46,6 +46,7 @@ Examples
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -382,6 +383,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "special":  # where SciPy looks for its own special functions
+        return import_module("workbench.scipy.special")
     try:
         return getattr(np, name)
     except AttributeError:

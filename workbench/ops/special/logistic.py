@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special as scipy_special
 
 from workbench.graph.op import UFUNCS, declare
-from workbench.ops.special.define import helper, series, special, where
+from workbench.ops.special.define import F, helper, series, special, where
 
 __all__: list[str] = []
 
@@ -22,7 +21,7 @@ for _theirs, _ours in (
     ("log1p", "log1p"),
     ("round", "rint"),
 ):
-    UFUNCS[getattr(scipy_special, _theirs)] = declare(_ours)
+    UFUNCS[getattr(F, _theirs).ufunc] = declare(_ours)
 
 # The logistic function and its inverse: 1 - y would lose the digits of small tails
 
