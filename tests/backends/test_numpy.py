@@ -21,7 +21,9 @@ from workbench.graph.op import OPS, declare, load_all
 from workbench.graph.tensor import apply
 from workbench.ops.random.draws import FAMILIES
 from workbench.ops.updates import at
-from workbench.scipy.linalg import expm, solve_triangular
+from workbench.scipy.linalg import expm, logm, solve_triangular
+from workbench.scipy.signal import lfilter
+from workbench.scipy.special import spherical_yn
 
 W = np.arange(12.0).reshape(3, 4) / 10
 
@@ -439,3 +441,23 @@ def test_a_draw_without_values_calls_the_generator() -> None:
     assert not any(map(callable, function.constants.values()))
     (made,) = run_text(function, 2.0)
     assert made.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: spherical_yn(2, x, derivative=True),
+        lambda x: logm(x * np.eye(3, dtype=np.float32))[0],
+        lambda x: lfilter(x[:1], x, x),
+        lambda x: solve_triangular(np.diag(x), x),
+        lambda x: np.linalg.lstsq(np.diag(x), x)[0],
+        lambda x: np.linalg.det(np.diag(x)) * x,
+    ],
+)
+def test_float32_stays_float32_in_the_text(program: Callable[[Any], Any]) -> None:
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    for f in (program, wb.grad(lambda x: np.sum(program(x)))):
+        function = compile(wb.trace(f)(x))
+        (made,), (expected,) = run_text(function, x), function(x)
+        assert made.dtype == expected.dtype == np.float32
+        np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)

@@ -57,14 +57,16 @@ def libraries_of(template: str) -> list[str]:
     return _MODULE.findall(template)
 
 
-def special(op: Op) -> str | None:
+def special(op: Op, node: Tensor | None = None) -> str | None:
     """The template of a function of `scipy.special`, None for another op."""
     text = repr(op.compute) if type(op.compute).__name__ == "Special" else ""
     if not text:
         return None
     name = text.removeprefix("scipy.special.")
     if name.startswith("spherical_") and name.endswith("_d"):
-        return f"special.{name[:-2]}({{all}}, derivative=True)"
+        # SciPy gives derivatives in double precision alone.
+        cast = f".astype(np.{node.dtype})" if node is not None and _single(node) else ""
+        return f"special.{name[:-2]}({{all}}, derivative=True){cast}"
     return f"special.{ {'riemann_zeta': 'zeta'}.get(name, name) }({{all}})"
 
 

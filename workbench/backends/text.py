@@ -169,7 +169,7 @@ class _Writer:
         if op.name.startswith("random_") and "draw" in node.params:
             return libraries.draw(node)
         found = SPELLED.get(op.name) or libraries.FROM_LIBRARIES.get(op.name)
-        return found or libraries.special(op) or "", {}
+        return found or libraries.special(op, node) or "", {}
 
     def expression(self, node: Tensor) -> _Expression:
         op, params = node.op, node.params
