@@ -92,8 +92,7 @@ elementwise("arccos", np.arccos, "-g / root_of_one_minus_square(x)",
 elementwise("arctan", np.arctan, "g / (1 + x**2)")
 # By the length twice: its square is 0, or infinite, far from where the quotient is.
 elementwise("arctan2", np.arctan2,
-    "g * (x1 / hypot(x0, x1)) / hypot(x0, x1)",
-    "-g * (x0 / hypot(x0, x1)) / hypot(x0, x1)",
+    "by_length_twice(x1, x0, x1)", "-by_length_twice(x0, x0, x1)",
     pretty_rule="g · x₁ / (x₀² + x₁²)   −g · x₀ / (x₀² + x₁²)")  # fmt: skip
 _LENGTH = "where(y == 0, 1, y)"  # the derivative at the origin is 0
 elementwise("hypot", np.hypot, f"g * x0 / {_LENGTH}", f"g * x1 / {_LENGTH}",
@@ -258,6 +257,13 @@ def _root_of_one_minus_square(x: Any) -> Any:
     return np.sqrt(_one_minus_square(x))
 
 
+def _by_length_twice(x: Any, a: Any, b: Any) -> Any:
+    """``x / (a**2 + b**2)``, with one length for both divisions."""
+    length = np.hypot(a, b)
+    return x / length / length
+
+
+RULE_NAMES["by_length_twice"] = _by_length_twice
 RULE_NAMES["one_minus_square"] = _one_minus_square
 RULE_NAMES["root_of_one_minus_square"] = _root_of_one_minus_square
 RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked, where=_choose)
