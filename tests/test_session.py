@@ -723,3 +723,12 @@ def test_the_same_line_again_attaches_nothing() -> None:
     assert len(session.overrides) == 1
     session.undo()
     assert session.overrides == []
+
+
+def test_a_complex_output_of_real_inputs_asks_for_the_part_that_is_meant() -> None:
+    x = np.array([1.0, 2.0])
+    graph = wb.trace(lambda x: np.sum(x**2) + 1j * np.sum(x**3))(x)
+    with pytest.raises(DtypeError, match=r"complex.*real part alone.*np\.imag\(y\)"):
+        wb.Session(graph)
+    np.testing.assert_allclose(wb.Session(graph, seed=1.0).grads["x"], 2 * x)
+    np.testing.assert_allclose(wb.Session(graph, seed=-1j).grads["x"], 3 * x**2)

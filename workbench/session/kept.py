@@ -63,7 +63,9 @@ class Kept:
         #: The ids of the nodes it is differentiated by.
         self.wrt = question.wrt_of(self.nodes, graph, self.output, wrt)
         #: The cotangent of an output that is not one number.
-        self.seed = question.seed_for(seed, graph.nodes[self.output])
+        self.seed = question.seed_for(
+            seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
+        )
         self.history = History()
         self._next = 1
         self._listeners: list[Callable[[str], object]] = []

@@ -92,13 +92,15 @@ def wrt_of(
     return ids
 
 
-def seed_for(seed: Any, node: Tensor) -> Any:
+def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
     """The seed in the output's shape and dtype; None where none is needed.
 
     Raises
     ------
     NonScalarOutputError
         If the output is many numbers and there is no seed.
+    DtypeError
+        If the output is complex, a ``wrt`` is real, and there is no seed.
     ShapeError
         If the seed has another shape.
     """
@@ -108,6 +110,14 @@ def seed_for(seed: Any, node: Tensor) -> Any:
                 f"a session needs one number; the output is {blame.describe(node)}"
                 f"{blame.at(node.site)}. Reduce it (np.sum, np.mean), or give a seed:"
                 f" a cotangent of shape {node.shape}."
+            )
+        real = next((x for x in wrt if x.dtype.kind != "c"), None)
+        if node.dtype.kind == "c" and real is not None:
+            raise DtypeError(
+                f"the output {blame.describe(node)}{blame.at(node.site)} is complex,"
+                f" and its gradient by {blame.describe(real)} would be that of the real"
+                " part alone. Return the part that is meant, np.real(y), np.imag(y) or"
+                " np.abs(y), or give a seed: 1 for the real part, -1j for the other."
             )
         return None
     if np.shape(seed) != node.shape:
