@@ -78,7 +78,8 @@ def test_value_and_both_modes(
     assert not isinstance(value, Tensor)
     assert np.shape(value) == expected.shape
     assert np.asarray(value).dtype == expected.dtype
-    close(value, expected, 1e-14)
+    # SciPy reaches some values by another way, and with other roundings.
+    close(value, expected, 1e-14 if sample.truth is None else 1e-12)
     moves = [direction(a, rng) for a in args]
     truth = differences(sample.value, args, moves)
     _, tangent = wb.jvp(sample.f, tuple(args), tuple(moves))

@@ -99,7 +99,7 @@ row("inv_boxcox1p", sp.inv_boxcox1p, positive(3), positive(3))
 row("powm1", sp.powm1, positive(3), apart(2, 3))
 row("lambertw", lambda z: sp.lambertw(z), positive(3), kinds="c")
 row("lambertw of real", lambda x: sp.lambertw(x).real, positive(3))
-row("lambertw, another branch", lambda z: sp.lambertw(z, 1), apart(3), kinds="c")
+row("lambertw, another branch", lambda z: sp.lambertw(z, 1), positive(3), kinds="c")
 row("wrightomega", sp.wrightomega, apart(3), kinds="fc")
 row("tklmbda", sp.tklmbda, between(-0.8, 0.8, 2, 3), between(0.3, 0.9, 3))
 
