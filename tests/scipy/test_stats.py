@@ -307,6 +307,45 @@ def test_numbers_as_parameters_keep_float32(scale: Any) -> None:
     assert ours.gamma.entropy(np.float32(2), scale=scale).dtype == np.float32
 
 
+@pytest.mark.parametrize(
+    ("call", "at"),
+    [
+        (lambda x, s: ours.norm.logpdf(x, 0, s), 2.0),
+        (lambda x, s: ours.norm.logpdf(x, s, 1), 2.0),
+        (lambda x, s: ours.laplace.cdf(x, 0.1, s), 2.0),
+        (lambda x, s: ours.norm.ppf(x, s, s), 0.5),
+        (lambda x, s: ours.gamma.logpdf(x, s, scale=s), 2.0),
+        (lambda x, s: ours.poisson.logpmf(0 * x, s), 2.0),
+        (lambda x, s: ours.expon.logsf(x, scale=s), 2.0),
+    ],
+)
+def test_a_varying_number_as_a_parameter_keeps_float32(call: Any, at: float) -> None:
+    x = np.array([0.2, 0.5], np.float32)
+    found = call(x, at)
+    traced = wb.trace(lambda s: call(x, s))(at).outputs[0].value
+    assert found.dtype == traced.dtype == np.float32
+    np.testing.assert_allclose(traced, found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("x", [np.inf, -np.inf, np.array([np.inf, 0.3, -np.inf])])
+@pytest.mark.parametrize("method", ["cdf", "sf", "logcdf", "logsf", "pdf"])
+def test_parameters_do_not_move_what_is_at_infinity(method: str, x: Any) -> None:
+    for family in ("norm", "logistic", "cauchy", "laplace", "gumbel_r", "gumbel_l"):
+        f = getattr(getattr(ours, family), method)
+        g = getattr(getattr(truth, family), method)
+        y, slope = wb.jvp(lambda s: f(x, 0.1, s), (2.0,), (1.0,))  # noqa: B023
+        h = 1e-5
+        with np.errstate(invalid="ignore"):
+            at_limit = g(x, 0.1, 2.0)  # NaN of SciPy's for a density that is 0
+            at_limit = np.where(np.isnan(at_limit), 0, at_limit)
+            np.testing.assert_allclose(y, at_limit, rtol=1e-12)
+            central = (g(x, 0.1, 2.0 + h) - g(x, 0.1, 2.0 - h)) / (2 * h)
+        expected = np.where(np.isinf(x), 0, central)
+        np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-9)
+        back = wb.vjp(lambda s: f(x, 0.1, s), 2.0)[1](np.ones_like(y))  # noqa: B023
+        np.testing.assert_allclose(back, np.sum(slope), rtol=1e-12)
+
+
 def test_no_special_point_where_genextreme_is_gumbel() -> None:
     z, h = 0.7, 1e-3
     f = lambda c: ours.genextreme.logpdf(z, c)  # noqa: E731

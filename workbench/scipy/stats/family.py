@@ -20,7 +20,18 @@ from workbench.graph.types import weak
 from workbench.ops.define import dtype_of
 from workbench.ops.special import define
 
-__all__ = ["INF", "F", "Family", "Frozen", "Function", "alike", "log_of", "scalar"]
+__all__ = [
+    "INF",
+    "F",
+    "Family",
+    "Frozen",
+    "Function",
+    "alike",
+    "holds",
+    "log_of",
+    "numeral",
+    "scalar",
+]
 
 Function = Callable[..., Any]
 INF = math.inf
@@ -57,6 +68,12 @@ class _Functions:
 F: Any = _Functions()
 
 
+def numeral(x: Any) -> bool:
+    """Whether x is a Python number, or a Tensor of one."""
+    held = getattr(x, "_value", x)
+    return bool(x.spec.weak) if held is None else weak(held)
+
+
 def alike(shapes: list[Any], *others: Any) -> list[Any]:
     """Shape parameters that are Python numbers, in the float dtype of the rest."""
     kinds = [dtype_of(x) for x in (*shapes, *others) if not weak(x)]
@@ -67,7 +84,7 @@ def alike(shapes: list[Any], *others: Any) -> list[Any]:
     return [kind.type(s) if weak(s) else s for s in shapes]
 
 
-def _holds(condition: Any) -> bool:
+def holds(condition: Any) -> bool:
     """Whether a condition on plain parameters holds everywhere, for good."""
     plain = isinstance(condition, (bool, np.bool_, np.ndarray))
     return plain and bool(np.all(condition))
@@ -158,8 +175,12 @@ class Family:
         defaults = {"loc": 0, "scale": 1}
         return [admit(given[n] if n in given else defaults[n]) for n in names]
 
-    def checked(self, parameters: list[Any]) -> tuple[Any, list[Any]]:
-        """Whether parameters are allowed, and allowed ones to compute with."""
+    def checked(self, parameters: list[Any], *others: Any) -> tuple[Any, list[Any]]:
+        """Whether parameters are allowed, and allowed ones to compute with.
+
+        A Tensor of a Python number that is looked through gets the float dtype of the
+        rest and of the others: what `where` returns is no Python number any more.
+        """
         count = len(self.shapes)
         shapes = parameters[:count]
         valid: Any = True
@@ -173,12 +194,19 @@ class Family:
             if name == "scale":
                 valid = valid & np.greater(parameters[-1], 0)
             typical.append(1.0 if name == "scale" else 0.0)
-        if _holds(valid):
+        if holds(valid):
             return True, parameters
+        arrays = [dtype_of(x) for x in (*parameters, *others) if not numeral(x)]
+        kinds = [kind for kind in arrays if kind.kind == "f"]
+
+        def chosen(p: Any, t: float) -> Any:
+            y = np.where(valid, p, t)
+            return np.astype(y, np.result_type(*kinds)) if kinds and numeral(p) else y
+
         safe = [
             (t if n == "scale" and p == 0 else p)
             if n == "loc" or weak(p)
-            else np.where(valid, p, t)
+            else chosen(p, t)
             for n, p, t in zip(
                 (*self.shapes, *self.settings), parameters, typical, strict=True
             )

@@ -9,10 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import admit
-from workbench.graph.types import spec_of
+from workbench.graph.tensor import Tensor, admit
 from workbench.ops.define import dtype_of
-from workbench.scipy.stats.family import INF, Family, Function, alike, log_of, scalar
+from workbench.scipy.stats.family import (
+    INF,
+    Family,
+    Function,
+    alike,
+    holds,
+    log_of,
+    numeral,
+    scalar,
+)
 
 __all__ = ["Continuous", "Discrete"]
 
@@ -20,7 +28,15 @@ __all__ = ["Continuous", "Discrete"]
 def _log(scale: Any, beside: Any) -> Any:
     """The logarithm; of a Python number in the dtype of what it is added to."""
     y = np.log(scale)
-    return y.astype(dtype_of(beside)) if spec_of(scale).weak else y
+    return y.astype(dtype_of(beside)) if numeral(scale) else y
+
+
+def _varies(x: Any, density: bool) -> bool:
+    """Whether x is a Tensor of a density, which is not looked through for infinities.
+
+    That is the inner loop of most fits, and it would take as long again.
+    """
+    return density and isinstance(x, Tensor)
 
 
 class Continuous(Family):
@@ -46,23 +62,26 @@ class Continuous(Family):
     )  # fmt: skip
 
     def _standard(
-        self, x: Any, args: tuple[Any, ...], kwds: dict[str, Any]
+        self, x: Any, density: bool, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> tuple[Any, ...]:
         """The standardised x, moved inside the support where it was not; the rest."""
-        parameters = self.parameters(args, kwds)
-        valid, parameters = self.checked(parameters)
+        x = admit(x)
+        valid, parameters = self.checked(self.parameters(args, kwds), x)
         *shapes, loc, scale = parameters
-        z = (admit(x) - loc) / scale
+        z = (x - loc) / scale
         shapes = alike(shapes, z)
         low, high = self.ends(shapes)
         inner = self._functions.get("inner")
-        if inner is None and not callable(self._support) and (low, high) == (-INF, INF):
+        whole = not callable(self._support) and (low, high) == (-INF, INF)
+        if inner is None and whole and (holds(np.isfinite(x)) or _varies(x, density)):
             return z, None, None, valid, shapes, scale
         below = np.less_equal(z, low) if self.has("open") else np.less(z, low)
         below = below | np.equal(z, -INF)
         above = np.greater(z, high) | np.equal(z, INF)
         if inner is not None:
             point = inner(*shapes)
+        elif whole:
+            point = 0.0
         else:
             point = 0.5 * (low + high) if high < INF else low + 1.0
         return np.where(below | above, point, z), below, above, valid, shapes, scale
@@ -76,7 +95,9 @@ class Continuous(Family):
         kwds: dict[str, Any],
     ) -> Any:
         """A function of x: its limits outside the support, NaN for bad parameters."""
-        z, below, above, valid, shapes, scale = self._standard(x, args, kwds)
+        z, below, above, valid, shapes, scale = self._standard(
+            x, limits[0] == limits[1], args, kwds
+        )
         y = compute(z, scale, *shapes)
         if below is not None:
             y = np.where(below, limits[0], np.where(above, limits[1], y))
@@ -137,10 +158,10 @@ class Continuous(Family):
     def _inverse(
         self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> Any:
-        valid, parameters = self.checked(self.parameters(args, kwds))
+        q = admit(q)
+        valid, parameters = self.checked(self.parameters(args, kwds), q)
         *shapes, loc, scale = parameters
         f = self.function(method)
-        q = admit(q)
         shapes = alike(shapes, q, loc, scale)
         inside = np.greater(q, 0) & np.less(q, 1)
         y = f(np.where(inside, q, 0.5), *shapes)
@@ -207,9 +228,10 @@ class Discrete(Family):
         args: tuple[Any, ...],
         kwds: dict[str, Any],
     ) -> Any:
-        valid, parameters = self.checked(self.parameters(args, kwds))
+        k = admit(k)
+        valid, parameters = self.checked(self.parameters(args, kwds), k)
         *shapes, loc = parameters
-        k = admit(k) - loc
+        k = k - loc
         shapes = alike(shapes, k)
         n = np.floor(k)  # which does not vary
         low, high = self.ends(shapes)
