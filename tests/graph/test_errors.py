@@ -376,6 +376,15 @@ def test_a_list_of_tensors_where_numpy_looks_for_numbers() -> None:
         (lambda x: scipy.signal.convolve(x, x), "scipy.signal.convolve"),
         (lambda x: scipy.stats.norm.logpdf(x), "scipy.stats.norm.logpdf"),
         (lambda x: scipy.stats.zscore(x), "scipy.stats.zscore"),
+        (
+            lambda x: scipy.stats.multivariate_normal(x, np.eye(3)).logpdf(X),
+            "scipy.stats.multivariate_normal",
+        ),
+        (
+            lambda x: scipy.stats.multivariate_normal.logpdf(X, x),
+            "scipy.stats.multivariate_normal.logpdf",
+        ),
+        (lambda x: scipy.stats.norm(x).cdf(X), "scipy.stats.norm.cdf"),
         (lambda x: scipy.fft.dct(x), "scipy.fft.dct"),
         (
             lambda x: scipy.ndimage.gaussian_filter(x, 1.0),
@@ -396,6 +405,13 @@ def test_functions_of_scipy(f: Callable[[Any], Any], name: str) -> None:
     text = lines(error)
     assert "x.value" in text
     assert f"workbench.{name}, which does" in text or "NumPy's functions" in text
+
+
+def test_the_cure_of_a_distribution_of_vectors() -> None:
+    with pytest.raises(GradientLostError) as error:
+        gradient(lambda x: scipy.stats.multivariate_normal(x, np.eye(3)).logpdf(X))
+    cure = "Write workbench.scipy.stats.multivariate_normal, which does"
+    assert cure in str(error.value)
 
 
 def test_the_cure_names_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -404,8 +404,30 @@ def test_numpys_own_generator_says_what_to_write() -> None:
         wb.grad(lambda x: np.sum(rng.normal(x, 1.0)))(P)
     with pytest.raises(GradientLostError, match=r"default_rng\(seed\)\.gamma"):
         wb.grad(lambda x: np.sum(np.random.gamma(x)))(P)
+    with pytest.raises(
+        GradientLostError,
+        match=r"random\.Generator\(np\.random\.Generator\(np\.random\.PCG64\(\)\)\)\.gamm",
+    ):
+        wb.grad(lambda x: np.sum(np.random.Generator(np.random.PCG64()).gamma(x)))(P)
     y = wb.vjp(lambda x: Generator(rng).normal(x, 1.0), P)[0]
     np.testing.assert_allclose(y, np.random.default_rng(0).normal(P, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "cure"),
+    [
+        ("np.random.default_rng().standard_gamma(x)", "Generator(rng).standard_gamma"),
+        ("np.sin(rng.normal(np.cos(x)))", "Generator(rng).normal"),
+        ("np.random.gamma(x)", "default_rng(seed).gamma"),
+        ("rng.normal(np.asarray(x, dtype=float))", "Write x.astype(...)"),
+    ],
+)
+def test_numpys_own_generator_where_nobody_kept_the_text(call: str, cure: str) -> None:
+    rng = np.random.default_rng(0)
+    program = eval(f"lambda x: np.sum({call})", {"np": np, "rng": rng})
+    with pytest.raises(GradientLostError) as error:
+        wb.grad(program)(P)
+    assert cure in str(error.value)
 
 
 def test_numpys_own_generator_as_an_argument_draws_nodes() -> None:

@@ -62,7 +62,7 @@ STORED = (
 
 #: A draw of a generator of NumPy's, which is compiled and has no frame to look at.
 _DRAW = re.compile(
-    r"([\w.\[\]]+(?:\([^()]*\))?)\.(beta|binomial|chisquare|choice|dirichlet|exponential|f|gamma"
+    r"([\w.\[\]]+(?:\((?:[^()]|\([^()]*\))*\))?)\.(beta|binomial|chisquare|choice|dirichlet|exponential|f|gamma"
     r"|geometric|gumbel|laplace|logistic|lognormal|multinomial|multivariate_normal"
     r"|negative_binomial|noncentral_chisquare|noncentral_f|normal|pareto|permuted"
     r"|poisson|power|rayleigh|standard_gamma|standard_t|triangular|uniform|vonmises"
@@ -73,7 +73,13 @@ _DRAW = re.compile(
 def _drawing() -> tuple[str, str] | None:
     """The draw on the user's line and what to write for it, if it looks like one."""
     site = source.decode(*source.caller())
-    found = None if site is None else _DRAW.search(site.text)
+    if site is None:
+        return None
+    # Where nobody kept the text, as under `python -c`, the names are in the code.
+    names = () if site.text else source.called(*source.caller())
+    if names and "random" not in names[-2:]:
+        names = ("rng", names[-1])
+    found = _DRAW.search(f"{'.'.join(names)}(" if names else site.text)
     if found is None or found[1] == "np":
         return None
     whole = found[0].removesuffix("(")
@@ -210,9 +216,12 @@ def _shown(x: Any) -> str:
 def _asking() -> FrameType | None:
     """The nearest frame outside Workbench."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals["__name__"].startswith("workbench."):
+    while frame is not None:
+        home: str = frame.f_globals.get("__name__", "")  # exec may give none
+        if not home.startswith("workbench."):
+            return frame
         frame = frame.f_back
-    return frame
+    return None
 
 
 def refusal(

@@ -6,6 +6,7 @@ error says which of its functions the user called, and what to call instead.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -17,6 +18,9 @@ import numpy as np
 __all__ = ["instead", "library_call", "numpy_call"]
 
 LIBRARIES = ("scipy.", "sklearn.")
+
+#: What SciPy appends to a distribution's name in those of its classes.
+_FAMILY = re.compile("_(gen|frozen)$")
 
 
 def library_call(frame: FrameType | None) -> str | None:
@@ -92,6 +96,11 @@ def _public(frame: FrameType, home: str) -> str | None:
         label = getattr(owner, "name", None)
         if isinstance(label, str) and hasattr(module, label):
             return f"{place}.{label}.{found}"
+        # One of vectors has no name: that of its class ends in _gen or _frozen.
+        family = _FAMILY.sub("", type(owner).__name__)
+        if not isinstance(getattr(module, family, type), type):
+            outer = f"{place}.{family}"
+            return outer if found == type(owner).__name__ else f"{outer}.{found}"
         for kind in type(owner).__mro__[:-1] if owner is not None else ():
             if getattr(module, kind.__name__, None) is kind:
                 return f"{place}.{kind.__name__}.{found}"

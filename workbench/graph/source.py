@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from dis import get_instructions
 from itertools import islice
 from opcode import opmap
 from types import CodeType, FrameType
@@ -22,6 +23,7 @@ __all__ = [
     "Context",
     "Site",
     "assigns",
+    "called",
     "caller",
     "decode",
     "internal",
@@ -126,6 +128,21 @@ def assigns() -> bool:
     code, lasti = caller()
     return 0 <= lasti < len(code.co_code) and (
         code.co_code[lasti] == opmap["STORE_SUBSCR"]
+    )
+
+
+def called(code: CodeType, lasti: int) -> tuple[str, ...]:
+    """The dotted name of the method that an instruction calls, as far as attributes go.
+
+    They start where the call does: those of its arguments start later.
+    """
+    before = [step for step in get_instructions(code) if step.offset <= lasti]
+    starts = [step.positions and step.positions[::2] for step in before]
+    return tuple(
+        step.argval
+        for step, start in zip(before, starts, strict=True)
+        if start == starts[-1]
+        and step.opname in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")
     )
 
 
