@@ -354,3 +354,30 @@ def test_a_product_divides_where_no_entry_is_0(
     small = np.array([[1e-200, 1e-150, 3.0]])  # their product is 0
     np.testing.assert_allclose(gradient(small), [[3e-150, 3e-200, 0.0]], rtol=1e-14)
     assert runs
+
+
+@pytest.mark.parametrize("power", [np.power, np.float_power])
+def test_an_exponent_of_zero_has_its_mixed_derivative(power: Any) -> None:
+    """The derivative of ``p x**(p - 1)`` by ``p`` is ``1 / x`` at ``p = 0``."""
+    x, p = np.array([2.0, 5.0]), np.zeros(2)
+    by_x = wb.grad(lambda x, p: np.sum(power(x, p)))
+    _, tangent = wb.jvp(lambda p: by_x(x, p), [p], [np.ones(2)])
+    np.testing.assert_allclose(tangent, 1 / x, rtol=1e-14)
+    _, tangent = wb.jvp(lambda p: by_x(x, p), [np.asarray(0.0)], [np.asarray(1.0)])
+    np.testing.assert_allclose(tangent, 1 / x, rtol=1e-14)
+    for zero in (0, 0.0, p, p.astype(np.uint8)):
+        at_zero = wb.grad(lambda x, zero=zero: np.sum(power(x, zero)))(p)
+        np.testing.assert_array_equal(at_zero, 0)
+
+
+@pytest.mark.parametrize(
+    "variance",
+    [
+        np.nanvar,
+        lambda x: np.var(x, where=np.full(3, True)),
+        lambda x: np.var(x, mean=np.mean(x, keepdims=True)),
+    ],
+)
+def test_an_entry_on_the_mean_is_no_kink_of_the_variance(variance: Any) -> None:
+    hessian = wb.hessian(variance)(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(hessian, (np.eye(3) - 1 / 3) * 2 / 3, atol=1e-14)

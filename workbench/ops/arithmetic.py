@@ -37,13 +37,14 @@ elementwise("reciprocal", np.reciprocal, "-y * y")
 elementwise(
     "power",
     operator.pow,
-    "g * (x1 * x0 ** where(x1 == 0, 1, x1 - 1))",
+    "g * power_less(x0, x1)",
     "g * (y * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
 )
 elementwise("float_power", np.float_power,
-    "g * (x1 * float_power(x0, where(x1 == 0, 1, x1 - 1)))",
-    "g * (y * log(where(x0 == 0, 1, x0)))")  # fmt: skip
+    "g * float_power_less(x0, x1)",
+    "g * (y * log(where(x0 == 0, 1, x0)))",
+    pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)")  # fmt: skip
 elementwise("square", np.square, "2 * x")
 elementwise("sqrt", np.sqrt, "0.5 * g / y")
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
@@ -263,6 +264,27 @@ def _by_length_twice(x: Any, a: Any, b: Any) -> Any:
     return x / length / length
 
 
+def _power_less(x: Any, p: Any, power: Any = operator.pow) -> Any:
+    """``p * x ** (p - 1)``, and 0 where both are 0.
+
+    An exponent that varies is kept as it is, for the mixed derivative ``1 / x`` at
+    ``p = 0``: there the base gives way. A whole one is a constant.
+    """
+    if dtype_of(p).kind not in "fc":
+        return p * power(x, _choose(np.equal(p, 0), 1, p - 1))
+    zero = np.equal(p, 0)
+    if not isinstance(zero, (bool, np.bool_)):
+        x = np.where(zero & np.equal(x, 0), 1, x)
+    elif zero:
+        x = np.where(np.equal(x, 0), 1, x)
+    return p * power(x, p - 1)
+
+
+def _float_power_less(x: Any, p: Any) -> Any:
+    return _power_less(x, p, np.float_power)
+
+
+RULE_NAMES.update(power_less=_power_less, float_power_less=_float_power_less)
 RULE_NAMES["by_length_twice"] = _by_length_twice
 RULE_NAMES["one_minus_square"] = _one_minus_square
 RULE_NAMES["root_of_one_minus_square"] = _root_of_one_minus_square

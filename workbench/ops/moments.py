@@ -86,7 +86,11 @@ def _moment(
         return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
     if mean is None:
         mean = np.mean(a, axis=axis, keepdims=True, where=where)
-    squares = np.square(np.abs(a - mean))
+    away = a - mean
+    if dtype_of(away).kind == "c":
+        squares = np.square(np.real(away)) + np.square(np.imag(away))
+    else:  # not |away|**2: that has a kink on the mean, and no second derivative
+        squares = np.square(away)
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)
     if where is True:
         freedom: Any = max(count(a, axis) - ddof, 0)
