@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special as sp
@@ -311,3 +313,63 @@ def test_ops_load_when_a_ufunc_first_meets_a_tensor() -> None:
         "assert abs(wb.grad(special.gammaln)(1.0) + 0.5772156649015329) < 1e-15\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def partials(f: Any, at: tuple[float, float]) -> tuple[list[float], list[list[float]]]:
+    """First and second derivatives by mpmath, in 60 digits."""
+    with mpmath.workdps(60):
+        first = [mpmath.diff(f, at, n) for n in ((1, 0), (0, 1))]
+        rows = [[mpmath.diff(f, at, n) for n in row] for row in SECOND]
+    return [float(x) for x in first], [[float(x) for x in row] for row in rows]
+
+
+SECOND = (((2, 0), (1, 1)), ((1, 1), (0, 2)))
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        (3.0, 5.0), (3.0, -1.0), (0.0, 1.0), (0.5, -2.0), (0.5, 1.5), (-2.5, 0.5),
+        (-2.5, -2.0), (40.0, 45.0), (1.0, 300.0), (2.5, 1.0), (-1.5, -3.5),
+    ],
+)  # fmt: skip
+def test_binom_has_a_slope_where_it_is_zero(at: tuple[float, float]) -> None:
+    def exact(n: Any, k: Any) -> Any:
+        return mpmath.gamma(n + 1) * mpmath.rgamma(k + 1) * mpmath.rgamma(n - k + 1)
+
+    first, second = partials(exact, at)
+    same = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-14)
+    same(wb.grad(sp.binom, (0, 1))(*at), first)
+    same([wb.jvp(sp.binom, at, t)[1] for t in ((1.0, 0.0), (0.0, 1.0))], first)
+    same(wb.hessian(sp.binom, (0, 1))(*at), second)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [(-2.0, 3.0), (-2.0, 4.0), (0.0, 1.0), (-1.0, 0.5), (0.0, 2.5), (-2.5, 3.0),
+     (-30.0, 20.5), (-180.0, 100.5), (1.5, 2.0)],
+)  # fmt: skip
+def test_poch_has_a_slope_where_it_is_zero(at: tuple[float, float]) -> None:
+    first, second = partials(lambda z, m: mpmath.gamma(z + m) * mpmath.rgamma(z), at)
+    same = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-14)
+    same(wb.grad(sp.poch, (0, 1))(*at), first)
+    same([wb.jvp(sp.poch, at, t)[1] for t in ((1.0, 0.0), (0.0, 1.0))], first)
+    same(wb.hessian(sp.poch, (0, 1))(*at), second)
+
+
+@pytest.mark.parametrize(("z", "m"), [(-2.0, 2.0), (-2.0, 1.0), (0.0, 0.0), (-3.0, -1)])
+def test_poch_of_a_whole_step_is_a_polynomial(z: float, m: float) -> None:
+    with mpmath.workdps(60):
+        slopes = [float(mpmath.diff(lambda x: mpmath.rf(x, m), z, n)) for n in (1, 2)]
+    slope = wb.grad(lambda x: sp.poch(x, m))
+    np.testing.assert_allclose(slope(z), slopes[0], rtol=1e-12)
+    np.testing.assert_allclose(wb.grad(slope)(z), slopes[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", [sp.binom, sp.poch])
+def test_slopes_at_zeros_keep_float32(f: Any) -> None:
+    x = np.array([3.0, 0.5], np.float32)
+    assert wb.grad(lambda x: np.sum(f(x, 5.0)))(x).dtype == np.float32
+    assert wb.grad(lambda x: np.sum(f(-3.0, x)))(x).dtype == np.float32
+    _, t = wb.jvp(lambda x: f(3.0, x), (x,), (x,))
+    assert t.dtype == np.float32

@@ -18,6 +18,25 @@ from workbench.ops.special.define import F, helper, special
 __all__ = ["beta_density", "gamma_density"]
 
 
+@helper
+def whole_up_to_zero(x: Any) -> Any:
+    """Whether x is a pole of gamma: 0, -1, -2, ..."""
+    return np.equal(np.floor(x), x) & np.less_equal(x, 0)
+
+
+def in_shape_of(y: Any, *inputs: Any) -> tuple[Any, ...]:
+    """Inputs in the shape and dtype of the result, Python numbers among them."""
+    nothing = np.zeros_like(y)
+    return tuple(x + nothing for x in inputs)
+
+
+def turns(x: Any) -> tuple[Any, Any]:
+    """cos(pi x) and sin(pi x) / pi, exact where x is whole."""
+    near = np.rint(x)
+    sign, angle = 1 - 2 * np.mod(near, 2), math.pi * (x - near)
+    return sign * np.cos(angle), sign * np.sin(angle) / math.pi
+
+
 # The gamma function and its logarithm: DLMF 5.2.2, psi = gamma' / gamma
 
 
@@ -51,7 +70,30 @@ special("loggamma", "psi(x)")
 special("rgamma", "rgamma_slope(x)", pretty_rule="−g · y · digamma(x)")
 special("digamma", "trigamma(x)", pretty_rule="g · zeta(2, x)")
 special("gammasgn", "0")
-special("poch", "y * (psi(x0 + x1) - psi(x0))", "y * psi(x0 + x1)")
+
+
+@helper
+def poch_slope(y: Any, z: Any, m: Any) -> Any:
+    """The derivative of poch(z, m) by z, finite where z is a pole of gamma.
+
+    There gamma(z + m) / gamma(z) is 0, and by reflection (DLMF 5.5.3) sin(pi z) / pi
+    times gamma(1 - z) gamma(z + m); or, with z + m a pole as well, a polynomial of z.
+    """
+    z, m = in_shape_of(y, z, m)
+    pole, both = whole_up_to_zero(z), whole_up_to_zero(z + m)
+    a = np.where(pole, z, 0)
+    b = np.where(pole & ~both, z + m, 1)
+    size = F.gammasgn(b) * np.exp(F.gammaln(1 - a) + F.gammaln(b))
+    cosine, sine = turns(a)
+    by_reflection = size * (cosine + sine * (F.psi(b) - F.psi(1 - a)))
+    c = np.where(pole & both, z + m, 0)
+    polynomial = y * (F.psi(1 - c) - F.psi(1 - a))
+    d, e = np.where(pole, 1, z), np.where(pole, 1, z + m)
+    regular = y * (F.psi(e) - F.psi(d))
+    return np.where(pole, np.where(both, polynomial, by_reflection), regular)
+
+
+special("poch", "poch_slope(y, x0, x1)", "y * psi(x0 + x1)")
 special("zeta", None, "-x0 * zeta(x0 + 1, x1)")  # DLMF 25.11.17
 special("riemann_zeta", None)  # zeta of one argument
 special("zetac", None)
@@ -60,11 +102,44 @@ special("zetac", None)
 
 special("beta", "y * (psi(x0) - psi(x0 + x1))", "y * (psi(x1) - psi(x0 + x1))")
 special("betaln", "psi(x0) - psi(x0 + x1)", "psi(x1) - psi(x0 + x1)")
-special(
-    "binom",
-    "y * (psi(x0 + 1) - psi(x0 - x1 + 1))",
-    "y * (psi(x0 - x1 + 1) - psi(x1 + 1))",
-)
+
+
+@helper
+def binom_by_n(y: Any, n: Any, k: Any) -> Any:
+    """The derivative of binom(n, k) by n, finite where it is 0.
+
+    That is where n - k + 1 or k + 1 is a pole of gamma. In the first case, by
+    reflection (DLMF 5.5.3), binom(n, k) is sin(pi (k - n)) beta(n + 1, k - n) / pi.
+    """
+    n, k = in_shape_of(y, n, k)
+    late = whole_up_to_zero(n - k + 1) & np.equal(y, y)  # NaN where n + 1 is a pole
+    a, b = np.where(late, n, 0), np.where(late, k - n, 1)
+    cosine, sine = turns(b)
+    reflected = F.beta(a + 1, b) * (sine * (F.psi(a + 1) - F.psi(b)) - cosine)
+    rest = np.where(late, 1, n - k + 1)
+    return np.where(late, reflected, y * (F.psi(n + 1) - F.psi(rest)))
+
+
+@helper
+def binom_by_k(y: Any, n: Any, k: Any) -> Any:
+    """The derivative of binom(n, k) by k, finite where it is 0.
+
+    As `binom_by_n`; where k + 1 is the pole, binom(n, k) is
+    -sin(pi k) beta(n + 1, -k) / pi.
+    """
+    n, k = in_shape_of(y, n, k)
+    late = whole_up_to_zero(n - k + 1) & np.equal(y, y)
+    early = whole_up_to_zero(k + 1) & np.equal(y, y) & ~late
+    either = late | early
+    a, b = np.where(either, n, 0), np.where(either, np.where(late, k - n, -k), 1)
+    cosine, sine = turns(b)
+    size = F.beta(a + 1, b) * np.where(early, -1, 1)
+    reflected = size * (cosine + sine * (F.psi(b) - F.psi(a + b + 1)))
+    p, q = np.where(either, 1, n - k + 1), np.where(either, 1, k + 1)
+    return np.where(either, reflected, y * (F.psi(p) - F.psi(q)))
+
+
+special("binom", "binom_by_n(y, x0, x1)", "binom_by_k(y, x0, x1)")
 
 
 # Incomplete gamma functions: DLMF 8.8.13
