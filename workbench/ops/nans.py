@@ -6,12 +6,15 @@ A NaN has gradient 0, in both modes and in all orders, since what flows through
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.ops.define import dtype_of, no_out
+from workbench.graph.op import Op, implements
+from workbench.graph.tensor import apply
+from workbench.ops.define import dtype_of, no_out, shape_of
+from workbench.ops.reductions import reduced_axes, reduction, settings
 
 __all__: list[str] = []
 
@@ -122,17 +125,41 @@ def nanstd(
     )
 
 
+def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -> Op:
+    """The largest or smallest of the entries that are no NaN; NaN where none is."""
+
+    def compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+        if type(x) is np.ndarray:  # and no warning of what the docstring tells
+            return fast.reduce(x, axis=axis, keepdims=keepdims)
+        return function(x, axis=axis, keepdims=keepdims)
+
+    def weight(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
+        hit = np.equal(x, y)
+        axes = reduced_axes(axis, len(shape_of(x)))
+        ties = np.sum(hit, axis=axes, keepdims=True, dtype=dtype_of(x))
+        return hit / np.where(np.equal(ties, 0), 1, ties)
+
+    rule = f"g to the {name[3:]}imum, shared evenly at a tie"
+    return reduction(name, compute, weight, rule=rule)
+
+
+_extrema = {
+    "max": _present_extremum("nanmax", np.fmax, np.nanmax),
+    "min": _present_extremum("nanmin", np.fmin, np.nanmin),
+}
+
+
 def _extremum(
     name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     no_out(f"np.nan{name}", out)
+    if dtype_of(a).kind in "fc" and initial is None and where is True:
+        # Still NaN, and yet nothing flows back to it, whatever made it.
+        a = np.where(np.isnan(a), np.nan, a)
+        return apply(_extrema[name], (a,), settings(axis, keepdims, a))
     function, worst = (np.max, -np.inf) if name == "max" else (np.min, np.inf)
     given = {} if initial is None else {"initial": initial}
-    y = function(_without(a, worst), axis, keepdims=keepdims, where=where, **given)
-    if dtype_of(a).kind not in "fc" or initial is not None:
-        return y
-    nothing = np.all(np.isnan(a), axis=axis, keepdims=keepdims)
-    return np.where(nothing, np.nan, y)
+    return function(_without(a, worst), axis, keepdims=keepdims, where=where, **given)
 
 
 @implements(np.nanmax)

@@ -64,6 +64,9 @@ KINKS: list[Kink] = [
     ("fmax beside NaN", lambda x: np.fmax(x[0], np.nan), [1.0], [1.0]),
     ("fmin beside NaN", lambda x: np.fmin(np.nan, x[0]), [1.0], [1.0]),
     ("nanmax of ties", np.nanmax, [2.0, np.nan, 2.0], [0.5, 0.0, 0.5]),
+    ("nanmax of -inf", np.nanmax, [-np.inf, np.nan, -np.inf], [0.5, 0.0, 0.5]),
+    ("nanmin of inf", np.nanmin, [np.nan, np.nan, np.inf], [0.0, 0.0, 1.0]),
+    ("nanmax of nothing", np.nanmax, [np.nan, np.nan], [0.0, 0.0]),
     ("nanstd of equals", np.nanstd, [2.0, np.nan, 2.0], [0.0, 0.0, 0.0]),
     (
         "std of equals about their mean",
