@@ -31,6 +31,7 @@ from workbench.errors import (
     GradientLostError,
     ShapeError,
     TraceError,
+    WorkbenchError,
 )
 from workbench.graph.op import FUNCTIONS, OPS, UFUNCS, implements
 from workbench.ops.define import elementwise
@@ -363,6 +364,24 @@ def test_a_list_of_tensors_where_numpy_looks_for_numbers() -> None:
     with pytest.raises(GradientLostError, match=r"np\.mean\(np\.stack") as error:
         gradient(lambda x: np.mean([x, 2 * x]))
     lines(error)
+
+
+@pytest.mark.parametrize("name", ["ptp", "max", "min", "mean", "median", "sort"])
+def test_an_array_of_tensors_without_values(name: str) -> None:
+    def program(x: Any) -> Any:
+        parts = np.empty(2, object)
+        parts[0], parts[1] = x, 2 * x
+        return getattr(np, name)(parts)
+
+    with pytest.raises(WorkbenchError, match=rf"np\.{name}\(np\.stack") as error:
+        wb.vmap(program)(X)
+    lines(error)
+    assert "np.where" not in str(error.value)
+
+
+def test_the_truth_that_a_function_asks_for_inside_numpy() -> None:
+    with pytest.raises(TraceError, match=r"Write np\.where"):
+        wb.vmap(lambda x: np.apply_along_axis(lambda _: 1 if x > 0 else 0, 0, X))(X)
 
 
 # Functions of SciPy that do not see Tensors

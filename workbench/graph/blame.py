@@ -32,6 +32,7 @@ __all__ = [
     "located",
     "lost",
     "no_array",
+    "numpy_asks",
     "refusal",
 ]
 
@@ -211,6 +212,11 @@ def _shown(x: Any) -> str:
         return f"[{inside}]" if isinstance(x, list) else f"({inside})"
     text = repr(x)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def numpy_asks() -> str | None:
+    """The function of NumPy that the user called and that asks; None: none does."""
+    return numpy_call(_asking())
 
 
 def _asking() -> FrameType | None:

@@ -48,6 +48,14 @@ class Conversions:
 
     def __bool__(self) -> bool:
         if self._value is None:
+            by_numpy = blame.numpy_asks()
+            if by_numpy is not None:
+                raise TraceError(
+                    f"{by_numpy} of a list or array of Tensors{blame.here()}: NumPy"
+                    f" compares them one by one, and {_name(self)} is not known while"
+                    " tracing without values. Make one Tensor of them first:"
+                    f" {by_numpy}(np.stack([...])), or np.array([...], like=x)."
+                )
             raise TraceError(
                 f"the truth of {_name(self)} is not known while tracing without values"
                 f"{blame.at(self.site)}. Write np.where(condition, a, b) in"
