@@ -37,6 +37,12 @@ KINKS: list[Kink] = [
         [0.5, 0.5, 0],
     ),
     ("norm at 0", np.linalg.norm, [0.0, 0.0], [0.0, 0.0]),
+    (
+        "half-norm with a 0",
+        lambda x: np.linalg.norm(x, 0.5),
+        [0.0, 1.0, -1.0],
+        [0.0, 2.0, -2.0],
+    ),
     ("3-norm at 0", lambda x: np.linalg.norm(x, 3), [0.0, 0.0], [0.0, 0.0]),
     ("std of equals", np.std, [2.0, 2.0], [0.0, 0.0]),
     ("logsumexp of -inf", logsumexp, [-np.inf, -np.inf], [0.0, 0.0]),

@@ -85,7 +85,11 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
         total = np.sum(np.where(nothing, 1, size) ** ord, axis=axis, keepdims=True)
         y = np.where(nothing, 0, total ** (1 / ord))
         return y if keepdims else _without(y, axis)
-    total = np.sum(size**ord, axis=axis, keepdims=keepdims)
+    if ord < 1:  # at 0 the slope of the power is infinite, that of the size 0: 0
+        powers = np.where(size == 0, 0, np.where(size == 0, 1, size) ** ord)
+    else:
+        powers = size**ord
+    total = np.sum(powers, axis=axis, keepdims=keepdims)
     nothing = total == 0
     return np.where(nothing, 0, np.where(nothing, 1, total) ** (1 / ord))
 
