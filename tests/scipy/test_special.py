@@ -150,6 +150,23 @@ def test_logistic_tails() -> None:
     exact(each(ours.softplus)(x), [np.exp(-700.0), np.exp(-40.0), 1, 1])
 
 
+@pytest.mark.parametrize(
+    ("f", "mixed"),
+    [
+        (sp.xlogy, lambda y: 1 / y),
+        (sp.xlog1py, lambda y: 1 / (1 + y)),
+        (sp.rel_entr, lambda y: -1 / y),
+        (sp.kl_div, lambda y: -1 / y),
+    ],
+)
+def test_entropies_at_zero_have_their_mixed_derivative(f: Any, mixed: Any) -> None:
+    x, y = np.zeros(2), np.array([0.5, 2.0])
+    by_y = wb.grad(lambda x, y: np.sum(f(x, y)), argnums=1)
+    _, tangent = wb.jvp(lambda x: by_y(x, y), [x], [np.ones(2)])
+    exact(tangent, mixed(y))
+    exact(each(lambda x: np.sum(by_y(x, y)))(x), mixed(y))
+
+
 def test_entropies_at_zero() -> None:
     zero, p = np.zeros(2), np.array([0.0, 0.4])
     exact(each(lambda y: sp.xlogy(zero, y))(p), [0, 0])

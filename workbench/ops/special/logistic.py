@@ -46,8 +46,11 @@ def log_ratio(x: Any, y: Any) -> Any:
 
 @helper
 def ratio(x: Any, y: Any) -> Any:
-    """``x / y``, and 0 where x is 0, whatever y is."""
-    nothing = x == 0
+    """``x / y``, and 0 where x is 0, whatever y is.
+
+    Where y is a number the quotient stays, for its derivative ``1 / y`` by x.
+    """
+    nothing = (x == 0) & ((y == 0) | np.isnan(y))
     return where(nothing, 0 * x, x / where(nothing, 1, y))
 
 
