@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
-from workbench.graph.tensor import admit
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.padding import pad
 from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import normal_axes
 from workbench.scipy.signal.filters import lfilter
+from workbench.scipy.signal.pairs import MODES, checked, nothing, pair, swapped
+from workbench.scipy.signal.planes import convolve2d, correlate2d
 
 __all__ = [
     "choose_conv_method",
@@ -41,42 +41,6 @@ __all__ = [
     "lfilter",
     "oaconvolve",
 ]
-
-Shape = tuple[int, ...]
-MODES = ("full", "valid", "same")
-
-
-def _checked(name: str, value: Any, known: tuple[str, ...], what: str = "mode") -> str:
-    if value not in known:
-        listed = ", ".join(map(repr, known))
-        raise ValueError(
-            f"{name}(..., {what}={value!r}){blame.here()}: {what} is one of {listed}"
-        )
-    return str(value)
-
-
-def _pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
-    a, b = admit(a), admit(b)
-    if len(shape_of(a)) != len(shape_of(b)):
-        raise ValueError(
-            f"{name}{blame.here()}: in1 and in2 should have the same dimensionality,"
-            f" not {len(shape_of(a))} and {len(shape_of(b))} axes; x[None] adds one"
-        )
-    return a, b
-
-
-def _swapped(name: str, a: Shape, b: Shape, axes: Any = None) -> bool:
-    """Whether a valid convolution slides ``a`` over ``b``."""
-    axes = range(len(a)) if axes is None else axes
-    if all(a[i] >= b[i] for i in axes):
-        return False
-    if all(b[i] >= a[i] for i in axes):
-        return True
-    raise ValueError(
-        f"{name}(..., mode='valid'){blame.here()}: one of the shapes {a} and {b} must"
-        " be at least as large as the other in every dimension"
-    )
-
 
 # Convolution and correlation in any number of dimensions
 
@@ -141,36 +105,20 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     >>> convolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]))
     array([1., 3., 5., 3.])
     """
-    a, b = _pair("convolve", in1, in2)
-    _checked("convolve", mode, MODES)
+    a, b = pair("convolve", in1, in2)
+    checked("convolve", mode, MODES)
     if not shape_of(a):
         return a * b
-    if mode == "valid" and _swapped("convolve", shape_of(a), shape_of(b)):
+    if mode == "valid" and swapped("convolve", shape_of(a), shape_of(b)):
         a, b = b, a
-    _checked("convolve", method, ("auto", "direct", "fft"), "method")
+    checked("convolve", method, ("auto", "direct", "fft"), "method")
     if 0 in shape_of(a) + shape_of(b):
         if method == "fft":
             return np.zeros_like(a, shape=(0,))
-        return _nothing("convolve", a, b, mode)
+        return nothing("convolve", a, b, mode)
     if method == "auto":
         method = choose_conv_method(a, b, mode)
     return convolved(a, b, mode, method)
-
-
-def _nothing(name: str, a: Any, b: Any, mode: str) -> Any:
-    """The sums over no product, where an array has no entry, in SciPy's shapes."""
-    n, m = shape_of(a), shape_of(b)
-    shape = n
-    if mode == "full":
-        shape = tuple(i + j - 1 for i, j in zip(n, m, strict=True))
-    elif mode == "valid":
-        shape = tuple(i - j + 1 for i, j in zip(n, m, strict=True))
-    if any(i < 0 for i in shape) or len(n) == 1:
-        raise ValueError(
-            f"{name}{blame.here()}: in1 of shape {n} and in2 of shape {m}; neither can"
-            " be empty"
-        )
-    return np.zeros_like(a, shape=shape, dtype=np.result_type(dtype_of(a), dtype_of(b)))
 
 
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
@@ -191,11 +139,11 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0]), mode="valid")
     array([2., 3.])
     """
-    a, b = _pair("correlate", in1, in2)
-    _checked("correlate", mode, MODES)
+    a, b = pair("correlate", in1, in2)
+    checked("correlate", mode, MODES)
     if not shape_of(a):
         return a * conjugate(b)
-    if mode == "valid" and _swapped("correlate", shape_of(a), shape_of(b)):
+    if mode == "valid" and swapped("correlate", shape_of(a), shape_of(b)):
         # SciPy slides the smaller array, and turns the result round.
         return turned(conjugate(convolve(b, turned(conjugate(a)), mode, method)))
     return convolve(a, turned(conjugate(b)), mode, method)
@@ -254,8 +202,8 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 
 
 def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
-    a, b = _pair(name, in1, in2)
-    _checked(name, mode, MODES)
+    a, b = pair(name, in1, in2)
+    checked(name, mode, MODES)
     rank = len(shape_of(a))
     if not rank:
         return a * b
@@ -271,7 +219,7 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     spatial = tuple(i for i in spatial if 1 not in lengths[i])
     others = [i for i in range(rank) if i not in spatial]
     loop = np.broadcast_shapes(*(tuple(shape_of(x)[i] for i in others) for x in (a, b)))
-    if mode == "valid" and _swapped(name, shape_of(a), shape_of(b), spatial):
+    if mode == "valid" and swapped(name, shape_of(a), shape_of(b), spatial):
         a, b = b, a
     if spatial and dtype_of(a).kind in "biu" and dtype_of(b).kind in "biu":
         a = a.astype(float)  # as SciPy's, which rounds only in `convolve`
@@ -289,125 +237,3 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     if others:
         y = np.transpose(y, np.argsort(order))
     return centred(y, tuple(n for n, _ in lengths)) if mode == "same" else y
-
-
-# Two dimensions, with a boundary
-
-
-def convolve2d(
-    in1: Any,
-    in2: Any,
-    mode: str = "full",
-    boundary: str = "fill",
-    fillvalue: Any = 0,
-) -> Any:
-    """`scipy.signal.convolve2d`: of two matrices, with a choice of boundary.
-
-    Parameters
-    ----------
-    in1, in2
-        Matrices or Tensors of them.
-    mode
-        As of `convolve`.
-    boundary
-        What lies around ``in1``: ``"fill"`` (``fillvalue``), ``"wrap"`` (itself, over
-        and over) or ``"symm"`` (its mirror image).
-    fillvalue
-        A number or a Tensor of no axis.
-
-    Raises
-    ------
-    ValueError
-        If an array is no matrix, or no array fits into the other for ``"valid"``.
-
-    Examples
-    --------
-    >>> x = np.arange(4.0).reshape(2, 2)
-    >>> convolve2d(x, np.ones((2, 2)), mode="same", boundary="wrap")
-    array([[6., 6.],
-           [6., 6.]])
-    """
-    return _bounded("convolve2d", in1, in2, mode, boundary, fillvalue)
-
-
-def correlate2d(
-    in1: Any,
-    in2: Any,
-    mode: str = "full",
-    boundary: str = "fill",
-    fillvalue: Any = 0,
-) -> Any:
-    """`scipy.signal.correlate2d`: of two matrices, with a choice of boundary.
-
-    Parameters
-    ----------
-    in1, in2, mode, boundary, fillvalue
-        As of `convolve2d`.
-
-    Raises
-    ------
-    ValueError
-        As `convolve2d` does.
-
-    Examples
-    --------
-    >>> x = np.arange(4.0).reshape(2, 2)
-    >>> correlate2d(x, x, mode="valid")
-    array([[14.]])
-    """
-    a, b = _pair("correlate2d", in1, in2)
-    swap = mode == "valid" and _swapped("correlate2d", shape_of(a), shape_of(b))
-    if swap:
-        a, b = b, a
-    y = _bounded(
-        "correlate2d", a, turned(conjugate(b)), mode, boundary, fillvalue, late=True
-    )  # fmt: skip
-    # Unlike `correlate`, SciPy's takes no conjugate of a result that it turns.
-    return turned(y) if swap else y
-
-
-#: SciPy's name of a boundary, and NumPy's.
-BOUNDARIES = {"fill": "constant", "symm": "symmetric", "wrap": "wrap"}
-
-
-def _bounded(
-    name: str,
-    in1: Any,
-    in2: Any,
-    mode: str,
-    boundary: str,
-    fillvalue: Any,
-    late: bool = False,
-) -> Any:
-    a, b = _pair(name, in1, in2)
-    if len(shape_of(a)) != 2:
-        raise ValueError(
-            f"{name}{blame.here()}: inputs must both be 2-D arrays, not of"
-            f" {len(shape_of(a))} axes; workbench.scipy.signal.convolve takes any"
-        )
-    _checked(name, mode, MODES)
-    _checked(name, boundary, ("fill", "wrap", "symm"), "boundary")
-    if mode == "valid" and _swapped(name, shape_of(a), shape_of(b)):
-        a, b = b, a
-    if 0 in shape_of(a) + shape_of(b):
-        return _nothing(name, a, b, mode)
-    named: Any = BOUNDARIES[boundary]
-    plain = boundary == "fill" and type(fillvalue) in (int, float) and fillvalue == 0
-    if mode == "valid":
-        return convolved(a, b, mode)
-    if plain:
-        return _middle(convolved(a, b, "full"), a, b, mode, late)
-    width = [(n - 1, n - 1) for n in shape_of(b)]
-    if boundary == "fill":
-        around = pad(a, width, constant_values=fillvalue)  # it may be a Tensor
-    else:
-        around = np.pad(a, width, mode=named)
-    return _middle(convolved(around, b, "valid"), a, b, mode, late)
-
-
-def _middle(y: Any, a: Any, b: Any, mode: str, late: bool) -> Any:
-    """What of the full result lies over ``a``; one later for a correlation."""
-    if mode != "same":
-        return y
-    starts = [(m if late else m - 1) // 2 for m in shape_of(b)]
-    return y[tuple(slice(i, i + n) for i, n in zip(starts, shape_of(a), strict=True))]
