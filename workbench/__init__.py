@@ -31,6 +31,16 @@ if TYPE_CHECKING:
     from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
     from workbench.session import Session
+    from workbench.symbolic import (
+        constant,
+        matrices,
+        matrix,
+        scalar,
+        scalars,
+        tensor,
+        vector,
+        vectors,
+    )
     from workbench.systems import custom_linear_solve
 
 __version__ = "0.1.0"
@@ -43,6 +53,7 @@ __all__ = [
     "at",
     "check_grads",
     "checkpoint",
+    "constant",
     "custom_linear_solve",
     "custom_root",
     "elementwise_grad",
@@ -57,14 +68,21 @@ __all__ = [
     "jvp",
     "linearize",
     "logsumexp",
+    "matrices",
+    "matrix",
     "override",
     "overrides",
     "plots",
+    "scalar",
+    "scalars",
     "scope",
     "show",
     "stop_gradient",
+    "tensor",
     "trace",
     "value_and_grad",
+    "vector",
+    "vectors",
     "vjp",
     "vmap",
 ]
@@ -74,13 +92,21 @@ _LATER = {
     "Session": "workbench.session",
     "check_grads": "workbench.checks.verify",
     "checkpoint": "workbench.checkpoints",
+    "constant": "workbench.symbolic",
     "custom_linear_solve": "workbench.systems",
     "custom_root": "workbench.implicit",
     "elementwise_grad": "workbench.directions",
     "fixed_point": "workbench.implicit",
     "gnvp": "workbench.directions",
     "linearize": "workbench.directions",
+    "matrices": "workbench.symbolic",
+    "matrix": "workbench.symbolic",
+    "scalar": "workbench.symbolic",
+    "scalars": "workbench.symbolic",
     "show": "workbench.jupyter",
+    "tensor": "workbench.symbolic",
+    "vector": "workbench.symbolic",
+    "vectors": "workbench.symbolic",
 }
 
 #: Modules that load when first used. Those with the name of another package are not

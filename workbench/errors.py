@@ -7,8 +7,11 @@ WorkbenchError
 ├── MatrixError             (LinAlgError)  a matrix that cannot be factored
 ├── DtypeError              (TypeError)    a dtype that cannot do what is asked
 ├── TraceError              (TypeError)    a step a trace cannot follow
-│   └── GradientLostError                  a Tensor turned into a plain number
+│   ├── GradientLostError                  a Tensor turned into a plain number
+│   └── UnknownLengthError                 a length asked before the program runs
 ├── NotDifferentiableError  (TypeError)    an op without a derivative
+│   └── NullTypeGradError                  a gradient that cannot be computed
+│       └── GradUndefinedError              or that mathematics does not define
 ├── DisconnectedInputError  (ValueError)   an output that does not depend on wrt
 ├── NonScalarOutputError    (ValueError)   a gradient asked of many numbers
 ├── OverrideError           (ValueError)   an override that cannot apply
@@ -16,7 +19,11 @@ WorkbenchError
 ├── ConvergenceError        (RuntimeError) a solver that did not arrive
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── SnapshotError           (ValueError)   saved data that cannot be read
+├── RegistrationError       (ValueError)   a gradient that cannot be registered
+├── KernelError             (RuntimeError) native source that cannot be built
 └── UsageError              (ValueError)   options that do not fit
+    ├── MissingInputError                  a symbol without a value
+    ├── UnusedInputError                   an input that nothing reads
     └── UnknownNodeError    (KeyError)     a node that a session does not have
 ```
 
@@ -34,17 +41,24 @@ __all__ = [
     "DisconnectedInputError",
     "DtypeError",
     "ExpressionError",
+    "GradUndefinedError",
     "GradientError",
     "GradientLostError",
+    "KernelError",
     "MatrixError",
     "MatrixShapeError",
+    "MissingInputError",
     "NonScalarOutputError",
     "NotDifferentiableError",
+    "NullTypeGradError",
     "OverrideError",
+    "RegistrationError",
     "ShapeError",
     "SnapshotError",
     "TraceError",
+    "UnknownLengthError",
     "UnknownNodeError",
+    "UnusedInputError",
     "UsageError",
     "WorkbenchError",
 ]
@@ -78,8 +92,20 @@ class GradientLostError(TraceError):
     """A Tensor would have become a plain number, and its gradient zero."""
 
 
+class UnknownLengthError(TraceError):
+    """A length that is known only when the program runs was asked for before."""
+
+
 class NotDifferentiableError(WorkbenchError, TypeError):
     """An op on the way from ``wrt`` to the output has no derivative."""
+
+
+class NullTypeGradError(NotDifferentiableError):
+    """A gradient came out as one that cannot be computed; it says which op's."""
+
+
+class GradUndefinedError(NullTypeGradError):
+    """A gradient that mathematics does not define was asked for."""
 
 
 class DisconnectedInputError(WorkbenchError, ValueError):
@@ -122,8 +148,24 @@ class SnapshotError(WorkbenchError, ValueError):
     """Saved data that is damaged or of a newer schema."""
 
 
+class RegistrationError(WorkbenchError, ValueError):
+    """A gradient cannot be registered: the op is unknown, or has one already."""
+
+
+class KernelError(WorkbenchError, RuntimeError):
+    """Native source that cannot be compiled or loaded; holds the compiler's words."""
+
+
 class UsageError(WorkbenchError, ValueError):
     """Options or arguments that do not fit together."""
+
+
+class MissingInputError(UsageError):
+    """A symbol that an expression needs has no value and is no input."""
+
+
+class UnusedInputError(UsageError):
+    """An input that no output needs."""
 
 
 class UnknownNodeError(UsageError, KeyError):

@@ -1,0 +1,208 @@
+"""The leaves of an expression: symbols without a value, and constants.
+
+A symbol is a Tensor that has a dtype and a shape and no value yet; NumPy's functions
+and Python's operators make expressions of it. `function.py` gives it values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.types import Spec
+
+__all__ = [
+    "constant",
+    "matrices",
+    "matrix",
+    "scalar",
+    "scalars",
+    "tensor",
+    "vector",
+    "vectors",
+]
+
+Shape = Sequence[int | None]
+
+
+def tensor(
+    name: str | None = None,
+    *,
+    dtype: Any = np.float64,
+    shape: Shape,
+) -> Tensor:
+    """A symbol of any rank.
+
+    Parameters
+    ----------
+    name
+        How it is called in pictures, source and errors.
+    dtype
+        Its dtype; float64 unless given.
+    shape
+        Its shape; None for a length that is known only when the program runs.
+
+    Returns
+    -------
+    A Tensor without a value.
+
+    Raises
+    ------
+    ShapeError
+        If an entry of the shape is neither None nor a length.
+    DtypeError
+        If the dtype is not one that arrays of numbers have.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> wb.tensor("images", dtype="float32", shape=(8, 8, 3))
+    <Tensor 'images', identity float32[8, 8, 3]>
+    """
+    made = leaf(None, _name(name))
+    made.spec = Spec(_lengths(made, shape), _dtype(dtype, name))
+    return made
+
+
+def _name(name: object) -> str | None:
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise UsageError(f"a symbol's name is a text, not {name!r}: wb.scalar('x').")
+
+
+def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
+    try:
+        made: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise DtypeError(
+            f"the symbol {name or ''!s} cannot have the dtype {dtype!r}: {error}."
+            " Write one of NumPy's: 'float64', np.int32."
+        ) from error
+    if made.kind not in "biufc":
+        raise DtypeError(
+            f"the symbol {name or ''!s} cannot have the dtype {made}: programs compute"
+            " with booleans, integers, floats and complex numbers."
+        )
+    return made
+
+
+def _lengths(made: Tensor, shape: Shape) -> tuple[int, ...]:
+    if isinstance(shape, int) or not isinstance(shape, Sequence):
+        raise ShapeError(f"shape={shape!r} is no tuple of lengths. Write ({shape!r},).")
+    for n in shape:
+        if n is None:
+            raise NotImplementedError("lengths that are unknown")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            raise ShapeError(
+                f"shape={tuple(shape)!r}: {n!r} is no length. Give an integer from 0"
+                " on, or None for a length that is not known yet."
+            )
+    return tuple(int(n) for n in shape if n is not None)
+
+
+def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
+    """A symbol for one number.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> x = wb.scalar("x")
+    >>> x * x + x - 2
+    <Tensor subtract float64[]>
+    """
+    return tensor(name, dtype=dtype, shape=())
+
+
+def vector(
+    name: str | None = None, *, dtype: Any = np.float64, shape: Shape = (None,)
+) -> Tensor:
+    """A symbol for an array of one axis, of unknown length unless given.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> wb.vector("v", shape=3)
+    <Tensor 'v', identity float64[3]>
+    """
+    return _ranked(name, dtype, shape, 1, "vector")
+
+
+def matrix(
+    name: str | None = None, *, dtype: Any = np.float64, shape: Shape = (None, None)
+) -> Tensor:
+    """A symbol for an array of two axes, of unknown lengths unless given.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> wb.matrix("A", dtype="float32", shape=(2, 3)) @ wb.vector("v", shape=3)
+    <Tensor matmul float64[2]>
+    """
+    return _ranked(name, dtype, shape, 2, "matrix")
+
+
+def _ranked(name: str | None, dtype: Any, shape: Shape, rank: int, kind: str) -> Tensor:
+    if isinstance(shape, int):
+        shape = (shape,)
+    if len(shape) != rank:
+        raise ShapeError(
+            f"a {kind} has {rank} axes, and shape={tuple(shape)!r} has {len(shape)}."
+            " Write wb.tensor(name, shape=...) for another rank."
+        )
+    return tensor(name, dtype=dtype, shape=shape)
+
+
+def scalars(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
+    """Several numbers at once.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> x, y = wb.scalars("x y")
+    >>> np.arctan2(y, x)
+    <Tensor arctan2 float64[]>
+    """
+    return _many(scalar, names, dtype)
+
+
+def vectors(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
+    """Several vectors of unknown lengths: ``u, v = wb.vectors("u v")``."""
+    return _many(vector, names, dtype)
+
+
+def matrices(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
+    """Several matrices of unknown lengths: ``A, B = wb.matrices("A B")``."""
+    return _many(matrix, names, dtype)
+
+
+def _many(
+    make: Callable[..., Tensor], names: str | Sequence[str], dtype: Any
+) -> tuple[Any, ...]:
+    if isinstance(names, str):
+        names = [part for part in re.split(r"[\s,]+", names) if part]
+    if not names:
+        raise UsageError("no name is given. Write them apart: 'x y'.")
+    return tuple(make(name, dtype=dtype) for name in names)
+
+
+def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tensor:
+    """A Tensor that holds a value, and never another.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> wb.constant([1.0, 2.0]) * 3
+    <Tensor multiply float64[2], value=array([3., 6.])>
+    """
+    array = np.array(value, dtype=dtype)
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(
+            f"a constant holds numbers; {value!r} would be of dtype {array.dtype}."
+        )
+    array.flags.writeable = False
+    return leaf(array, _name(name))
