@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.calculus import check_target, grad, jvp
 from workbench.calls import Argnames, Argnums, Aux, Call, drawing, released
-from workbench.errors import OverrideError, UsageError
+from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.graph import traces, tree, types
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.trace import argument_names, record
@@ -280,13 +280,13 @@ def _blocks(call: Call, mode: Mode, optional: bool) -> Any:
     """All blocks of a recorded call, nested as its result.
 
     If forward mode is ``optional``, reverse mode stands in for it where an
-    override has no forward rule.
+    override or an op that a user has made has no forward rule.
     """
     rows = None
     if mode == "fwd":
         try:
             rows = _by_columns(call)
-        except OverrideError:
+        except (OverrideError, NotDifferentiableError):
             if not optional:
                 raise
     if rows is None:

@@ -164,6 +164,8 @@ class _Writer:
     def template(self, node: Tensor) -> libraries.Template:
         """How an op is spelled, and what that names; empty for a plain call."""
         op = node.op
+        if op.custom:
+            return "", {}
         if op.name in libraries.NAMED:
             return libraries.NAMED[op.name](node)
         if op.name.startswith("random_") and "draw" in node.params:
@@ -218,6 +220,8 @@ class _Writer:
 
     def callee(self, op: Op) -> str:
         """How the text calls an op that is a function."""
+        if op.custom:
+            return self.constant(op.compute, op.name)
         if op.name in HELPERS:
             self.helpers[op.name] = None
             return op.name

@@ -12,6 +12,7 @@ from threading import RLock
 from typing import Any
 
 __all__ = [
+    "CUSTOM",
     "FUNCTIONS",
     "LATER",
     "MAKERS",
@@ -46,6 +47,11 @@ class Op:
     batch
         ``batch(inputs, batched, params) -> output`` with the batch axis first
         wherever ``batched`` is true. None: a loop.
+    connection
+        ``connection(inputs, params) -> rows``: one row per input, and in it for each
+        output whether it depends on that input's values (Theano's connection
+        pattern). None: every output depends on every input. What is not connected
+        has no gradient, which is told from a gradient that is zero.
     infer
         ``infer(*specs_or_values, **params) -> Spec``. None: run ``compute`` on
         examples that take no memory.
@@ -64,6 +70,9 @@ class Op:
     keeps
         Its one input, its output and both derivatives share shape and dtype, so
         the backward sweep need not compare them.
+    custom
+        A user has made it: the text of a program hands its ``compute`` over, and does
+        not look for its name in NumPy.
     late
         Called when ``pull``, ``push``, ``rule`` or ``reads`` is first looked at and
         nobody has set it, to set them all: a table of a hundred rows costs its
@@ -73,7 +82,9 @@ class Op:
     __slots__ = (
         "batch",
         "compute",
+        "connection",
         "cure",
+        "custom",
         "elementwise",
         "infer",
         "keeps",
@@ -91,9 +102,11 @@ class Op:
         self.compute: Callable[..., Any] = _undefined
         self.late: Callable[[], None] = self._plain
         self.batch: Callable[..., Any] | None = None
+        self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
         self.masked: Op | None = None
         self.cure = ""
+        self.custom = False
         self.elementwise = False
         self.keeps = False
 
@@ -139,6 +152,9 @@ def _undefined(*arrays: Any, **params: Any) -> Any:
 
 #: Every op by its name.
 OPS: dict[str, Op] = {}
+
+#: What users have made (see `workbench/custom`), by the names of their ops.
+CUSTOM: dict[str, Any] = {}
 
 #: The op behind each NumPy (or SciPy) ufunc.
 UFUNCS: dict[Any, Op] = {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.graph import types
-from workbench.graph.op import OPS
+from workbench.graph.op import CUSTOM, OPS
 from workbench.graph.tensor import Tensor
 from workbench.session import statistics
 from workbench.session.nodes import Nodes
@@ -170,7 +170,7 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
             return ByNode(nodes.names[target])
         if not meant.select(tensors):
             known = {name: f"the node {name!r}" for name in nodes.names}
-            known |= {op: f"the op {op!r}" for op in OPS}
+            known |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
             known |= {x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope}
             close = difflib.get_close_matches(target, known, 3, 0.5)
             hint = f"; did you mean {' or '.join(known[c] for c in close)}?"
@@ -215,7 +215,7 @@ def code_line(session: str, override: Override, nodes: Nodes) -> str:
         name = nodes.name_of(node)
         text = repr(node)
         if name is not None:
-            only = name not in OPS and "/" not in name and "*" not in name
+            only = name not in {*OPS, *CUSTOM} and "/" not in name and "*" not in name
             text = repr(name) if only else f"{session}[{name!r}]"
     elif isinstance(target, ByOp):
         text = repr(target.op)

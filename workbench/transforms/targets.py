@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.graph import blame
-from workbench.graph.op import OPS, UFUNCS, Op, load_all
+from workbench.graph.op import CUSTOM, OPS, UFUNCS, Op, load_all
 from workbench.graph.tensor import IDENTITY, Tensor
 
 __all__ = [
@@ -132,7 +132,11 @@ def target_of(target: Any) -> Target:
         return ByOp(target.name)
     if isinstance(target, np.ufunc) and target in UFUNCS:
         return ByOp(UFUNCS[target].name)
+    if isinstance(made := getattr(target, "__op__", None), str):
+        return ByOp(made)  # an op that a user has made, its class, or its function
     if isinstance(target, str) and target:
+        if target in CUSTOM:
+            return ByOp(target)
         if target.isidentifier() and target not in OPS:
             load_all()  # it may be one of those that load when needed
         if target in OPS:
@@ -168,11 +172,11 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
     if isinstance(target, ByOp):
         close = get_close_matches(target.op, ops, 3, 0.5)
     elif isinstance(target, ByScope):
-        candidates = {o: f"the op {o!r}" for o in [*OPS, *ops]}
+        candidates = {o: f"the op {o!r}" for o in [*OPS, *CUSTOM, *ops]}
         candidates.update({s: f"the scope {s!r}" for s in scopes})
         near = get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
         if "/" not in target.glob:
-            near += get_close_matches(target.glob, OPS, 2, 0.6)
+            near += get_close_matches(target.glob, [*OPS, *CUSTOM], 2, 0.6)
         close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
     if isinstance(target, ByNode):
