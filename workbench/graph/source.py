@@ -30,6 +30,7 @@ __all__ = [
     "name_files",
     "pinned",
     "scope",
+    "short",
 ]
 
 
@@ -155,12 +156,15 @@ def decode(code: CodeType | None, lasti: int) -> Site | None:
     column = (position[2] if position else None) or 0
     filename = code.co_filename
     text = linecache.getline(filename, line).strip()
+    return Site(filename, line, column, text, f"{short(filename)}:{line}")
+
+
+def short(filename: str) -> str:
+    """How a file or cell is called: ``"net.py"``, or ``"[3]"`` for a cell."""
     for namer in _namers:
-        if (short := namer(filename)) is not None:
-            break
-    else:
-        short = os.path.basename(filename)
-    return Site(filename, line, column, text, f"{short}:{line}")
+        if (name := namer(filename)) is not None:
+            return name
+    return os.path.basename(filename)
 
 
 class pinned:
