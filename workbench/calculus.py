@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calls import Argnames, Argnums, Aux, Call, kept, owned, released
+from workbench.calls import Argnames, Aux, Call, kept, owned, released
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
+from workbench.transforms import derivatives, forward, reverse
 from workbench.transforms.overrides import Override
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -73,23 +73,57 @@ def check_target(argnums: Any, name: str) -> None:
         )
 
 
+def only_for_functions(name: str, **settings: Any) -> None:
+    """Refuse the settings of a function's derivative beside an expression."""
+    for key, value in settings.items():
+        if value not in (None, False):
+            raise UsageError(
+                f"{name}: {key}={value!r} is for functions, and an expression was"
+                f" given. Write wb.{name}(expression, wrt)."
+            )
+
+
+def no_options(name: str, options: dict[str, Any]) -> None:
+    """Refuse the options of an expression's derivative beside a function."""
+    for key in options:
+        raise UsageError(
+            f"{name}: a function has no option {key!r}. Those of an expression's"
+            f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
+            " argnames, has_aux, holomorphic, allow_int and overrides."
+        )
+
+
+def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
+    """What an expression is to be differentiated by, given by place or by name."""
+    if given is None and "wrt" in options:
+        return options.pop("wrt")
+    if given is None:
+        raise UsageError(
+            f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
+            f" differentiate by: wb.{name}(y, x), or a list of them."
+        )
+    return given
+
+
 def value_and_grad(
-    f: Function,
-    argnums: Argnums = None,
+    f: Any,
+    argnums: Any = None,
     *,
     argnames: Argnames = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
-) -> Function:
-    """A function that returns ``(f(*args), gradient)``.
+    **options: Any,
+) -> Any:
+    """A function that returns ``(f(*args), gradient)``; of an expression, the pair.
 
     Parameters
     ----------
     f
         A function of arrays that returns one number; with ``has_aux`` a pair of
-        that number and anything else.
+        that number and anything else. Or an expression: then ``argnums`` is ``wrt``
+        and ``options`` are as for :func:`workbench.grad`.
     argnums
         The position, or positions, of what is differentiated by; the first by
         default. An argument may be a nest of arrays; its gradient is nested alike.
@@ -133,6 +167,14 @@ def value_and_grad(
     >>> float(g)
     2.0
     """
+    if isinstance(f, Tensor):
+        only_for_functions(
+            "value_and_grad", argnames=argnames, has_aux=has_aux,
+            holomorphic=holomorphic, allow_int=allow_int,
+        )  # fmt: skip
+        wrt = wrt_of("value_and_grad", argnums, options)
+        return f, derivatives.gradient(f, wrt, overrides=overrides, **options)
+    no_options("value_and_grad", options)
     check_target(argnums, "grad")
 
     @wraps(f)
@@ -150,20 +192,26 @@ def value_and_grad(
 
 
 def grad(
-    f: Function,
-    argnums: Argnums = None,
+    f: Any,
+    argnums: Any = None,
     *,
     argnames: Argnames = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
-) -> Function:
-    """The gradient of a function that returns one number.
+    **options: Any,
+) -> Any:
+    """The gradient of a function that returns one number, or of an expression.
 
     As :func:`value_and_grad`, without the value; with ``has_aux`` it returns
     ``(gradient, aux)``. Nests to any order; a function that does not depend on its
     argument has gradient zero.
+
+    ``wb.grad(expression, wrt)`` differentiates an expression of symbols by ``wrt``, a
+    Tensor or a nest of them, and returns expressions in the same nest. Its options
+    are those of `workbench.gradient.grad`: ``consider_constant``,
+    ``disconnected_inputs``, ``known_grads``, and more.
 
     Examples
     --------
@@ -175,7 +223,19 @@ def grad(
     48.0
     >>> complex(wb.grad(np.exp, holomorphic=True)(0j))
     (1+0j)
+    >>> x, w = wb.scalars("x w")
+    >>> g = wb.grad(x**2 * w, [x, w])
+    >>> [float(d.eval({x: 3.0, w: 2.0})) for d in g]
+    [12.0, 9.0]
     """
+    if isinstance(f, Tensor) or "known_grads" in options:
+        only_for_functions(
+            "grad", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
+            allow_int=allow_int,
+        )  # fmt: skip
+        wrt = wrt_of("grad", argnums, options)
+        return derivatives.gradient(f, wrt, overrides=overrides, **options)
+    no_options("grad", options)
     both = value_and_grad(
         f, argnums, argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
         allow_int=allow_int, overrides=overrides,

@@ -11,7 +11,8 @@ WorkbenchError
 │   └── UnknownLengthError                 a length asked before the program runs
 ├── NotDifferentiableError  (TypeError)    an op without a derivative
 │   └── NullTypeGradError                  a gradient that cannot be computed
-│       └── GradUndefinedError              or that mathematics does not define
+│       ├── GradUndefinedError              or that mathematics does not define
+│       └── GradNotImplementedError  (NotImplementedError)  or that nobody wrote
 ├── DisconnectedInputError  (ValueError)   an output that does not depend on wrt
 ├── NonScalarOutputError    (ValueError)   a gradient asked of many numbers
 ├── OverrideError           (ValueError)   an override that cannot apply
@@ -41,6 +42,7 @@ __all__ = [
     "DisconnectedInputError",
     "DtypeError",
     "ExpressionError",
+    "GradNotImplementedError",
     "GradUndefinedError",
     "GradientError",
     "GradientLostError",
@@ -106,6 +108,10 @@ class NullTypeGradError(NotDifferentiableError):
 
 class GradUndefinedError(NullTypeGradError):
     """A gradient that mathematics does not define was asked for."""
+
+
+class GradNotImplementedError(NullTypeGradError, NotImplementedError):
+    """A gradient was asked for that an op has not implemented."""
 
 
 class DisconnectedInputError(WorkbenchError, ValueError):

@@ -23,6 +23,7 @@ __all__ = [
     "implements",
     "load",
     "load_all",
+    "severed",
 ]
 
 
@@ -144,6 +145,11 @@ class Op:
 FILLING = RLock()
 
 LATE: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
+
+
+def severed(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bool]]:
+    """The ``connection`` of an op whose one output needs no value of its inputs."""
+    return [[False] for _ in inputs]
 
 
 def _undefined(*arrays: Any, **params: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import MAKERS, implements
+from workbench.graph.op import MAKERS, implements, severed
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable, spec_of, weak
 from workbench.ops.define import dtype_of, linear, op, shape_of
@@ -41,6 +41,7 @@ def _full_like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> 
 
 
 FULL_LIKE = op("full_like", _full_like_compute, batch=_full_like_batch)
+FULL_LIKE.connection = severed
 
 
 def _filled(a: Any, fill: Any, dtype: Any, shape: Any) -> Any:
@@ -117,6 +118,7 @@ def _like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
 
 
 MAKE_LIKE = op("make_like", _like_compute, batch=_like_batch)
+MAKE_LIKE.connection = severed
 
 
 def _made(name: str, like: Any, args: tuple[Any, ...], more: Params) -> Any:

@@ -7,7 +7,7 @@ plain NumPy, record themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from workbench.errors import ShapeError
 from workbench.graph import blame, traces, types, walk
 from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
-from workbench.ops import several
+from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 
@@ -93,6 +93,8 @@ def pull_back(
     record: bool = False,
     rules: Mapping[int, Pull] | None = None,
     visit: Callable[[Visit], None] | None = None,
+    closed: Collection[int] = (),
+    nulls_pass: bool = False,
 ) -> list[Any]:
     """The cotangents of ``wrt``, None for one that the outputs do not depend on.
 
@@ -108,6 +110,12 @@ def pull_back(
         Rules that stand in for those of the ops, by the serial of the node.
     visit
         Called after each step of the sweep.
+    closed
+        Serials of Tensors that keep what ``cotangents`` give them, or nothing:
+        what their readers pass on does not arrive.
+    nulls_pass
+        Return gradients that cannot be computed (see `ops/nulls.py`), in the place of
+        an error.
     """
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
@@ -117,10 +125,13 @@ def pull_back(
         if isinstance(x, Tensor) and g is not None:
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
-    if record or outer or rules or visit:
-        _sweep(steps, arrived, wanted, outer, record, rules or {}, visit)
+    if record or outer or rules or visit or closed:
+        _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
+    if nulls.MADE and not nulls_pass:
+        for x in wrt:
+            refuse_null(arrived.get(x.serial), x)
     return [finish(arrived.get(x.serial), record) for x in wrt]
 
 
@@ -205,6 +216,7 @@ def _sweep(
     record: bool,
     rules: Mapping[int, Pull],
     visit: Callable[[Visit], None] | None,
+    closed: Collection[int],
 ) -> None:
     """The backward sweep: recorded where it must be, overridden, watched."""
     try:
@@ -231,7 +243,7 @@ def _sweep(
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
-                if c is not None:
+                if c is not None and x.serial not in closed:
                     old = arrived.get(x.serial)
                     arrived[x.serial] = total = c if old is None else old + c
                     if isinstance(total, Tensor) and total.origin is None:
@@ -241,6 +253,13 @@ def _sweep(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
+
+
+def refuse_null(g: Any, x: Any) -> None:
+    """Raise an error if a derivative holds one that cannot be computed."""
+    found = nulls.first(g)
+    if found is not None:
+        raise nulls.refusal(found, f"the derivative by {blame.describe(x)}")
 
 
 def finish(g: Any, record: bool) -> Any:

@@ -1,0 +1,114 @@
+"""Gradients that cannot be computed: a Tensor that no expression survives.
+
+A rule returns one in the place of the gradient that it does not have. Whatever is
+computed from it holds it, and who asks for such a gradient gets an error that names
+the op, its input and the reason (`workbench.gradient.grad_undefined`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import (
+    GradNotImplementedError,
+    GradUndefinedError,
+    NullTypeGradError,
+)
+from workbench.graph import source, types, walk
+from workbench.graph.tensor import Tensor, admit, value_of
+from workbench.graph.types import Spec
+from workbench.ops.define import op
+
+__all__ = ["NULL", "first", "is_null", "like", "null", "refusal"]
+
+#: The serial of the first one ever made; before it nobody looks for any.
+MADE: list[int] = []
+
+ERRORS = {
+    "undefined": (GradUndefinedError, "mathematically undefined"),
+    "not implemented": (GradNotImplementedError, "not implemented"),
+}
+
+
+def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
+    """The gradient of input ``position`` of an op that there is none of.
+
+    ``kind`` is "undefined" or "not implemented".
+    """
+    x = admit(x)
+    params = {"kind": kind, "name": name, "position": position, "comment": comment}
+    args = (value_of(x),)
+    made = Tensor(
+        NULL, (x,), args, params, None, *source.caller(2), source.CONTEXT.get()
+    )
+    made.spec = _infer(types.spec_of(x), **params)
+    if not MADE:
+        MADE.append(made.serial)
+    return made
+
+
+def like(x: Any, found: Tensor) -> Tensor:
+    """The same refusal in the shape of ``x``."""
+    return null(x=x, **found.params)
+
+
+def is_null(x: Any) -> bool:
+    """Whether a Tensor is a gradient that cannot be computed."""
+    return isinstance(x, Tensor) and x.op is NULL
+
+
+def first(x: Any) -> Tensor | None:
+    """The first null that an expression holds, or None.
+
+    Costs nothing until a null is made somewhere; then the part of the expression
+    that is younger is looked at.
+    """
+    if not MADE or not isinstance(x, Tensor) or x._value is not None:
+        return None
+    return next((n for n in walk.order([x], MADE[0]) if n.op is NULL), None)
+
+
+def refusal(found: Tensor, what: str) -> NullTypeGradError:
+    """The error for an expression that holds a null."""
+    return _error(what, **found.params)
+
+
+def _error(
+    what: str, kind: str, name: str, position: int, comment: str
+) -> NullTypeGradError:
+    error, says = ERRORS[kind]
+    why = f" ({comment})" if comment else ""
+    return error(
+        f"{what} cannot be computed: the gradient of input {position} of {name} is"
+        f" {says}{why}. Leave out what reaches it, cut it off"
+        " (wb.gradient.disconnected_grad), or give the op another gradient"
+        " (wb.override)."
+    )
+
+
+def _compute(x: Any, **params: Any) -> Any:
+    raise _error("this expression", **params)
+
+
+def _infer(x: Any, **params: Any) -> Spec:
+    spec = types.spec_of(x)
+    if types.differentiable(spec.dtype):
+        return Spec(spec.shape, spec.dtype)
+    return Spec(spec.shape, np.dtype(np.float64))
+
+
+def _pull(g: Any, y: Any, x: Any, **params: Any) -> Tensor:
+    return null(x=x, **params)
+
+
+def _push(tangents: tuple[Any, ...], y: Any, x: Any, **params: Any) -> Tensor:
+    return null(x=x, **params)
+
+
+NULL = op(
+    "null_gradient", _compute, _pull, push=_push, infer=_infer, reads=(),
+    rule="cannot be computed",
+)  # fmt: skip
+NULL.elementwise = True

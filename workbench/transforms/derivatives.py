@@ -1,0 +1,367 @@
+"""Derivatives of expressions: the gradient of one Tensor by others, as Tensors.
+
+`calculus.py` differentiates functions; here the program exists already. What is asked
+for may be any Tensor of it. The options are those of Theano's `grad`; what an op says
+of its connections (`Op.connection`) tells a gradient that is zero from one that there
+is no way for.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import (
+    DisconnectedInputError,
+    DtypeError,
+    NonScalarOutputError,
+    ShapeError,
+    UsageError,
+)
+from workbench.graph import blame, source, tree, types, walk
+from workbench.graph.op import declare
+from workbench.graph.tensor import IDENTITY, Tensor, admit, leaf, next_serial
+from workbench.ops import nulls, several
+from workbench.ops.define import shape_of
+from workbench.transforms import reverse
+from workbench.transforms.connections import DisconnectedType, connected
+from workbench.transforms.overrides import Override, resolve_call
+
+__all__ = [
+    "Nested",
+    "absent",
+    "expression_of",
+    "gradient",
+    "pull",
+    "seed_of",
+    "started",
+    "tensors",
+]
+
+MULTIPLY = declare("multiply")
+BROADCAST = declare("broadcast_to")
+
+
+# What is asked for
+
+
+class Nested(NamedTuple):
+    """Tensors out of a nest, and how results go back into one like it."""
+
+    tensors: list[Tensor]
+    tree: tree.Tree
+
+
+def tensors(wrt: Any, name: str) -> Nested:
+    """The Tensors of a Tensor, a list, a tuple, a mapping, or a nest of these."""
+    flat, structure = tree.flatten(_plain_dicts(wrt))
+    for x in flat:
+        expression_of(x, name, "wrt")
+    return Nested(flat, structure)
+
+
+def _plain_dicts(nest: Any) -> Any:
+    """Mappings of other classes as dicts, which `tree` knows; order is kept."""
+    if isinstance(nest, Mapping):
+        return {key: _plain_dicts(value) for key, value in nest.items()}
+    if type(nest) in (list, tuple):
+        return type(nest)(_plain_dicts(value) for value in nest)
+    return nest
+
+
+def expression_of(x: Any, name: str, what: str) -> Tensor:
+    """An expression, or the error that says what stands in its place."""
+    if not isinstance(x, Tensor):
+        raise UsageError(
+            f"{name}: {what} holds {x!r}, which is no expression. Give Tensors: symbols"
+            " (wb.scalar, wb.vector, ...), or what was computed from them."
+        )
+    if several.parts(x) is not None:
+        raise UsageError(
+            f"{name}: {blame.describe(x)}{blame.at(x.site)} has several outputs. Give"
+            " one of them."
+        )
+    return x
+
+
+def gradient(
+    cost: Tensor | None,
+    wrt: Any,
+    *,
+    consider_constant: Iterable[Tensor] | None = None,
+    disconnected_inputs: str = "raise",
+    add_names: bool = True,
+    known_grads: Mapping[Tensor, Any] | None = None,
+    return_disconnected: str = "zero",
+    null_gradients: str = "raise",
+    overrides: Sequence[Override] | None = None,
+    name: str = "grad",
+) -> Any:
+    """What `workbench.gradient.grad` returns; ``name`` is what errors call it."""
+    one_of(
+        name, "disconnected_inputs", disconnected_inputs, ("raise", "warn", "ignore")
+    )
+    one_of(
+        name, "return_disconnected", return_disconnected,
+        ("zero", "None", "Disconnected"),
+    )  # fmt: skip
+    one_of(name, "null_gradients", null_gradients, ("raise", "return"))
+    nest = tensors(wrt, name)
+    if cost is None and not known_grads:
+        raise UsageError(
+            f"{name}: there is neither a cost nor known_grads. Give the expression to"
+            " differentiate, or known_grads={h: its gradient}."
+        )
+    starts: dict[Tensor, Any] = {}
+    if cost is not None:
+        starts[scalar(cost, name)] = seed_of(cost)
+    for x, g in (known_grads or {}).items():
+        starts[expression_of(x, name, "known_grads")] = started(g, x, name)
+    made = pull(
+        starts, nest.tensors, consider_constant=consider_constant,
+        known=list(known_grads or ()), overrides=overrides, name=name,
+        disconnected_inputs=disconnected_inputs,
+    )  # fmt: skip
+    results = []
+    for x, g in zip(nest.tensors, made, strict=True):
+        if isinstance(g, Tensor):
+            null = nulls.first(g)
+            if null is not None:
+                if null_gradients == "raise":
+                    raise nulls.refusal(null, f"{name}: the gradient by {named(x)}")
+                g = nulls.like(x, null)
+            elif add_names and cost is not None:
+                label(g, cost, x)
+        results.append(absent(x, return_disconnected) if g is None else g)
+    return nest.tree(results)
+
+
+# One walk
+
+
+def pull(
+    starts: Mapping[Tensor, Any],
+    wrt: Sequence[Tensor],
+    *,
+    consider_constant: Iterable[Tensor] | None = None,
+    known: Sequence[Tensor] = (),
+    overrides: Sequence[Override] | None = None,
+    name: str = "grad",
+    disconnected_inputs: str = "raise",
+) -> list[Any]:
+    """The gradients by ``wrt`` for the cotangents that start the walk.
+
+    Zeros for what is connected and has no gradient; None for what is disconnected,
+    about which this warns, or raises an error, as ``disconnected_inputs`` says.
+    What arrives at ``known`` Tensors by other ways than ``starts`` does not count.
+    """
+    constant = list(consider_constant or ())
+    for x in constant:
+        expression_of(x, name, "consider_constant")
+    closed = {x.serial for x in (*constant, *known)}
+    outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
+    seeds = [starts[x] for x in outputs]
+    for x in constant:
+        if any(x is y for y in outputs):
+            raise UsageError(
+                f"{name}: {blame.describe(x)} is in consider_constant, and a gradient"
+                " of it is given too. Leave out one of the two."
+            )
+    resolution = resolve_call(overrides, outputs, wrt, name)
+    rules = None if resolution is None else resolution.pulls()
+    reached = connected(outputs, closed, rules or ())
+    before = next_serial()
+    with source.pinned():
+        made = reverse.pull_back(
+            outputs, seeds, wrt, record=True, rules=rules, closed=closed,
+            nulls_pass=True,
+        )  # fmt: skip
+        made = without_ones([admitted(g) for g in made], seeds, before)
+        results: list[Any] = []
+        for x, g in zip(wrt, made, strict=True):
+            if g is None and x.serial in reached:
+                g = zeros(x)
+            elif g is None:
+                disconnected(x, outputs, disconnected_inputs, name)
+            results.append(g)
+    return results
+
+
+# What starts the walk
+
+
+def scalar(cost: Any, name: str) -> Tensor:
+    """The cost, if it is one number."""
+    y = expression_of(cost, name, "the cost")
+    if shape_of(y) != ():
+        raise NonScalarOutputError(
+            f"{name} needs one number; the cost is {blame.describe(y)}"
+            f"{blame.at(y.site)}. Reduce it (np.sum, np.mean), give known_grads, or"
+            " ask for the jacobian."
+        )
+    return y
+
+
+def seed_of(cost: Tensor) -> Any:
+    """The cotangent 1 of one number; None for one of integer dtype, which is flat."""
+    return leaf(cost.dtype.type(1)) if types.differentiable(cost.dtype) else None
+
+
+def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
+    """A gradient that is given for a Tensor, in its dtype; None is disconnected.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        If it does not fit the Tensor.
+    """
+    if g is None or isinstance(g, DisconnectedType):
+        return DisconnectedType(x)
+    g = admitted(g)
+    if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
+        raise DtypeError(
+            f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and {named(x)}"
+            f" of {x.dtype}. Give real numbers for a real array."
+        )
+    if not fits(g.shape, x.shape):
+        raise ShapeError(
+            f"{name}: {what} given for {named(x)} has shape {g.shape}, and {named(x)}"
+            f" has {x.shape}. Give it the shape of what it belongs to."
+        )
+    if not types.differentiable(x.dtype) or g.dtype == x.dtype:
+        return g
+    return g.astype(x.dtype)
+
+
+def fits(have: Sequence[Any], want: Sequence[Any]) -> bool:
+    """Whether two shapes may be the same; lengths that are unknown may."""
+    return len(have) == len(want) and all(
+        m == n or not (isinstance(m, int) and isinstance(n, int))
+        for m, n in zip(have, want, strict=True)
+    )
+
+
+# What comes out
+
+
+def admitted(g: Any) -> Any:
+    """A gradient as an expression: a plain array becomes a constant."""
+    if g is None or isinstance(g, Tensor):
+        return g
+    made = admit(types.spec_of(g).dtype.type(g) if types.weak(g) else g)
+    return made if isinstance(made, Tensor) else leaf(made)
+
+
+def zeros(x: Tensor) -> Tensor:
+    """A gradient of zeros, of float dtype whatever ``x`` is."""
+    dtype = x.dtype if types.differentiable(x.dtype) else np.dtype(np.float64)
+    made: Tensor = admitted(np.zeros_like(x, dtype=dtype))
+    return made
+
+
+def absent(x: Tensor, how: str) -> Any:
+    """What stands for the gradient of a disconnected Tensor."""
+    if how == "None":
+        return None
+    return zeros(x) if how == "zero" else DisconnectedType(x)
+
+
+def named(x: Tensor) -> str:
+    """How a sentence calls a Tensor: by its name where it has one."""
+    return repr(x.name) if x.name else f"{blame.describe(x)}{blame.at(x.site)}"
+
+
+def label(g: Tensor, cost: Tensor, x: Tensor) -> None:
+    """Name a gradient ``(dcost/dx)``, unless it is a Tensor that was there before."""
+    if (
+        g.name is None
+        and cost.name
+        and x.name
+        and g.serial > max(cost.serial, x.serial)
+    ):
+        g.name = f"(d{cost.name}/d{x.name})"
+
+
+def disconnected(x: Tensor, outputs: Sequence[Tensor], policy: str, name: str) -> None:
+    """Act on a Tensor that is asked for and that nothing depends on."""
+    if policy == "ignore":
+        return
+    of = ", ".join(map(named, outputs)) or "nothing"
+    message = (
+        f"{name}: {of} does not depend on {named(x)}: it is not part of the program, or"
+        " its values are cut off on the way (disconnected_grad, consider_constant, a"
+        " shape). Take it out of wrt, or write disconnected_inputs='ignore' for a"
+        " gradient of zero."
+    )
+    if policy == "raise":
+        raise DisconnectedInputError(message)
+    warnings.warn(message, stacklevel=_user_level())
+
+
+def _user_level() -> int:
+    """How many frames up the nearest one outside Workbench is."""
+    level, frame = 2, sys._getframe(2)
+    while source.internal(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def one_of(name: str, option: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse an option's value that there is not."""
+    if value not in known:
+        raise UsageError(
+            f"{name}: {option}={value!r}. Write one of {', '.join(map(repr, known))}."
+        )
+
+
+# The cotangent that starts is 1, and nobody wants to read 1 * x
+
+
+def without_ones(results: list[Any], seeds: Iterable[Any], before: int) -> list[Any]:
+    """The same gradients, without the products with the 1 that the walk began with.
+
+    Only Tensors that were made since ``before`` change, which nobody has seen yet.
+    """
+    ones = {g.serial for g in seeds if _is_one(g)}
+    if not ones:
+        return results
+    became: dict[int, Tensor] = {}
+    roots = [g for g in results if isinstance(g, Tensor)]
+    for node in walk.order(roots, before):
+        if any(isinstance(x, Tensor) and x.serial in became for x in node.inputs):
+            node.inputs = tuple(
+                became.get(x.serial, x) if isinstance(x, Tensor) else x
+                for x in node.inputs
+            )
+        inputs = node.inputs
+        if type(node) is not Tensor:
+            continue  # a masked product is not the plain one
+        if node.op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
+            ones.add(node.serial)
+        elif node.op is MULTIPLY:
+            for one, other in (inputs, inputs[::-1]):
+                if (
+                    isinstance(one, Tensor)
+                    and one.serial in ones
+                    and isinstance(other, Tensor)
+                    and types.spec_of(other) == types.spec_of(node)
+                ):
+                    became[node.serial] = other
+                    break
+    return [became.get(g.serial, g) if isinstance(g, Tensor) else g for g in results]
+
+
+def _is_one(g: Any) -> bool:
+    return (
+        isinstance(g, Tensor)
+        and g.op is IDENTITY
+        and not g.inputs
+        and g.name is None
+        and g._value is not None
+        and g.shape == ()
+        and bool(g._value == 1)
+    )
