@@ -27,16 +27,22 @@ from workbench.transforms.overrides import override, overrides
 if TYPE_CHECKING:
     from workbench.checkpoints import checkpoint
     from workbench.checks.verify import check_grads
+    from workbench.custom.op import Op
+    from workbench.custom.registry import register_gradient
     from workbench.directions import elementwise_grad, gnvp, linearize
     from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
     from workbench.session import Session
     from workbench.symbolic import (
+        Function,
+        Shared,
         constant,
+        function,
         matrices,
         matrix,
         scalar,
         scalars,
+        shared,
         tensor,
         vector,
         vectors,
@@ -46,8 +52,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Function",
     "Graph",
+    "Op",
     "Session",
+    "Shared",
     "Spec",
     "Tensor",
     "at",
@@ -58,6 +67,7 @@ __all__ = [
     "custom_root",
     "elementwise_grad",
     "fixed_point",
+    "function",
     "gnvp",
     "grad",
     "hessian",
@@ -73,9 +83,11 @@ __all__ = [
     "override",
     "overrides",
     "plots",
+    "register_gradient",
     "scalar",
     "scalars",
     "scope",
+    "shared",
     "show",
     "stop_gradient",
     "tensor",
@@ -89,7 +101,10 @@ __all__ = [
 
 #: Names whose modules load when they are first used.
 _LATER = {
+    "Op": "workbench.custom.op",
+    "Function": "workbench.symbolic",
     "Session": "workbench.session",
+    "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.verify",
     "checkpoint": "workbench.checkpoints",
     "constant": "workbench.symbolic",
@@ -97,12 +112,15 @@ _LATER = {
     "custom_root": "workbench.implicit",
     "elementwise_grad": "workbench.directions",
     "fixed_point": "workbench.implicit",
+    "function": "workbench.symbolic",
     "gnvp": "workbench.directions",
     "linearize": "workbench.directions",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
+    "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",
     "scalars": "workbench.symbolic",
+    "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
     "tensor": "workbench.symbolic",
     "vector": "workbench.symbolic",
@@ -120,6 +138,9 @@ _MODULES = {
 
 # What array libraries get when they ask a Tensor for its namespace.
 _FUNCTIONS["namespace"] = lambda: _import(_MODULES["numpy"])
+_FUNCTIONS["eval"] = lambda *args: _import(
+    "workbench.symbolic.function"
+).evaluate(*args)
 
 del _operators, _ops
 

@@ -63,6 +63,35 @@ class Conversions:
             )
         return bool(self._value)
 
+    def eval(self, values: Any = None, /, **named: Any) -> Any:
+        """The value of an expression for values of its symbols.
+
+        Parameters
+        ----------
+        values
+            A mapping from symbols to what they shall be; or give them by name.
+
+        Returns
+        -------
+        An array. What runs is made once per expression. A Tensor that has a value
+        returns that.
+
+        Raises
+        ------
+        MissingInputError
+            If a symbol that the expression needs is not given; it is named.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> x, y = wb.scalars("x y")
+        >>> float((x**2 + y).eval({x: 3.0, y: 1.0}))
+        10.0
+        >>> float(np.sin(x).eval(x=0.0))
+        0.0
+        """
+        return FUNCTIONS["eval"](self, values, named)
+
     def __float__(self) -> float:
         return float(_plain(self, "float(x)"))
 

@@ -33,6 +33,10 @@ NO_PARAMS: dict[str, Any] = {}
 IDENTITY = declare("identity")
 
 
+#: The classes of Tensors, for `apply`, which looks at exact classes.
+TENSORS: set[type] = set()
+
+
 class Tensor(ArrayMethods, Conversions):
     """One value in a program.
 
@@ -67,6 +71,7 @@ class Tensor(ArrayMethods, Conversions):
         "_value",
         "args",
         "code",
+        "compiled",
         "context",
         "inputs",
         "lasti",
@@ -102,6 +107,11 @@ class Tensor(ArrayMethods, Conversions):
     spec: Spec
     name: str | None
     origin: Any
+    #: What `eval` runs, once it has been asked.
+    compiled: Any
+
+    def __init_subclass__(cls) -> None:
+        TENSORS.add(cls)
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
@@ -283,6 +293,9 @@ class Tensor(ArrayMethods, Conversions):
         def __getitem__(self, index: Any) -> Any: ...
 
 
+TENSORS.add(Tensor)
+
+
 def _placed(
     error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
 ) -> Exception:
@@ -345,7 +358,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                 raise told from error
             return Tensor(op, inputs, (a,), params, value, code, lasti, context)
     kinds = {type(x) for x in inputs}
-    if Tensor not in kinds and MaskedTensor not in kinds:
+    if TENSORS.isdisjoint(kinds):
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
             gathered = tuple(map(admit, inputs))
             if any(isinstance(x, Tensor) for x in gathered):

@@ -44,6 +44,19 @@ class Tree:
 
         return optree.tree_unflatten(self._spec, list(leaves))
 
+    def leaves(self, value: Any) -> list[Any]:
+        """What stands in the places of the leaves, be it an array or a list.
+
+        Raises
+        ------
+        ValueError
+            If the value does not nest as far as this structure does.
+        """
+        if self._spec is None:
+            return [value]
+        found: list[Any] = self._spec.flatten_up_to(value)
+        return found
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tree) and bool(self._spec == other._spec)
 

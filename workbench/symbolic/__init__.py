@@ -1,8 +1,12 @@
 """Programs from symbols: declare variables, write expressions, make a function.
 
-`variables.py` declares them, `function.py` makes an expression a `Function`.
+`variables.py` declares symbols, `sharing.py` values that outlive a call;
+`function.py` makes expressions a `Function`, whose calls `arguments.py` checks.
 """
 
+from workbench.graph.shared import Shared
+from workbench.symbolic.function import Function, function
+from workbench.symbolic.sharing import shared
 from workbench.symbolic.variables import (
     constant,
     matrices,
@@ -15,11 +19,15 @@ from workbench.symbolic.variables import (
 )
 
 __all__ = [
+    "Function",
+    "Shared",
     "constant",
+    "function",
     "matrices",
     "matrix",
     "scalar",
     "scalars",
+    "shared",
     "tensor",
     "vector",
     "vectors",

@@ -64,12 +64,13 @@ def tensor(
     >>> wb.tensor("images", dtype="float32", shape=(8, 8, 3))
     <Tensor 'images', identity float32[8, 8, 3]>
     """
-    made = leaf(None, _name(name))
-    made.spec = Spec(_lengths(made, shape), _dtype(dtype, name))
+    made = leaf(None, checked_name(name))
+    made.spec = Spec(lengths(made, shape), _dtype(dtype, name))
     return made
 
 
-def _name(name: object) -> str | None:
+def checked_name(name: object) -> str | None:
+    """A name as it is given, if it is a text."""
     if name is None or (isinstance(name, str) and name):
         return name
     raise UsageError(f"a symbol's name is a text, not {name!r}: wb.scalar('x').")
@@ -91,7 +92,8 @@ def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
     return made
 
 
-def _lengths(made: Tensor, shape: Shape) -> tuple[int, ...]:
+def lengths(made: Tensor, shape: Shape) -> tuple[int, ...]:
+    """The shape of a symbol from what the user gave, None for a length unknown."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
         raise ShapeError(f"shape={shape!r} is no tuple of lengths. Write ({shape!r},).")
     for n in shape:
@@ -205,4 +207,4 @@ def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tenso
             f"a constant holds numbers; {value!r} would be of dtype {array.dtype}."
         )
     array.flags.writeable = False
-    return leaf(array, _name(name))
+    return leaf(array, checked_name(name))

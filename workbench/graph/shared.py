@@ -1,0 +1,172 @@
+"""`Shared`: a leaf of a program whose value lives outside of it, between its runs.
+
+To the graph it is a symbol: it has a dtype and a shape and no value. Whoever runs a
+program reads what it holds now, and may write what it shall hold next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import repeat
+from operator import attrgetter
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, ShapeError
+from workbench.graph import blame, types
+from workbench.graph.tensor import IDENTITY, NO_PARAMS, Tensor
+from workbench.graph.types import Spec
+
+__all__ = ["Shared", "held", "hold"]
+
+
+class Shared(Tensor):
+    """A value that programs share, and keep from one run to the next.
+
+    Made by :func:`workbench.shared`. In an expression it is a symbol; a
+    :func:`workbench.function` reads what it holds when it runs, and writes it where
+    it is among its ``updates``.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> total, x = wb.shared(0.0, "total"), wb.scalar("x")
+    >>> add = wb.function([x], None, updates={total: total + x})
+    >>> add(2.0), add(3.0)
+    (None, None)
+    >>> float(total.get_value())
+    5.0
+    """
+
+    __slots__ = ("__weakref__", "lock", "state")
+
+    #: What it holds now.
+    state: Any
+    #: Held by who writes it, from before he reads it: no update is lost.
+    lock: RLock
+
+    def __init__(self, state: Any, spec: Spec, name: str | None, site: Any) -> None:
+        super().__init__(IDENTITY, (), (), NO_PARAMS, None, *site)
+        self.name = name
+        self.spec = spec
+        self.state = state
+        self.lock = RLock()
+
+    def get_value(self, borrow: bool = False) -> Any:
+        """What it holds: a copy, or with ``borrow`` the very array, not to be changed.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> wb.shared([1.0, 2.0]).get_value()
+        array([1., 2.])
+        """
+        state = self.state
+        return state if borrow else copied(state)
+
+    def set_value(self, new: Any, borrow: bool = False) -> None:
+        """Hold another value, of the same shape and of a dtype of the same kind.
+
+        Parameters
+        ----------
+        new
+            An array or a number. It is cast where NumPy's ``same_kind`` allows
+            that: float64 to float32, never float to int.
+        borrow
+            Keep the array itself, in place of a copy of it.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            If it is of another shape, or of a dtype that cannot become this one.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> w = wb.shared([1.0, 2.0], "w")
+        >>> w.set_value([3, 4])
+        >>> w.get_value()
+        array([3., 4.])
+        """
+        fitted = self.fitted(new)
+        if fitted is new and not borrow:
+            fitted = copied(new)
+        with self.lock:
+            self.state = fitted
+
+    def fitted(self, new: Any) -> Any:
+        """A value in this dtype, if its shape is one that is allowed.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            As `set_value`.
+        """
+        spec = self.spec
+        if spec.dtype == object:  # no array: a generator of random numbers
+            return new
+        if isinstance(new, Tensor):
+            new = new.value
+        if not hasattr(new, "dtype"):
+            new = np.asarray(new)
+        elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:
+            new = types.plain(new)
+        if not np.can_cast(new.dtype, spec.dtype, "same_kind"):
+            raise DtypeError(
+                f"{self.described()} is given values of dtype {new.dtype}, which do"
+                f" not become {spec.dtype} by themselves. Cast them on purpose:"
+                f" values.astype(np.{spec.dtype})."
+            )
+        if not matches(new.shape, spec.shape):
+            raise ShapeError(
+                f"{self.described()} is given a value of shape {new.shape}. Give one"
+                " of its shape, or leave lengths open where it is made:"
+                f" wb.shared(value, shape={(None,) * len(new.shape)})."
+            )
+        if isinstance(new, np.generic):
+            return np.asarray(new, spec.dtype)
+        return new if new.dtype == spec.dtype else new.astype(spec.dtype)
+
+    def described(self) -> str:
+        """How an error names it."""
+        name = "" if self.name is None else f" {self.name!r}"
+        return f"the shared value{name} {self.spec}{blame.at(self.site)}"
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f"{self.name!r}, "
+        return f"<Shared {name}{self.spec}>"
+
+    __str__ = __repr__
+
+
+def matches(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
+    """Whether a shape has the known lengths; the others may be any."""
+    return len(shape) == len(lengths) and all(
+        not isinstance(n, int) or n == m for m, n in zip(shape, lengths, strict=True)
+    )
+
+
+def copied(state: Any) -> Any:
+    """A copy of an array of any library; anything else as it is."""
+    if hasattr(state, "copy") and hasattr(state, "shape"):
+        return state.copy()
+    return state
+
+
+_states = attrgetter("state")
+
+
+def held(shared: Sequence[Shared]) -> list[Any]:
+    """What several of them hold at one moment.
+
+    The loop runs in C: no other thread and no interrupt stands between two of them.
+    """
+    return list(map(_states, shared))
+
+
+def hold(shared: Sequence[Shared], states: Sequence[Any]) -> None:
+    """Write all, as `held` reads: all of them or none, be there an interrupt."""
+    deque(map(setattr, shared, repeat("state"), states), maxlen=0)

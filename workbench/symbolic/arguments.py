@@ -1,0 +1,322 @@
+"""The inputs of a function of symbols: what may be one, and what a call may give it.
+
+An array is checked against the symbol that it stands for, by rank, known lengths and
+dtype, and named in the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.graph import blame, tree, types
+from workbench.graph.shared import Shared, matches
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.trace import live
+from workbench.graph.types import Spec
+
+__all__ = ["Input", "Signature", "called", "checked", "is_symbol", "pairs"]
+
+
+class Input(NamedTuple):
+    """One argument of a function: a symbol, or a nest of symbols."""
+
+    #: What it is called by; None where only its position tells.
+    name: str | None
+    symbols: list[Tensor]
+    tree: tree.Tree
+
+
+def is_symbol(x: Any) -> bool:
+    """Whether it is a leaf without a value, which a function may be given."""
+    return (
+        isinstance(x, Tensor)
+        and x.op is IDENTITY
+        and not x.inputs
+        and x._value is None
+        and not isinstance(x, Shared)
+    )
+
+
+def called(x: Tensor, position: int | None = None) -> str:
+    """How an error names a symbol: by its name, or by what is known of it."""
+    if x.name is not None:
+        return repr(x.name)
+    place = "" if position is None else f" number {position + 1}"
+    return f"{place.strip()} {types.spec_of(x)}{blame.at(x.site)}".strip()
+
+
+def pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
+    """The items of a mapping, or of a sequence of pairs."""
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        yield from given.items()
+        return
+    if isinstance(given, (list, tuple)):
+        for item in given:
+            if not isinstance(item, (list, tuple)) or len(item) != 2:
+                raise UsageError(
+                    f"{what} is a mapping or a list of pairs; {item!r} is no pair."
+                    f" Write {what}={example}."
+                )
+            yield item[0], item[1]
+        return
+    raise UsageError(
+        f"{what} is a mapping or a list of pairs, not {type(given).__name__}. Write"
+        f" {what}={example}."
+    )
+
+
+class Signature:
+    """The arguments of a function, and how a call becomes one array per symbol."""
+
+    def __init__(self, inputs: Any, defaults: Any, name: str) -> None:
+        self.function = name
+        self.inputs = _inputs(inputs)
+        self.symbols = [x for one in self.inputs for x in one.symbols]
+        seen: dict[int, int] = {}
+        for i, x in enumerate(self.symbols):
+            if x.serial in seen:
+                raise UsageError(
+                    f"{name}: the symbol {called(x)} is given twice among the inputs,"
+                    f" at places {seen[x.serial] + 1} and {i + 1}. Give it once."
+                )
+            seen[x.serial] = i
+        self.places: dict[str, int] = {}
+        self.twice: set[str] = set()
+        for i, one in enumerate(self.inputs):
+            if one.name is not None:
+                if one.name in self.places:
+                    self.twice.add(one.name)
+                self.places[one.name] = i
+        self.check: list[Callable[[Any], Any]] = [
+            _checker(x, i) for i, x in enumerate(self.symbols)
+        ]
+        #: What stands for an argument that is left out, by the symbol.
+        self.defaults: dict[Tensor, Any] = {}
+        for x, value in pairs(defaults, "defaults", "{x: 1.0}"):
+            if not isinstance(x, Tensor) or x.serial not in seen:
+                raise UsageError(
+                    f"{name}: a default is given for {_shown(x)}, which is none of"
+                    f" the inputs ({self.listed()}). Its keys are symbols."
+                )
+            self.defaults[x] = self.check[seen[x.serial]](value)
+
+    def listed(self) -> str:
+        """The arguments by name, for errors."""
+        names = [
+            one.name or ", ".join(repr(x.spec) for x in one.symbols) or "()"
+            for one in self.inputs
+        ]
+        return ", ".join(names) or "none"
+
+    def arrays(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        """One checked array per symbol, in order."""
+        if not named and len(args) == len(self.inputs) == len(self.symbols):
+            for one in self.inputs:
+                if one.tree is not _BARE:
+                    break
+            else:
+                return [check(x) for check, x in zip(self.check, args, strict=True)]
+        given = self._by_place(args, named)
+        flat: list[Any] = []
+        for i, one in enumerate(self.inputs):
+            if i not in given:
+                flat += [self.defaults[x] for x in one.symbols]
+                continue
+            start = len(flat)
+            for k, x in enumerate(self._leaves(one, given[i])):
+                flat.append(self.check[start + k](x))
+        return flat
+
+    def _by_place(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[int, Any]:
+        """What is given for each argument, by its place."""
+        f, count = self.function, len(self.inputs)
+        if len(args) > count:
+            raise UsageError(
+                f"{f} takes {count} argument{'s' * (count != 1)} ({self.listed()}),"
+                f" and is called with {len(args)}."
+            )
+        given = dict(enumerate(args))
+        for name, value in named.items():
+            place = self.places.get(name)
+            if place is None:
+                raise UsageError(
+                    f"{f} has no argument {name!r}. Its arguments are {self.listed()}."
+                )
+            if name in self.twice:
+                raise UsageError(
+                    f"{f} has several arguments of the name {name!r}. Give them by"
+                    " position."
+                )
+            if place in given:
+                raise UsageError(
+                    f"{f} is given {name!r} twice: by position and by name."
+                )
+            given[place] = value
+        missing = [
+            one.name or f"number {i + 1}"
+            for i, one in enumerate(self.inputs)
+            if i not in given and not all(x in self.defaults for x in one.symbols)
+        ]
+        if missing:
+            raise UsageError(
+                f"{f} is called without {', '.join(missing)}. It takes {self.listed()}."
+            )
+        return given
+
+    def _leaves(self, one: Input, value: Any) -> list[Any]:
+        """The arrays of one argument, nested as its symbols are."""
+        if one.tree is _BARE:
+            return [value]
+        try:
+            return one.tree.leaves(value)
+        except ValueError as error:
+            raise UsageError(
+                f"{self.function}: {one.name or 'an argument'} is nested otherwise than"
+                f" its symbols are, {one.tree}: {error}. Give one array for each"
+                " symbol."
+            ) from error
+
+
+_BARE = tree.flatten(0.0)[1]
+
+
+def _inputs(inputs: Any) -> list[Input]:
+    """The arguments, from what `function` was given as its inputs."""
+    if isinstance(inputs, Tensor):
+        inputs = [inputs]
+    if isinstance(inputs, Mapping):
+        items: list[tuple[Any, Any]] = list(inputs.items())
+        for key, _ in items:
+            if not isinstance(key, str):
+                raise UsageError(
+                    f"the keys of a mapping of inputs are names, not {_shown(key)}:"
+                    " wb.function({'x': x}, y), or wb.function([x], y)."
+                )
+    elif isinstance(inputs, Sequence) and not isinstance(inputs, str):
+        items = [(None, x) for x in inputs]
+    else:
+        raise UsageError(
+            f"the inputs of a function are a list of symbols, not {_shown(inputs)}:"
+            " wb.function([x, y], x + y)."
+        )
+    made = []
+    for name, x in items:
+        leaves, structure = tree.flatten(x)
+        for leaf in leaves:
+            _check_symbol(leaf)
+        if name is None and isinstance(x, Tensor):
+            name = x.name
+        made.append(Input(name, leaves, structure))
+    return made
+
+
+def _check_symbol(x: Any) -> None:
+    if is_symbol(x):
+        return
+    if not isinstance(x, Tensor):
+        why, cure = "is no symbol", "Make one: wb.scalar('x'), wb.vector('v')."
+    elif isinstance(x, Shared):
+        why = "is a shared value, which every function that reads it finds by itself"
+        cure = "Leave it out, and change it with set_value, givens= or updates=."
+    elif x._value is not None:
+        why, cure = "has a value already", "Make a symbol: wb.scalar('x')."
+    else:
+        why = "is computed from others"
+        cure = "Name the symbols it is made of, or replace it with givens={x: new}."
+    raise UsageError(f"the input {_shown(x)} {why}. {cure}")
+
+
+def _shown(x: Any) -> str:
+    if isinstance(x, Tensor):
+        return blame.describe(x) + blame.at(x.site)
+    text = repr(x)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
+    """What turns an argument into an array that fits a symbol; quick where it fits."""
+    spec: Spec = types.spec_of(x)
+    dtype, shape = spec.dtype, spec.shape
+    known = all(isinstance(n, int) for n in shape)
+    rank = len(shape)
+
+    def check(value: Any) -> Any:
+        if type(value) is np.ndarray and value.dtype == dtype:
+            if value.shape == shape if known else value.ndim == rank:
+                if known or matches(value.shape, shape):
+                    return value
+        return checked(value, x, position)
+
+    return check
+
+
+def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
+    """A value in the dtype of a symbol, if it has its rank and known lengths.
+
+    Python's numbers and lists take the symbol's dtype where that is of their kind;
+    an array is cast only where no value can change.
+
+    Raises
+    ------
+    DtypeError, ShapeError
+        Otherwise; with the name of the symbol.
+    """
+    spec: Spec = types.spec_of(x)
+    name = called(x, position)
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        value = types.plain(value)
+    if isinstance(value, Shared):
+        value = value.state
+    elif isinstance(value, Tensor) and not live(value):
+        value = value._value
+    plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))
+    given = value
+    if plain:
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise ShapeError(
+                f"the input {name} is given a nest of uneven lengths: {error}. It"
+                f" takes {spec}."
+            ) from error
+    if value.dtype.kind not in "biufc" and spec.dtype.kind in "biufc":
+        raise DtypeError(
+            f"the input {name} is given {_shown(given)}, which is no array of numbers."
+            f" It takes {spec}."
+        )
+    if not matches(value.shape, spec.shape):
+        want, have = len(spec.shape), len(value.shape)
+        axes = f"{want} {'axis' if want == 1 else 'axes'}"
+        why = f"it has {axes}, not {have}" if want != have else "the lengths differ"
+        raise ShapeError(
+            f"the input {name} takes {spec}, and is given an array of shape"
+            f" {tuple(value.shape)}: {why}. Declare it with another shape=, None for a"
+            " length that may be any, or reshape what is given."
+        )
+    if value.dtype == spec.dtype:
+        return value if value.shape or not plain else value[()]
+    if not np.can_cast(value.dtype, spec.dtype, "same_kind" if plain else "safe"):
+        real = value.dtype.kind == "c" and spec.dtype.kind != "c"
+        cure = (
+            "Give its real part, or declare the symbol complex"
+            if real
+            else f"Cast it on purpose, .astype(np.{spec.dtype}), or declare the symbol"
+            f" with dtype=np.{value.dtype}"
+        )
+        raise DtypeError(
+            f"the input {name} takes {spec.dtype}, and is given {value.dtype}, which"
+            f" it does not hold. {cure}."
+        )
+    made = value.astype(spec.dtype)
+    if plain and spec.dtype.kind in "iu" and np.any(made != value):
+        raise DtypeError(
+            f"the input {name} takes {spec.dtype}, and {_shown(given)} is out of its"
+            " range."
+        )
+    return made if made.shape or not plain else made[()]

@@ -1,0 +1,185 @@
+"""What a function of symbols is made of: outputs, updates, replacements, leaves.
+
+Everything that can be wrong with them is found here, before anything runs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import (
+    DtypeError,
+    MissingInputError,
+    ShapeError,
+    UnusedInputError,
+    UsageError,
+)
+from workbench.graph import blame, types, walk
+from workbench.graph.shared import Shared
+from workbench.graph.tensor import IDENTITY, Tensor, admit
+from workbench.symbolic.arguments import Signature, called, pairs
+from workbench.transforms.program import Program
+
+__all__ = [
+    "check_unused",
+    "fitted",
+    "is_leaf",
+    "missing_symbols",
+    "output",
+    "replaced",
+    "shared_leaves",
+    "updated",
+]
+
+
+def is_leaf(x: Tensor) -> bool:
+    """Whether a Tensor gets its value from outside: a symbol, or a shared value."""
+    return x.op is IDENTITY and not x.inputs and x._value is None
+
+
+def output(y: Any) -> Any:
+    """An output: an expression, or a constant as an array of its own."""
+    if isinstance(y, Tensor):
+        return y
+    if isinstance(y, (np.ndarray, list)) and np.asarray(y).dtype == object:
+        return admit(np.asarray(y))
+    if y is None or np.asarray(y).dtype.kind not in "biufc":
+        raise UsageError(
+            f"an output of a function is an expression or an array of numbers, not"
+            f" {y!r}."
+        )
+    return y if hasattr(y, "dtype") else np.asarray(y)[()]
+
+
+def updated(updates: Any) -> dict[Shared, Any]:
+    """The updates by shared value, each of which has one."""
+    found: dict[Shared, Any] = {}
+    for x, new in pairs(updates, "updates", "{w: w - step}"):
+        if not isinstance(x, Shared):
+            what = blame.describe(x) if isinstance(x, Tensor) else repr(x)
+            raise UsageError(
+                f"updates: {what} is no shared value, and only such are written."
+                " Make one: w = wb.shared(0.0)."
+            )
+        if x in found:
+            raise UsageError(f"updates: {x.described()} is updated twice.")
+        found[x] = new if isinstance(new, Tensor) else x.fitted(new)
+    return found
+
+
+def fitted(new: Any, x: Shared) -> Any:
+    """The new value of a shared one, in its dtype."""
+    if not isinstance(new, Tensor) or x.spec.dtype == object:
+        return new
+    if not np.can_cast(new.dtype, x.dtype, "same_kind"):
+        raise DtypeError(
+            f"the update of {x.described()} is {blame.describe(new)}"
+            f"{blame.at(new.site)}, which does not become {x.dtype} by itself. Cast it"
+            f" on purpose: .astype(np.{x.dtype})."
+        )
+    if not _may_match(new.shape, x.shape):
+        raise ShapeError(
+            f"the update of {x.described()} is {blame.describe(new)}"
+            f"{blame.at(new.site)}, of another shape. Update it with one of its shape,"
+            " or leave lengths open where it is made: wb.shared(value, shape=(None,))."
+        )
+    return new if new.dtype == x.dtype else new.astype(x.dtype)
+
+
+def _may_match(shape: Any, other: Any) -> bool:
+    """Whether two shapes agree where both are known."""
+    return len(shape) == len(other) and all(
+        m == n
+        for m, n in zip(shape, other, strict=True)
+        if isinstance(m, int) and isinstance(n, int)
+    )
+
+
+def replaced(outputs: list[Any], givens: Any) -> list[Any]:
+    """The outputs with some Tensors replaced, all at once."""
+    new: dict[Tensor, Any] = {}
+    for x, value in pairs(givens, "givens", "{x: new}"):
+        if not isinstance(x, Tensor):
+            raise UsageError(
+                f"givens: {x!r} is no Tensor, so nothing reads it. Its keys are"
+                " symbols, shared values or expressions."
+            )
+        if x in new:
+            raise UsageError(f"givens: {blame.describe(x)} is replaced twice.")
+        new[x] = _replacing(value, x)
+    if not new:
+        return outputs
+    # A leaf is computed from nothing, so a replaced expression runs as one.
+    return Program(outputs, list(new))(list(new.values()))
+
+
+def _replacing(value: Any, x: Tensor) -> Any:
+    """What takes the place of a Tensor, in its dtype."""
+    what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
+    if not isinstance(value, Tensor):
+        value = np.asarray(value, x.dtype if types.weak(value) else None)
+    spec = types.spec_of(value)
+    if not np.can_cast(spec.dtype, x.dtype, "same_kind"):
+        raise DtypeError(
+            f"{what} is of dtype {spec.dtype}, which does not become {x.dtype} by"
+            " itself. Cast it on purpose with .astype."
+        )
+    if not _may_match(spec.shape, x.shape):
+        raise ShapeError(f"{what} is {spec}. Give one of the shape {x.shape}.")
+    return value if spec.dtype == x.dtype else value.astype(x.dtype)
+
+
+def shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
+    """The shared values that the outputs need; every other symbol must be an input."""
+    given = {x.serial for x in signature.symbols}
+    shared, missing = [], []
+    for x in walk.order([y for y in outputs if isinstance(y, Tensor)]):
+        if isinstance(x, Shared):
+            shared.append(x)
+        elif is_leaf(x) and x.serial not in given:
+            missing.append(x)
+    if missing:
+        raise missing_symbols(missing, signature.function)
+    return shared
+
+
+def missing_symbols(missing: list[Tensor], what: str) -> MissingInputError:
+    """The error that names symbols without a value, and the lines that made them."""
+    shown = ", ".join(
+        f"{x.name!r} {types.spec_of(x)}{blame.at(x.site)}" if x.name else called(x)
+        for x in missing[:5]
+    )
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    one = len(missing) == 1
+    return MissingInputError(
+        f"{what} needs the symbol{'s' * (not one)} {shown}{more}, and"
+        f" {'it is' if one else 'they are'} given no value. Add"
+        f" {'it' if one else 'them'} to the inputs, or replace"
+        f" {'it' if one else 'them'} with givens={{x: value}}."
+    )
+
+
+def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
+    """Tell, as the policy says, of inputs that nothing reads."""
+    if policy == "ignore":
+        return
+    needed = {
+        x.serial for x in walk.order([y for y in outputs if isinstance(y, Tensor)])
+    }
+    unused = [(i, x) for i, x in enumerate(signature.symbols) if x.serial not in needed]
+    if not unused:
+        return
+    shown = ", ".join(called(x, i) for i, x in unused[:5])
+    more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
+    said = (
+        f"{signature.function}: nothing reads the"
+        f" input{'s' * (len(unused) != 1)} {shown}{more}. Leave"
+        f" {'it' if len(unused) == 1 else 'them'} out, or pass"
+        ' on_unused_input="ignore".'
+    )
+    if policy == "raise":
+        raise UnusedInputError(said)
+    warnings.warn(said, UserWarning, stacklevel=3)
