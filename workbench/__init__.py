@@ -101,8 +101,8 @@ __all__ = [
 
 #: Names whose modules load when they are first used.
 _LATER = {
-    "Op": "workbench.custom.op",
     "Function": "workbench.symbolic",
+    "Op": "workbench.custom.op",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.verify",
@@ -138,9 +138,9 @@ _MODULES = {
 
 # What array libraries get when they ask a Tensor for its namespace.
 _FUNCTIONS["namespace"] = lambda: _import(_MODULES["numpy"])
-_FUNCTIONS["eval"] = lambda *args: _import(
-    "workbench.symbolic.function"
-).evaluate(*args)
+_FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.function").evaluate(
+    *args
+)
 
 del _operators, _ops
 

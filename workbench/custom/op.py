@@ -1,0 +1,465 @@
+"""`wb.Op`: an op that a user writes, with any code inside and its own gradient."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary, ref
+
+import numpy as np
+
+from workbench.custom.registry import Entry, enter, home_of, snake
+from workbench.custom.running import Derivatives
+from workbench.custom.saying import counted, placed
+from workbench.errors import (
+    DtypeError,
+    TraceError,
+    UsageError,
+)
+from workbench.graph import blame, tensor, types
+from workbench.graph.op import Op as Core
+from workbench.graph.tensor import Tensor, admit
+from workbench.graph.types import Spec
+from workbench.ops import several
+from workbench.transforms.rules import read_only
+
+__all__ = ["Op"]
+
+
+class Bound(Core):
+    """One op with its settings, as programs hold it."""
+
+    __slots__ = ("__weakref__", "owner", "settings")
+
+    owner: Op
+    settings: dict[str, Any]
+
+
+class Op:
+    """An op of your own: any code for its value, and its gradient beside it.
+
+    Write a subclass with `compute`, and `vjp` for the gradient. Everything else is
+    optional. Annotated attributes are settings, as the fields of a dataclass: they are
+    given where the op is made, take part in equality, and are what
+    ``node.get_attr("name")`` finds. They must not change, so a list is a tuple.
+
+    Calling an instance on plain arrays gives plain arrays; on Tensors it records one
+    node, named after the class in snake case (``ZeroOut``: ``"zero_out"``), or as the
+    class attribute ``name`` says. Overrides and `register_gradient` know that name
+    from the moment the class is made. A definition that runs again, as when the cell
+    of a notebook does, replaces the one before.
+
+    Attributes
+    ----------
+    name
+        The op's name, a class attribute.
+    n_outputs
+        How many outputs it has, a class attribute; counted when `compute` first runs
+        if it is not declared. One comes as itself, several as a tuple.
+
+    Raises
+    ------
+    RegistrationError
+        If the op's name is taken.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> class IntegerPower(wb.Op):
+    ...     n: int
+    ...     def compute(self, x):
+    ...         return x**self.n
+    ...     def vjp(self, node, g):
+    ...         (x,), n = node.inputs, node.get_attr("n")
+    ...         return g * n * x ** (n - 1)
+    >>> cube = IntegerPower(n=3)
+    >>> cube(np.array([1.0, 2.0]))
+    array([1., 8.])
+    >>> wb.grad(lambda x: np.sum(cube(x)))(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    """
+
+    name: ClassVar[str] = ""
+    n_outputs: ClassVar[int | None] = None
+    #: The op's name, where an override asks what a class or an instance means.
+    __op__: ClassVar[str] = ""
+    _entry: ClassVar[Entry]
+    _bounds: ClassVar[WeakValueDictionary[Any, Bound]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        annotated = getattr(cls, "__annotations__", {})
+        for taken in ("name", "n_outputs"):
+            if taken in annotated and "ClassVar" not in str(annotated[taken]):
+                raise UsageError(
+                    f"{cls.__qualname__}: {taken} is no setting but belongs to the"
+                    f" class: write {taken} = ... without an annotation, and call a"
+                    " setting by another name."
+                )
+        for base in cls.__mro__[:0:-1]:
+            _settle(base)  # a decorator of a subclass asks for the fields of its bases
+        if "name" not in cls.__dict__:
+            cls.name = snake(cls.__name__)
+        cls.__op__ = cls.name
+        cls._bounds = WeakValueDictionary()
+        if cls.compute is Op.compute:
+            return  # a base for further classes, no op itself
+        brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
+        declared = cls.__dict__.get("n_outputs")
+        cls._entry = enter(
+            Entry(
+                cls.name,
+                home_of(cls),
+                None if brings is None else f"{cls.__name__}.{brings}",
+                set() if declared is None else {declared},
+                ref(cls),
+            )
+        )
+
+    @classmethod
+    def _gives(cls, method: str) -> bool:
+        return getattr(cls, method) is not getattr(Op, method)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Op:
+        """An instance; the settings of its class become fields first."""
+        if cls.compute is Op.compute:
+            raise UsageError(
+                f"{cls.__qualname__} computes nothing yet: write"
+                " def compute(self, *arrays) in it, which returns an array or several."
+            )
+        _settle(cls)
+        return super().__new__(cls)
+
+    # What a user writes
+
+    def compute(self, *arrays: Any) -> Any:
+        """The value: an array, or a tuple of arrays, by any library's code.
+
+        The arrays that come in are read-only. The same inputs must give the same
+        result, and as many outputs each time.
+        """
+        raise NotImplementedError
+
+    def infer(self, *specs: Spec) -> Any:
+        """The result's ``wb.Spec(shape, dtype)``, a tuple of them for several.
+
+        Needed only where `compute` cannot run on arrays of ones (zeros, for integers)
+        in the shape of each input.
+        """
+        raise NotImplementedError
+
+    def vjp(self, node: Any, *cotangents: Any) -> Any:
+        """Reverse mode: one gradient per input, None for an input that needs none.
+
+        There is one cotangent for each output: zeros for one of floats that nothing
+        depends on, None for one of integers. ``node.inputs`` and ``node.outputs`` are
+        what went in and came out. Written in NumPy or with other ops, it can be
+        differentiated again.
+        """
+        raise NotImplementedError
+
+    def jvp(self, node: Any, *tangents: Any) -> Any:
+        """Forward mode: the tangent of the output, or a tuple, one per output.
+
+        There is one tangent for each input, None for an input that does not vary.
+        By default that of `vjp`, transposed; and `vjp` is that of `jvp` where only
+        this is written.
+        """
+        raise NotImplementedError
+
+    def batch(self, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
+        """The result for many examples at once, for ``wb.vmap``; by default a loop.
+
+        ``batched[i]`` says that input i has the axis of the batch in front; every
+        output must have it.
+        """
+        raise NotImplementedError
+
+    def connection(self) -> Sequence[Sequence[bool]]:
+        """Which outputs depend on which inputs: a row of outputs for each input.
+
+        By default all on all. What `vjp` returns is held against it.
+        """
+        raise NotImplementedError
+
+    # How it is applied
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        given = tuple(map(_operand, inputs))
+        bound = self._bound
+        made = tensor.apply(bound, given, bound.settings)
+        if isinstance(made, Tensor):
+            return several.outputs(made)
+        return made
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The settings by name: fields, or what the class's own ``__init__`` set."""
+        fields = getattr(type(self), "__dataclass_fields__", None)
+        if fields is not None:
+            return {f: getattr(self, f) for f in fields if fields[f].compare}
+        return {k: v for k, v in vars(self).items() if not k.startswith("_")}
+
+    def _key(self) -> Any:
+        """What tells it from an op with other settings; 1 is not 1.0 here."""
+        made = []
+        for name, value in self._settings.items():
+            try:
+                hash(value)
+            except TypeError:
+                raise UsageError(
+                    f"{type(self).__name__}: the setting {name}={value!r} can change,"
+                    " and an op's settings cannot. Give a tuple in place of a list, or"
+                    " an array as an input."
+                ) from None
+            made.append((name, _exact(value)))
+        return tuple(made)
+
+    @property
+    def _bound(self) -> Bound:
+        """The op with these settings, as programs hold it."""
+        found: Bound | None = self.__dict__.get("_made")
+        if found is None:
+            cls = type(self)
+            params = getattr(cls, "__dataclass_params__", None)
+            if params is not None and not params.frozen:
+                raise UsageError(
+                    f"the settings of {cls.__name__} could be changed after it was"
+                    " used. Write @dataclass(frozen=True), or leave the decorator out:"
+                    " annotated attributes are settings without it."
+                )
+            key = self._key()
+            found = cls._bounds.get(key)
+            if found is None:
+                cls._bounds[key] = found = _bind(self)
+            object.__setattr__(self, "_made", found)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_made" in self.__dict__ and not name.startswith("_"):
+            raise UsageError(
+                f"{type(self).__name__}.{name} cannot change: the op is in use. Make"
+                f" another, {type(self).__name__}({name}={value!r})."
+            )
+        object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return bool(self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+
+def _settle(cls: type) -> None:
+    """Make the annotated attributes of a class fields, if nobody has done so yet.
+
+    Not when the class is made, since a decorator may do it with settings of its own.
+    A class with an ``__init__`` of its own stays as it is.
+    """
+    if not issubclass(cls, Op) or cls is Op or "__dataclass_fields__" in vars(cls):
+        return
+    maker = next(k for k in cls.__mro__ if "__init__" in vars(k))
+    if maker is object or "__dataclass_fields__" in vars(maker):
+        # Equality is that of `Op.__eq__`, which knows 1 from 1.0.
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+
+
+def _bind(op: Op) -> Bound:
+    """What an op computes, infers and derives, as programs run it."""
+    made = Bound(op.name)
+    made.owner = op
+    made.settings = op._settings
+    made.custom = True
+    made.cure = f"This is what {type(op).__name__}.compute says of these operands."
+    made.compute = _Compute(op)
+    # A second op without `infer` finds the result by running on examples.
+    probe = Core(op.name)
+    probe.compute = _Probe(op)
+    if op._gives("infer"):
+        made.infer = _Inferred(op)
+    else:
+        made.infer = lambda *specs, **params: _probed(op, probe, specs)
+    if op._gives("batch"):
+        made.batch = lambda inputs, batched, params: _batched(op, inputs, batched)
+    if op._gives("connection"):
+        made.connection = lambda inputs, params: op.connection()
+    Derivatives(
+        made,
+        op.vjp if op._gives("vjp") else None,
+        op.jvp if op._gives("jvp") else None,
+        f"Write vjp(self, node, *cotangents) in {type(op).__name__}, or register one:"
+        f' @wb.register_gradient("{op.name}").',
+    )
+    return made
+
+
+class _Compute:
+    """An op's value: `compute` on arrays that it cannot change."""
+
+    __slots__ = ("__name__", "op")
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.__name__ = op.name
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        op = self.op
+        lent = [read_only(np.asarray(a) if types.weak(a) else a) for a in arrays]
+        try:
+            made = op.compute(*lent)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise UsageError(
+                f"{op.name}: {placed(op.compute)} changes one of its inputs in place"
+                f" ({error}), which others read too. Work on a copy: x = x.copy()."
+            ) from error
+        results = _results(op, made)
+        owned = [
+            y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
+            for y in results
+        ]
+        return tuple(owned) if isinstance(made, (tuple, list)) else owned[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.op!r}.compute>"
+
+
+class _Probe(_Compute):
+    """`compute` on examples, which are views of one number: nothing is copied."""
+
+    __slots__ = ()
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        made = self.op.compute(*[np.asarray(a) if types.weak(a) else a for a in arrays])
+        results = _results(self.op, made)
+        return tuple(results) if isinstance(made, (tuple, list)) else results[0]
+
+
+class _Inferred:
+    """An op's ``infer``, whose answer is looked at."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def __call__(self, *specs: Any, **params: Any) -> Any:
+        op = self.op
+        given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
+        made = op.infer(*given)
+        several = isinstance(made, (tuple, list))
+        found = tuple(made) if several else (made,)
+        for y in found:
+            if not isinstance(y, Spec):
+                raise UsageError(
+                    f"{op.name}: {placed(op.infer)} returned {y!r}. Return"
+                    " wb.Spec(shape, dtype) for one output, a tuple of them for"
+                    " several."
+                )
+        _count(op, len(found) if several else 1)
+        return found if several else found[0]
+
+
+def _probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
+    """The spec of a result, by running `compute` on examples."""
+    try:
+        return tensor.infer(probe, specs, {})
+    except (UsageError, TraceError):
+        raise
+    except Exception as error:
+        given = ", ".join(repr(types.spec_of(s)) for s in specs)
+        raise TraceError(
+            f"{op.name}({given}){blame.here()}: the shape of its result is not known,"
+            f" since {placed(op.compute)} does not run on arrays of ones of that shape"
+            f" ({type(error).__name__}: {error}). Write infer(self, *specs) in"
+            f" {type(op).__name__}, which returns wb.Spec(shape, dtype)."
+        ) from error
+
+
+def _batched(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
+    """What the op's own rule for batches gives, one array per output."""
+    made = op.batch(inputs, batched)
+    return tuple(made) if isinstance(made, list) else made
+
+
+def _results(op: Op, made: Any) -> list[Any]:
+    """What `compute` returned, as arrays."""
+    several = isinstance(made, (tuple, list))
+    if several and isinstance(made, list) and not any(map(_is_array, made)):
+        several, made = False, np.asarray(made)  # host array: a list of numbers
+    found = list(made) if several else [made]
+    if not found:
+        raise UsageError(
+            f"{op.name}: {placed(op.compute)} returned no output. Return an array."
+        )
+    _count(op, len(found))
+    return [_array(op, y, i if several else None) for i, y in enumerate(found)]
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "shape") and hasattr(x, "dtype") and np.ndim(x) > 0
+
+
+def _array(op: Op, y: Any, i: int | None) -> Any:
+    """One output of `compute` as an array or a NumPy scalar."""
+    which = "" if i is None else f" as output {i}"
+    if y is None:
+        raise UsageError(
+            f"{op.name}: {placed(op.compute)} returned None{which}. Does a `return`"
+            " lack at its end?"
+        )
+    if isinstance(y, Tensor):
+        raise UsageError(
+            f"{op.name}: {placed(op.compute)} returned a Tensor{which}. It computes"
+            " with the arrays that it is given; a Tensor from outside must be an input."
+        )
+    if hasattr(y, "dtype") and hasattr(y, "shape"):
+        if type(y) is not np.ndarray and isinstance(y, np.ndarray):
+            y = types.plain(y)
+        if getattr(y.dtype, "kind", "") != "O":
+            return y
+    made = np.asarray(y)  # host array: a number of Python's, or a list of them
+    if made.dtype.kind not in "biufc":
+        raise DtypeError(
+            f"{op.name}: {placed(op.compute)} returned {type(y).__name__} of dtype"
+            f" {made.dtype}{which}, which is no array of numbers."
+        )
+    return made[()]
+
+
+def _count(op: Op, count: int) -> None:
+    """Note how many outputs there are, and refuse another number of them."""
+    known = op.__dict__.get("_count", type(op).n_outputs)
+    if known is None:
+        object.__setattr__(op, "_count", count)
+        op._entry.counts.add(count)
+    elif count != known:
+        said = "declares" if type(op).n_outputs is not None else "had"
+        raise UsageError(
+            f"{op.name}: {placed(op.compute)} returned {counted(count, 'output')}, but"
+            f" the op {said} {known}. An op has the same number of outputs each time."
+        )
+
+
+def _operand(x: Any) -> Any:
+    """What an op takes: arrays and Tensors as they are, lists as arrays."""
+    if isinstance(x, (list, tuple)):
+        found = admit(x)
+        return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
+    if isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype"):
+        return x
+    return admit(x)
+
+
+def _exact(value: Any) -> Any:
+    """A setting so that equal ones of different types differ."""
+    if isinstance(value, tuple):
+        return tuple, type(value), tuple(map(_exact, value))
+    if type(value) is float:
+        return float, value.hex()
+    return type(value), value

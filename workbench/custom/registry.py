@@ -1,0 +1,225 @@
+"""The ops that users make, by name, and `register_gradient`.
+
+An op is known from the moment its class is made, so that a gradient can be registered
+for it and overrides can name it before there is an instance. What is registered is
+looked up when a derivative is taken: graphs that exist already see it.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, TypeVar
+from weakref import ref
+
+from workbench.custom.saying import check_signature
+from workbench.errors import RegistrationError
+from workbench.graph.op import CUSTOM, OPS, load_all
+from workbench.transforms.targets import name_of
+
+__all__ = ["Entry", "enter", "register_gradient", "registered", "snake"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Home = tuple[str, str]
+
+
+@dataclass
+class Entry:
+    """What is known of an op that a user has made.
+
+    Attributes
+    ----------
+    name
+        The op's name.
+    home
+        The module and qualified name of what defines it: the same again is a
+        definition that runs again, as when the cell of a notebook does.
+    brings
+        The gradient that it has of its own, such as ``"Cdist.vjp"``, or None.
+    counts
+        How many outputs it has had; empty before it first ran, where the number
+        is not declared.
+    maker
+        Its class, for as long as anybody holds it; None: it stays.
+    """
+
+    name: str
+    home: Home
+    brings: str | None = None
+    counts: set[int] = field(default_factory=set)
+    maker: ref[Any] | None = None
+
+
+#: The gradients that have been registered, by the name of their op.
+REGISTERED: dict[str, Callable[..., Any]] = {}
+
+
+def home_of(made: Any) -> Home:
+    """Where a class or a function was defined."""
+    name = getattr(made, "__qualname__", None) or name_of(made)
+    return str(getattr(made, "__module__", "")), str(name)
+
+
+def snake(name: str) -> str:
+    """The name of an op from that of its class.
+
+    A single capital before a word belongs to it, several are an acronym.
+
+    >>> snake("ZeroOut"), snake("CDistGrad"), snake("SVDGrad"), snake("FFT2D")
+    ('zero_out', 'cdist_grad', 'svd_grad', 'fft2d')
+    """
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", name)
+    parted = re.sub(r"(?<=[A-Z0-9][A-Z])(?=[A-Z][a-z])", "_", parted)
+    return parted.strip("_").lower()
+
+
+def enter(entry: Entry, cure: str = "") -> Entry:
+    """Make an op known under its name.
+
+    The same definition again replaces the one before; if it brings a gradient of its
+    own now, one that was registered is dropped.
+
+    Raises
+    ------
+    RegistrationError
+        If the name is that of an op of NumPy's, or of another definition.
+    """
+    name = entry.name
+    cure = cure or 'Give the class another name, or write name = "my_..." in it.'
+    if not name.isidentifier():
+        raise RegistrationError(
+            f"{name!r} cannot be the name of an op: a name is made of letters, digits"
+            f" and underscores. {cure}"
+        )
+    if name not in OPS:
+        load_all()  # it may be one of those that load when needed
+    if name in OPS:
+        raise RegistrationError(
+            f"{'.'.join(entry.home)}: Workbench has an op {name!r} already. {cure} To"
+            " change the gradient of that op, use"
+            f" wb.override({name!r}, vjp=...)."
+        )
+    known = CUSTOM.get(name)
+    if known is not None and known.home != entry.home and held(known):
+        raise RegistrationError(
+            f"{'.'.join(entry.home)}: the op {name!r} is defined by"
+            f" {'.'.join(known.home)} already. {cure}"
+        )
+    if entry.brings is not None or (known is not None and known.home != entry.home):
+        REGISTERED.pop(name, None)
+    CUSTOM[name] = entry
+    return entry
+
+
+def held(entry: Entry) -> bool:
+    """Whether anybody could still use the op: its class is there."""
+    if entry.maker is None:
+        return True
+    if entry.maker() is not None:
+        gc.collect()  # a class is a cycle, and goes only then
+    return entry.maker() is not None
+
+
+def registered(name: str) -> Callable[..., Any] | None:
+    """The gradient that is registered for an op; None if there is none."""
+    return REGISTERED.get(name)
+
+
+def register_gradient(op: Any) -> Callable[[F], F]:
+    """Register the gradient of an op, by the op's name.
+
+    For an op that a user has made (:class:`workbench.Op`, ``wb.KernelOp``,
+    ``wb.OpFromGraph``) and that brings no gradient. It holds from then on, for graphs
+    that exist too. The same function of the same module again, as when the cell of a
+    notebook runs again, replaces the one before.
+
+    Parameters
+    ----------
+    op
+        The op's name, such as ``"zero_out"``, or its class.
+
+    Returns
+    -------
+    A decorator of ``rule(node, *gradients)``: one gradient for each output of the op.
+    ``node.inputs``, ``node.outputs`` and ``node.get_attr("name")`` tell of the node.
+    It returns one gradient per input, None for an input that needs none. A rule that
+    is data, see :func:`workbench.graph_rule`, is registered by
+    ``wb.register_gradient("relu6")(rule)``.
+
+    Raises
+    ------
+    RegistrationError
+        If no op has that name, if the op has a gradient, or if the function does not
+        take the node and one gradient per output.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> class ZeroOut(wb.Op):
+    ...     def compute(self, x):
+    ...         return np.where(np.arange(x.size) == 0, x, 0), np.array([0], np.int32)
+    >>> @wb.register_gradient("zero_out")
+    ... def zero_out_grad(node, g, g_index):
+    ...     (x,) = node.inputs
+    ...     return np.where(np.arange(x.size) == 0, g[0], np.zeros_like(x))
+    >>> wb.grad(lambda x: 5 * ZeroOut()(x)[0][0])(np.ones(3))
+    array([5., 0., 0.])
+    """
+    name = getattr(op, "__op__", op)
+    entry = CUSTOM.get(name) if isinstance(name, str) else None
+    if entry is None:
+        raise RegistrationError(unknown(name))
+    if entry.brings is not None:
+        raise RegistrationError(
+            f"the op {name!r} has a gradient of its own, {entry.brings}. Change that,"
+            " or put another in its place where you need it:"
+            f" wb.override({name!r}, vjp=rule)."
+        )
+
+    def register(rule: F) -> F:
+        if not callable(rule):
+            raise RegistrationError(
+                f"{rule!r} is no gradient of {name!r}: decorate a function"
+                " rule(node, g), or give what wb.graph_rule made."
+            )
+        known = REGISTERED.get(name)
+        if known is not None and home_of(known) != home_of(rule):
+            raise RegistrationError(
+                f"the op {name!r} has a registered gradient already,"
+                f" {'.'.join(home_of(known))}. Register one of the two, and use"
+                f" wb.override({name!r}, vjp=...) where you need the other."
+            )
+        for count in entry.counts:
+            check_signature(rule, count, name, RegistrationError)
+        REGISTERED[name] = rule
+        return rule
+
+    return register
+
+
+def unknown(name: Any) -> str:
+    """What to say of a name that no user's op has."""
+    if not isinstance(name, str):
+        return (
+            f"register_gradient({name!r}): give the name of an op, such as"
+            ' "zero_out", or its class.'
+        )
+    if name not in OPS:
+        load_all()
+    if name in OPS:
+        return (
+            f"{name!r} is an op of Workbench and has its gradient. To put another in"
+            f" its place, use wb.override({name!r}, vjp=rule)."
+        )
+    close = get_close_matches(name, CUSTOM, 3, 0.5)
+    # TensorFlow's spelling is that of the class.
+    close = [n for n in (snake(name),) if n in CUSTOM] or close
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+    ops = ", ".join(sorted(CUSTOM)[:12]) or "none yet"
+    return (
+        f"no op is called {name!r}{hint} The ops that have been defined: {ops}. Define"
+        " the op (class ...(wb.Op)) before its gradient."
+    )

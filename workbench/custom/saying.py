@@ -1,0 +1,73 @@
+"""What errors say of a user's rules: their names, lines, parameters and counts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from workbench.errors import WorkbenchError
+from workbench.graph import blame, source
+from workbench.transforms.rules import outputs
+from workbench.transforms.targets import name_of
+
+__all__ = ["called", "check_signature", "counted", "named", "placed"]
+
+Rule = Callable[..., Any]
+
+
+def check_signature(
+    rule: Rule,
+    count: int,
+    name: str,
+    kind: type[WorkbenchError],
+    what: str = "gradient",
+) -> None:
+    """Raise an error if a rule does not take a node and so many gradients."""
+    function = getattr(rule, "__func__", rule)
+    try:
+        if count in _FITTING.get(function, ()):
+            return
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return  # it is compiled, or cannot be kept
+    try:
+        signature.bind(None, *[None] * count)
+    except TypeError:
+        letter = "g" if what == "gradient" else "t"
+        owner = "output" if what == "gradient" else "input"
+        method = "self, " if inspect.ismethod(rule) else ""
+        raise kind(
+            f"{name}: {placed(rule)} takes {signature}, but {name} has"
+            f" {counted(count, owner)}, so it gets the node and"
+            f" {counted(count, what)}. Write def {name_of(rule)}({method}node,"
+            f" {outputs(count).replace('g', letter)})."
+        ) from None
+    _FITTING.setdefault(function, set()).add(count)
+
+
+#: Rules, and how many gradients they are known to take.
+_FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
+
+
+def called(rule: Rule) -> str:
+    """The name of a rule: ``Cdist.vjp``, ``zero_out_grad``."""
+    name = str(getattr(rule, "__qualname__", None) or name_of(rule))
+    return name.rpartition("<locals>.")[2]
+
+
+def placed(rule: Any) -> str:
+    """A rule and where it stands, as an error quotes it."""
+    code = getattr(getattr(rule, "__func__", rule), "__code__", None)
+    return f"{called(rule)}{blame.at(source.decode(code, 0))}"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 input``, ``2 inputs``."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def named(letter: str, count: int) -> str:
+    """``g0, g1``; of one, ``g``."""
+    return letter if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
