@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from copy import deepcopy
 from itertools import repeat
 from operator import attrgetter
 from threading import RLock
@@ -150,10 +151,8 @@ def matches(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
 
 
 def copied(state: Any) -> Any:
-    """A copy of an array of any library; anything else as it is."""
-    if hasattr(state, "copy") and hasattr(state, "shape"):
-        return state.copy()
-    return state
+    """A copy of an array of any library, or of a generator of random numbers."""
+    return state.copy() if hasattr(state, "shape") else deepcopy(state)
 
 
 _states = attrgetter("state")

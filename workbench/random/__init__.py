@@ -19,6 +19,9 @@ and Mnih, "Monte Carlo gradient estimation in machine learning", 2020, section 5
 A generator of NumPy's own that is an argument of a function under `grad`, `vmap` and
 their like draws nodes too, on its own stream.
 
+In an expression of symbols a draw is made when the program runs, each time anew: one
+with a symbol among its parameters, and every one of a `stream`.
+
 Each call draws anew, in the function as in NumPy. For a gradient that differences
 confirm, make the generator inside the function, from a fixed seed. Under `vmap` each
 example has draws of its own: one draw per example is what a loop would draw, of
@@ -43,12 +46,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.random.checking import waiting
 from workbench.random.families import Families
 from workbench.random.laws import Laws
 from workbench.random.order import Order
 from workbench.random.shapes import Shapes
 
-__all__ = ["Generator", "default_rng"]
+__all__ = ["Generator", "Stream", "default_rng", "stream"]
 
 
 def default_rng(seed: Any = None) -> Generator:
@@ -94,3 +98,42 @@ class Generator(Laws, Shapes, Order, Families):
 
     def __reduce__(self) -> Any:
         return Generator, (self.bit_generator,)
+
+
+for _part in (Laws, Shapes, Order, Families):
+    for _name, _method in list(vars(_part).items()):
+        if not _name.startswith("_") and _name != "shuffle":
+            setattr(_part, _name, waiting(_method))
+
+
+class Stream(Generator):
+    """A `Generator` all of whose draws are made when the program runs."""
+
+    always = True
+
+
+def stream(seed: Any = None) -> Stream:
+    """A generator for expressions of symbols: what it draws are Tensors.
+
+    A function draws anew in each call, and functions that draw from one stream go on
+    where the last one stopped. Within one call a draw is one number, however often
+    the program reads it.
+
+    Parameters
+    ----------
+    seed
+        What :func:`default_rng` takes.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> rng = wb.random.stream(7)
+    >>> x = wb.vector("x", shape=3)
+    >>> noisy = wb.function([x], x + 0.1 * rng.normal(size=3))
+    >>> plain = np.random.default_rng(7)
+    >>> np.allclose(noisy(np.zeros(3)), 0.1 * plain.normal(size=3))
+    True
+    >>> np.allclose(noisy(np.zeros(3)), 0.1 * plain.normal(size=3))
+    True
+    """
+    return Stream(np.random.default_rng(seed))

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import NotDifferentiableError, ShapeError
 from workbench.graph import blame, source, traces
+from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor, admit, value_of
-from workbench.graph.types import differentiable
+from workbench.graph.types import Spec, differentiable
 from workbench.ops.define import shape_of
 from workbench.ops.random import draws
 
-__all__ = ["Drawing", "checked", "constant", "extent", "fitted", "traced"]
+__all__ = [
+    "Drawing",
+    "checked",
+    "constant",
+    "extent",
+    "fitted",
+    "traced",
+    "waiting",
+]
 
 
 def traced(*parameters: Any) -> bool:
@@ -77,6 +87,58 @@ def fitted(z: Any, *parameters: Any) -> Any:
 class Drawing(np.random.Generator):
     """NumPy's generator, whose draws are nodes in a traced program."""
 
+    #: Whether they are nodes outside of every trace too.
+    always = False
+
+    _shared: Shared | None = None
+    _numpys: np.random.Generator | None = None
+
+    @property
+    def plain(self) -> np.random.Generator:
+        """NumPy's own generator of the same stream."""
+        if self._numpys is None:
+            self._numpys = np.random.Generator(self.bit_generator)
+        return self._numpys
+
+    @property
+    def shared(self) -> Shared:
+        """The shared value that holds this generator for expressions of symbols.
+
+        Functions that draw from it find it by themselves; ``set_value`` of another
+        generator makes them draw from that.
+        """
+        if self._shared is None:
+            spec = Spec((), np.dtype(object))
+            self._shared = Shared(self, spec, "rng", source.caller())
+        return self._shared
+
     def _plain(self, name: str, size: Any, **settings: Any) -> Any:
         with source.pinned():
             return draws.drawn(self, name, size, settings)
+
+
+def waiting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose draws wait for the program, if a parameter is a symbol."""
+
+    @wraps(method)
+    def called(self: Drawing, *args: Any, **named: Any) -> Any:
+        if draws.unknown() is None and (
+            (self.always and not traces.any_open())
+            or any(_unknown(x) for x in (*args, *named.values()))
+        ):
+            with source.pinned(), draws.anchored(self.shared):
+                return method(self, *args, **named)
+        return method(self, *args, **named)
+
+    return called
+
+
+def _unknown(x: Any) -> bool:
+    """Whether a Tensor without value is a parameter, or inside of one."""
+    if isinstance(x, Tensor):
+        return x._value is None
+    if isinstance(x, (list, tuple)):
+        return any(map(_unknown, x))
+    return (
+        isinstance(x, np.ndarray) and x.dtype == object and any(map(_unknown, x.flat))
+    )

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source, traces
+from workbench.graph import source
 from workbench.graph.tensor import admit
+from workbench.ops.random import draws
 from workbench.random.checking import (
     Drawing,
     checked,
@@ -85,7 +86,7 @@ def _without_parameters(name: str) -> Any:
     numpys = getattr(np.random.Generator, name)
 
     def method(self: Drawing, size: Any = None, *rest: Any, **more: Any) -> Any:
-        if rest or more.get("out") is not None or not traces.any_open():
+        if rest or more.get("out") is not None or not draws.inside():
             return numpys(self, size, *rest, **more)
         return self._plain(name, size, **more)
 
@@ -101,7 +102,7 @@ def _counting(name: str, *names: str, **defaults: Any) -> Any:
     numpys = getattr(np.random.Generator, name)
 
     def method(self: Drawing, *given: Any, **named: Any) -> Any:
-        if not traces.any_open():
+        if not draws.inside():
             return numpys(self, *given, **named)
         settings = defaults | dict(zip((*names, "size"), given, strict=False)) | named
         if len(given) > len(names) + 1:

@@ -2,23 +2,27 @@
 
 A draw in a trace with values is made once, by NumPy, and its node holds it: whoever
 runs the program again runs it with the same draw. In a trace without values the node
-draws when the program runs; under `vmap` that is anew for each example.
+draws when the program runs; under `vmap` that is anew for each example. So does one in
+an expression of symbols: it hangs on a shared value that holds the generator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from workbench.graph import source, traces
 from workbench.graph.op import OPS, Op
+from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.define import op, shape_of
 
-__all__ = ["NAMES", "SAMPLERS", "drawn", "node", "unknown"]
+__all__ = ["NAMES", "SAMPLERS", "anchored", "drawn", "inside", "node", "unknown"]
 
 Params = dict[str, Any]
 Sampler = Callable[..., Any]
@@ -95,11 +99,19 @@ class _Draw:
         spec: Spec,
     ) -> None:
         self.name = name
-        self.generator = generator
+        #: A generator, or the shared value that holds it.
+        self.origin = generator
         self.size = size
         self.names = names
         self.settings = settings
         self.spec = spec
+
+    @property
+    def generator(self) -> Any:
+        """The generator that draws now."""
+        found = self.origin.state if isinstance(self.origin, Shared) else self.origin
+        # NumPy's own, whose methods call each other and must draw at once.
+        return getattr(found, "plain", found)
 
     def __repr__(self) -> str:
         return f"<{self.name} of {type(self.generator.bit_generator).__name__}>"
@@ -113,7 +125,7 @@ class _Draw:
         """The same draw with an axis of examples in front."""
         spec = Spec((count, *self.spec.shape), self.spec.dtype)
         size = (count, *(self.size or ()))
-        return _Draw(self.name, self.generator, size, self.names, self.settings, spec)
+        return _Draw(self.name, self.origin, size, self.names, self.settings, spec)
 
 
 def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
@@ -152,11 +164,34 @@ for _name in NAMES:
 
 
 def unknown() -> Any:
-    """A leaf without a value of the innermost open trace that has one, or None."""
+    """What a draw hangs on that waits for the program to run; None: draw now.
+
+    A leaf without a value of the innermost open trace that has one, or the shared
+    value of `anchored`.
+    """
     for opened in reversed(traces.LOCAL.stack):
         if opened.unknown is not None:
             return opened.unknown
-    return None
+    return _ANCHOR.get()
+
+
+#: What the draws of a call hang on where no trace is open.
+_ANCHOR: ContextVar[Shared | None] = ContextVar("_ANCHOR", default=None)
+
+
+@contextmanager
+def anchored(holder: Shared) -> Iterator[None]:
+    """Make the draws of the block wait for the program to run."""
+    token = _ANCHOR.set(holder)
+    try:
+        yield
+    finally:
+        _ANCHOR.reset(token)
+
+
+def inside() -> bool:
+    """Whether draws are nodes here."""
+    return traces.any_open() or _ANCHOR.get() is not None
 
 
 def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
@@ -198,5 +233,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
         vector = any(k in VECTORS or k in ("alpha", "mean") for k in settings)
         lead = spec.shape[:-1] if vector else spec.shape
         size = lead or None
-    draw = _Draw(name, generator, size, tuple(operands), rest, spec)
+    holder = _ANCHOR.get()
+    origin = generator if holder is None else holder
+    draw = _Draw(name, origin, size, tuple(operands), rest, spec)
     return _emitted(draw, list(operands.values()))
