@@ -27,6 +27,7 @@ from workbench.transforms.overrides import override, overrides
 if TYPE_CHECKING:
     from workbench.checkpoints import checkpoint
     from workbench.checks.verify import check_grads
+    from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
     from workbench.directions import elementwise_grad, gnvp, linearize
@@ -55,6 +56,7 @@ __all__ = [
     "Function",
     "Graph",
     "Op",
+    "OpFromGraph",
     "Session",
     "Shared",
     "Spec",
@@ -103,6 +105,7 @@ __all__ = [
 _LATER = {
     "Function": "workbench.symbolic",
     "Op": "workbench.custom.op",
+    "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.verify",

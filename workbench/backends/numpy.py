@@ -17,6 +17,7 @@ from workbench.errors import UsageError
 from workbench.graph import blame
 from workbench.graph.graph import Graph
 from workbench.graph.source import Context
+from workbench.transforms.inlined import inlined
 
 __all__ = ["Function", "compile"]
 
@@ -60,8 +61,11 @@ class Function:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
         self.schedule: Schedule = schedule(graph)
+        if any(step.node.op.inline for step in self.schedule.steps):
+            graph = inlined(graph)
+            self.schedule = schedule(graph)
+        self.graph = graph
         self._template: list[Any] = [None] * self.schedule.size
         for slot, value in self.schedule.constants.items():
             self._template[slot] = value

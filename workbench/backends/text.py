@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends import libraries, spelling
+from workbench.backends.schedule import schedule
 from workbench.backends.spelling import (
     INFIX,
     RENAMED,
@@ -59,16 +60,32 @@ def write(graph: Graph, nodes: Sequence[Tensor]) -> Text:
     return _Writer(graph, nodes).write()
 
 
+class _Module:
+    """What the functions of one text share: what stands above and around them."""
+
+    def __init__(self) -> None:
+        self.helpers: dict[str, None] = {}
+        self.imports: set[str] = set()
+        self.constants: dict[str, Any] = {}
+        #: What a function calls itself or hands over: no other may hide it.
+        self.globals = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
+        #: The functions of ops that are made of a graph, by op and specs of operands.
+        self.functions: dict[Any, str] = {}
+
+
 class _Writer:
-    def __init__(self, graph: Graph, nodes: Sequence[Tensor]) -> None:
+    def __init__(
+        self, graph: Graph, nodes: Sequence[Tensor], module: _Module | None = None
+    ) -> None:
         self.graph = graph
         self.nodes = nodes
+        self.module = module = _Module() if module is None else module
         self.lines: list[str] = []
-        self.helpers: dict[str, None] = {}
-        self.constants: dict[str, Any] = {}
+        self.helpers = module.helpers
+        self.constants = module.constants
+        self.imports = module.imports
         self.constant_names: dict[int, str] = {}
-        self.taken = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
-        self.imports: set[str] = set()
+        self.taken: set[str] = set()
         #: What each op with several outputs has its outputs taken out by.
         self.items: dict[int, list[Tensor]] = {}
         self.counts: dict[str, int] = {}
@@ -87,9 +104,47 @@ class _Writer:
         for y in graph.outputs:
             if isinstance(y, Tensor):  # once more: an output is a line or the return
                 self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
-        self.taken |= self.imports
+        module.globals |= self.imports
 
     def write(self) -> Text:
+        """The whole text: what is imported, helpers, inner functions, the function."""
+        inner = self.inner()
+        own = self.function("function")
+        above = ["import numpy as np"]
+        if self.imports:
+            above.append(f"from scipy import {', '.join(sorted(self.imports))}")
+        if self.constants:
+            above += ["", "# Globals to hand over:"]
+            above += [f"#   {name}: {_kind(v)}" for name, v in self.constants.items()]
+        above += [f"\n\n{HELPERS[name].rstrip()}" for name in self.helpers]
+        for lines in [*inner, own]:
+            above += ["", "", *lines]
+        return Text("\n".join(above), self.constants)
+
+    def inner(self) -> list[list[str]]:
+        """The functions of the ops that are made of graphs, those inside others too."""
+        found: list[_Writer] = []
+        waiting = [self]
+        while waiting:
+            for node in waiting.pop().nodes:
+                if node.op.body is None:
+                    continue
+                key = _call_of(node)
+                if key in self.module.functions:
+                    continue
+                name = self.name(node.op.name)
+                self.module.functions[key] = name
+                self.module.globals.add(name)
+                graph = node.op.body(*key[1])
+                steps = [step.node for step in schedule(graph).steps]
+                found.append(_Writer(graph, steps, self.module))
+                waiting.append(found[-1])
+        # What is called stands above what calls it.
+        pairs = list(zip(found, self.module.functions.values(), strict=True))
+        return [writer.function(name) for writer, name in reversed(pairs)]
+
+    def function(self, called: str) -> list[str]:
+        """The lines of one function."""
         arguments = []
         for x in self.graph.inputs:
             name = self.name(x.name or "x")
@@ -99,19 +154,11 @@ class _Writer:
             self.step(node)
         outputs = [self.operand(y) for y in self.graph.outputs]
         results = ", ".join(y.code for y in outputs)
-        head = f"def function({', '.join(arguments)}):"
+        head = f"def {called}({', '.join(arguments)}):"
         if len(head) > WIDTH:
             body = "".join(f"{INDENT}{name},\n" for name in arguments)
-            head = f"def function(\n{body}):"
-        above = ["import numpy as np"]
-        if self.imports:
-            above.append(f"from scipy import {', '.join(sorted(self.imports))}")
-        if self.constants:
-            above += ["", "# Globals to hand over:"]
-            above += [f"#   {name}: {_kind(v)}" for name, v in self.constants.items()]
-        above += [f"\n\n{HELPERS[name].rstrip()}" for name in self.helpers]
-        code = [*above, "", "", head, *self.lines, f"{INDENT}return {results or '()'}"]
-        return Text("\n".join(code), self.constants)
+            head = f"def {called}(\n{body}):"
+        return [head, *self.lines, f"{INDENT}return {results or '()'}"]
 
     def step(self, node: Tensor) -> None:
         """One node: into the line of its only reader, or a line of its own."""
@@ -182,6 +229,9 @@ class _Writer:
             sign, binding, left, right = INFIX[op.name]
             a, b = _bound(operands[0], left), _bound(operands[1], right)
             return _Expression(f"{a} {sign} {b}", binding)
+        if op.body is not None:
+            called = self.module.functions[_call_of(node)]
+            return _Expression(f"{called}({', '.join(x.code for x in operands)})", ATOM)
         template, named = self.template(node)
         if template:
             made = self.spelled(template, operands, params | named)
@@ -253,6 +303,7 @@ class _Writer:
         if found is None:
             found = self.constant_names[id(x)] = self.name(base)
             self.constants[found] = x
+            self.module.globals.add(found)
         return found
 
     def name(self, base: str) -> str:
@@ -261,12 +312,17 @@ class _Writer:
         if base[0].isdigit():
             base = f"x{base}"
         name, count = base, 0
-        while name in self.taken:
+        while name in self.taken or name in self.module.globals:
             count = self.counts.get(base, 1) + 1
             self.counts[base] = count
             name = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
         self.taken.add(name)
         return name
+
+
+def _call_of(node: Tensor) -> tuple[Op, tuple[Any, ...]]:
+    """What tells calls of different inner functions apart: the op, its operands."""
+    return node.op, tuple(map(spec_of, node.inputs))
 
 
 def _suggestion(x: Tensor) -> str:

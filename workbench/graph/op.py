@@ -66,6 +66,11 @@ class Op:
     reads
         Which values ``pull`` reads: ``"y"`` for the output, integers for inputs;
         the picture draws them as saved values. None: not known.
+    body
+        ``body(*specs) -> Graph``, what the op is made of, for the text of a program.
+        None: its ``compute`` is all there is.
+    inline
+        Whether a backend puts the ops of ``body`` in the place of its nodes.
     elementwise
         It works entry by entry, with broadcasting.
     keeps
@@ -82,12 +87,14 @@ class Op:
 
     __slots__ = (
         "batch",
+        "body",
         "compute",
         "connection",
         "cure",
         "custom",
         "elementwise",
         "infer",
+        "inline",
         "keeps",
         "late",
         "masked",
@@ -103,12 +110,14 @@ class Op:
         self.compute: Callable[..., Any] = _undefined
         self.late: Callable[[], None] = self._plain
         self.batch: Callable[..., Any] | None = None
+        self.body: Callable[..., Any] | None = None
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
         self.masked: Op | None = None
         self.cure = ""
         self.custom = False
         self.elementwise = False
+        self.inline = False
         self.keeps = False
 
     pull: Callable[..., Sequence[Any]] | None

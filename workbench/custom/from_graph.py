@@ -1,0 +1,326 @@
+"""`OpFromGraph`: a graph of symbols as an op, with another gradient if you like.
+
+The op is one node wherever it is called, so an override finds it by its name, and
+its rules stand in for those of the ops inside. With ``inline`` the ops inside come
+into the program of the caller: at once where the op has no rules of its own, and
+else when a function is made of the program, after it has been differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.custom.from_graph_checks import (
+    check_symbols,
+    closure,
+    fitted,
+    missing,
+    unused,
+)
+from workbench.custom.from_graph_rules import Rules
+from workbench.custom.registry import Entry, enter
+from workbench.custom.whole import Mapped, Whole, key_of, symbol
+from workbench.errors import ShapeError
+from workbench.graph import types
+from workbench.graph.graph import Graph
+from workbench.graph.op import Op
+from workbench.graph.tensor import Tensor, apply
+from workbench.ops import several
+from workbench.transforms import reverse
+from workbench.transforms.inlined import inlined
+from workbench.transforms.program import Program
+
+__all__ = ["OpFromGraph"]
+
+Params = dict[str, Any]
+Pattern = Sequence[Sequence[bool]]
+
+
+class OpFromGraph(Op):
+    """An op made of a graph: called on arrays or Tensors, it computes the graph.
+
+    Parameters
+    ----------
+    inputs
+        The symbols that it takes. Values that the graph shares
+        (:func:`workbench.shared`), and Tensors of a trace around it, it reads by
+        itself; gradients flow to them.
+    outputs
+        A Tensor, or a list or tuple of them.
+    inline
+        Put the ops inside into the caller's program, in place of one node. With a
+        ``vjp`` or ``jvp`` the node stays until the program has been differentiated,
+        and is replaced when a function is made of it.
+    vjp
+        Its gradient, in place of that of the graph:
+
+        - an ``OpFromGraph`` or another op that takes the inputs, then one cotangent
+          per output, and gives one gradient per input (zeros arrive for an output
+          that nobody differentiates, or that holds integers);
+        - a function ``rule(node, *cotangents)`` that returns one gradient (or None)
+          per input;
+        - a rule as text, such as ``"clip(d, -1, 1)"``, as in
+          :func:`workbench.override`;
+        - a list with one entry per input: any of these for its gradient alone, None
+          for the true one, ``"zero"``, or ``"disconnected"`` for no gradient;
+        - ``"true"``, for that of the graph.
+    jvp
+        Its forward mode: the same with tangents of the inputs in place of
+        cotangents (a function gets None for an input that does not vary), giving
+        one tangent per output, or a list with one entry per output. By default
+        ``vjp`` transposed, which must then be linear in the cotangents. With a
+        ``jvp`` and no ``vjp``, reverse mode is the ``jvp`` transposed.
+    on_unused_input
+        ``"raise"``, ``"warn"`` or ``"ignore"``, for an input that no output needs.
+    connection_pattern
+        For each input a list that says for each output whether it depends on that
+        input; by default found in the graph. What a ``vjp`` gives is checked
+        against it.
+    name
+        What graphs and overrides call it; ``"op_from_graph"`` by default.
+
+    Raises
+    ------
+    UnusedInputError
+        For an input that no output needs.
+    MissingInputError
+        For a symbol that an output needs and that is no input.
+    UsageError
+        For an input that is no symbol, or is given twice; for a ``vjp`` that takes
+        or gives another number of arrays.
+    ShapeError, DtypeError
+        When called, for an argument that does not fit its symbol.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> x, y, g = wb.scalars("x y g")
+    >>> square = x**2 + y**2 + 0.01
+    >>> safe = wb.OpFromGraph([x, y, g], [-g * y / square, g * x / square])
+    >>> angle = wb.OpFromGraph([x, y], np.arctan2(y, x), vjp=safe, name="angle")
+    >>> angle(1.0, 1.0)
+    np.float64(0.7853981633974483)
+    >>> dx, dy = wb.grad(angle, (0, 1))(0.0, 0.0)  # no NaN
+    >>> float(dy)
+    0.0
+    """
+
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        *,
+        inline: bool = False,
+        vjp: Any = None,
+        jvp: Any = None,
+        on_unused_input: str = "raise",
+        connection_pattern: Pattern | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__("op_from_graph" if name is None else name)
+        single = not isinstance(outputs, (list, tuple))
+        self.inputs: list[Tensor] = (
+            list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        )
+        self.outputs: list[Tensor] = [outputs] if single else list(outputs)
+        check_symbols(self.name, self.inputs, self.outputs)
+        implicit, lost, needed = closure(self.inputs, self.outputs)
+        if lost:
+            raise missing(self.name, lost[0], self.inputs)
+        unused(self.name, self.inputs, needed, on_unused_input)
+        #: What the graph reads besides its inputs: shared values, Tensors of a trace.
+        self.implicit = implicit
+        self.single = len(self.outputs) == 1
+        self.custom = True
+        self.cure = ""
+        self.reads = None
+        self.whole = Whole(self.name, [*self.inputs, *implicit], self.outputs)
+        self._key = key_of(self.whole.leaves)
+        self._wholes: dict[Hashable, Whole] = {}
+        self._mapped: dict[Hashable, Op] = {}
+        self.declared = _pattern(self.name, connection_pattern, self)
+        self._rules = Rules(self, vjp, jvp)
+        self.rule = self._rules.text
+        self.inline = inline
+        self._flat = self.whole.program
+        if inline:
+            flat = inlined(self.whole._body())
+            if flat.outputs is not self.whole.outputs:
+                self._flat = Program(flat.outputs, flat.inputs)
+        self.connection = self._connection
+        self.body = self._body
+        self.compute = self._compute
+        self.infer = self._infer
+        self.pull = self._pull
+        self.push = self._push
+        self.batch = self._batch
+        self.__op__ = self.name
+        brings = f"its {'jvp' if vjp is None else 'vjp'}"
+        enter(
+            Entry(
+                self.name,
+                ("OpFromGraph", self.name),
+                None if vjp is None and jvp is None else brings,
+                {len(self.outputs)},
+            ),
+            f'Write name="my_{self.name}".',
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        """The outputs: one as itself, several as a tuple."""
+        given = fitted(self.name, self.inputs, args)
+        if self.inline and not self._rules and self.declared is None:
+            made = self._flat([*given, *self.implicit])
+            return made[0] if self.single else tuple(made)
+        if self.single:
+            return apply(self, (*given, *self.implicit))
+        return several.several(self, (*given, *self.implicit))
+
+    def _connection(self, inputs: Any, params: Params) -> list[list[bool]]:
+        """The pattern of all that the op reads, for who looks for a path."""
+        everything = [True] * len(self.outputs)
+        if self.declared is not None:
+            return [*self.declared, *[everything] * len(self.implicit)]
+        rows = self._rules.connection(self._found)
+        return [everything] * len(self.whole.leaves) if rows is None else rows
+
+    def connection_pattern(self, node: Any = None) -> list[list[bool]]:
+        """For each input, and each output: whether the output depends on it.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> x, y = wb.scalars("x y")
+        >>> wb.OpFromGraph([x, y], [x * y, 2 * y]).connection_pattern()
+        [[True, False], [True, True]]
+        """
+        rows = self._connection((), {})[: len(self.inputs)]
+        return [list(row) for row in rows]
+
+    @cached_property
+    def _found(self) -> list[list[bool]]:
+        """The pattern of the graph, with the rows of what it reads by itself."""
+        columns = []
+        for y in self.whole.outputs:
+            reached = {y.serial} if isinstance(y, Tensor) else set()
+            for node, mask in reverse.plan([y], self.whole.leaves):
+                reached |= {
+                    x.serial for i, x in enumerate(node.inputs) if mask >> i & 1
+                }
+            columns.append([x.serial in reached for x in self.whole.leaves])
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _body(self, *specs: Any) -> Graph:
+        """What it is made of, for inputs of these shapes."""
+        if self.inline:
+            return Graph(self.whole.leaves, self._flat.outputs)
+        return self._whole(specs)._body()
+
+    def _whole(self, values: Sequence[Any]) -> Whole:
+        """The graph for values of these shapes: recorded once for each."""
+        key = key_of(values)
+        if key == self._key:
+            return self.whole
+        found = self._wholes.get(key)
+        if found is None:
+            leaves = [
+                symbol(types.spec_of(v), x.name)
+                for v, x in zip(values, self.whole.leaves, strict=True)
+            ]
+            found = Whole(self.name, leaves, self.whole.program(leaves))
+            self._wholes[key] = found
+        return found
+
+    def _compute(self, *arrays: Any) -> Any:
+        made = self.run(
+            [
+                np.asarray(x, leaf.dtype) if types.weak(x) else x
+                for x, leaf in zip(arrays, self.whole.leaves, strict=True)
+            ]
+        )
+        return made[0] if self.single else tuple(made)
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs in a list, as the ops inside compute them."""
+        return self.whole.program(values)
+
+    def _infer(self, *specs: Any) -> Any:
+        return self._whole(specs)._infer()
+
+    # Derivatives
+
+    def true_pull(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...]
+    ) -> list[Any]:
+        """The cotangents that the graph passes on, as far as it is connected."""
+        whole = self._whole(inputs)
+        if self.declared is None:
+            return whole._pull(mask, g, y, inputs, {})
+        everything = [True] * len(self.outputs)
+        rows = [*self.declared, *[everything] * len(self.implicit)]
+        places: dict[tuple[bool, ...], int] = {}
+        for i, row in enumerate(rows):
+            if mask >> i & 1:
+                places[tuple(row)] = places.get(tuple(row), 0) | 1 << i
+        passed: list[Any] = [None] * len(inputs)
+        for row, chosen in places.items():
+            parts = (g,) if self.single else tuple(g)
+            kept = [c if on else None for c, on in zip(parts, row, strict=True)]
+            if all(c is None for c in kept):
+                continue
+            arriving = kept[0] if self.single else several.Parts(kept)
+            made = whole._pull(chosen, arriving, y, inputs, {})
+            for i, c in enumerate(made):
+                if chosen >> i & 1:
+                    passed[i] = c
+        return passed
+
+    def true_push(self, tangents: tuple[Any, ...], y: Any, inputs: Any) -> Any:
+        """The tangents of the graph."""
+        return self._whole(inputs)._push(tangents, y, inputs, {})
+
+    def _pull(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        if not self._rules:
+            return self.true_pull(mask, g, y, inputs)
+        return list(self._rules.pull(mask, g, y, inputs))
+
+    def _push(
+        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        if not self._rules:
+            return self.true_push(tangents, y, inputs)
+        return self._rules.push(tangents, y, inputs)
+
+    # Many examples
+
+    def _batch(
+        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        op = self._mapped.get(batched)
+        if op is None:
+            op = self._mapped[batched] = Mapped(self, batched)
+        return apply(op, inputs)
+
+    def __repr__(self) -> str:
+        takes = ", ".join(x.name or f"x{i}" for i, x in enumerate(self.inputs))
+        return f"<OpFromGraph {self.name}({takes})>"
+
+
+def _pattern(name: str, given: Pattern | None, op: OpFromGraph) -> list[Any] | None:
+    """A connection pattern as declared, if its shape fits."""
+    if given is None:
+        return None
+    rows = [list(row) for row in given]
+    if len(rows) != len(op.inputs) or any(len(r) != len(op.outputs) for r in rows):
+        raise ShapeError(
+            f"{name}: connection_pattern has rows of lengths {[len(r) for r in rows]}."
+            f" It holds one row per input ({len(op.inputs)}), and in it one entry per"
+            f" output ({len(op.outputs)})."
+        )
+    return [[bool(c) for c in row] for row in rows]

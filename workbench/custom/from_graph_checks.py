@@ -1,0 +1,197 @@
+"""What an op made of a graph takes: its symbols, and the arguments of a call."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import (
+    DtypeError,
+    MissingInputError,
+    ShapeError,
+    UnusedInputError,
+    UsageError,
+)
+from workbench.graph import blame, types
+from workbench.graph.shared import Shared
+from workbench.graph.tensor import IDENTITY, Tensor, admit
+from workbench.graph.trace import live
+from workbench.ops.define import shape_of
+
+__all__ = [
+    "check_symbols",
+    "closure",
+    "fitted",
+    "listed",
+    "missing",
+    "unused",
+]
+
+
+def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Refuse inputs that are no symbols, one given twice, and outputs of no graph."""
+    seen: set[int] = set()
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor):
+            raise UsageError(
+                f"{name}: input {i} is {x!r}, not a symbol. Declare one with"
+                " wb.scalar, wb.vector, wb.matrix or wb.tensor."
+            )
+        if isinstance(x, Shared):
+            raise UsageError(
+                f"{name}: input {i} is {x.described()}, which the op reads by itself."
+                " Leave it out of the inputs, or write a symbol in its place."
+            )
+        if x.op is not IDENTITY or x.inputs or x._value is not None:
+            what = "holds a value" if x._value is not None else "is an expression"
+            raise UsageError(
+                f"{name}: input {i}, {blame.describe(x)}{blame.at(x.site)}, {what}."
+                " Inputs are symbols (wb.scalar, wb.vector, ...): build the outputs on"
+                " a symbol, and give this to the call."
+            )
+        if x.serial in seen:
+            raise UsageError(
+                f"{name}: {listed([x], i)} is given twice. Each input is given once;"
+                " two symbols may get the same value in the call."
+            )
+        seen.add(x.serial)
+    if not outputs:
+        raise UsageError(f"{name}: there is no output. Give a Tensor, or a list.")
+    for i, y in enumerate(outputs):
+        if not isinstance(y, Tensor):
+            raise UsageError(
+                f"{name}: output {i} is {type(y).__name__}, not an expression of the"
+                " inputs. An output that never changes is wb.constant(value)."
+            )
+        if isinstance(types.spec_of(y), tuple):
+            raise UsageError(
+                f"{name}: output {i} is the tuple of all outputs of"
+                f" {y.op.name}. Give each of them."
+            )
+
+
+def closure(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor], set[int]]:
+    """What the outputs read: shared values and live Tensors; missing symbols; all."""
+    seen = {y.serial: y for y in outputs}
+    stops = {x.serial for x in inputs}
+    stack = list(seen.values())
+    implicit, lost = [], []
+    while stack:
+        node = stack.pop()
+        if node.serial in stops:
+            continue
+        if node._value is not None or isinstance(node, Shared):
+            if live(node):
+                implicit.append(node)
+            continue
+        if not node.inputs and node.op is IDENTITY:
+            lost.append(node)
+            continue
+        for x in node.inputs:
+            if isinstance(x, Tensor) and x.serial not in seen:
+                seen[x.serial] = x
+                stack.append(x)
+    by_age = lambda x: x.serial  # noqa: E731
+    return sorted(implicit, key=by_age), sorted(lost, key=by_age), set(seen)
+
+
+def missing(name: str, x: Tensor, inputs: Sequence[Tensor]) -> MissingInputError:
+    """The error for a symbol that an output needs and nobody gives."""
+    given = ", ".join(listed([y], i) for i, y in enumerate(inputs)) or "none"
+    return MissingInputError(
+        f"{name}: an output needs the symbol {types.spec_of(x)}{_called(x)}"
+        f"{blame.at(x.site)}, which is no input (inputs: {given}). Add it to the"
+        " inputs, or make it a wb.shared or a wb.constant value."
+    )
+
+
+def unused(name: str, inputs: Sequence[Tensor], needed: set[int], policy: str) -> None:
+    """Refuse an input that no output needs, warn of it, or let it pass."""
+    if policy not in ("raise", "warn", "ignore"):
+        raise UsageError(
+            f"{name}: on_unused_input is 'raise', 'warn' or 'ignore', not {policy!r}."
+        )
+    for i, x in enumerate(inputs):
+        if x.serial not in needed and policy != "ignore":
+            text = (
+                f"{name}: no output needs {listed([x], i)}{blame.at(x.site)}. Leave it"
+                " out, or write on_unused_input='ignore'."
+            )
+            if policy == "raise":
+                raise UnusedInputError(text)
+            warnings.warn(text, stacklevel=4)
+
+
+def listed(symbols: Sequence[Tensor], first: int = 0) -> str:
+    """Inputs as an error names them: ``input 'x', input 'y'``."""
+    return ", ".join(
+        f"input {x.name!r}" if x.name else f"input {i}"
+        for i, x in enumerate(symbols, first)
+    )
+
+
+def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[Any]:
+    """The arguments of a call in the dtypes of their symbols.
+
+    Raises
+    ------
+    UsageError, ShapeError, DtypeError
+        For a wrong number, a rank or length, or a dtype that does not fit.
+    """
+    if len(args) != len(symbols):
+        raise UsageError(
+            f"{name} takes {len(symbols)} arrays ({listed(symbols)}), not {len(args)}"
+            f"{blame.here()}."
+        )
+    return [
+        _fitted(name, x, i, given)
+        for i, (x, given) in enumerate(zip(symbols, args, strict=True))
+    ]
+
+
+def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
+    if not isinstance(given, Tensor):
+        if type(given) is np.ndarray or not types.weak(given):
+            given = admit(given)
+        if not hasattr(given, "dtype") or not hasattr(given, "shape"):
+            given = np.asarray(given)
+            if given.dtype.kind not in "biufc":
+                raise DtypeError(
+                    f"{name}: {listed([x], i)} takes an array of {x.dtype}, and is"
+                    f" given one of dtype {given.dtype}{blame.here()}."
+                )
+            if np.can_cast(given.dtype, x.dtype, "same_kind"):
+                given = given.astype(x.dtype)  # numbers of Python have no width
+    shape, want = shape_of(given), x.spec.shape
+    if len(shape) != len(want):
+        raise ShapeError(
+            f"{name}: {listed([x], i)} has {len(want)} axes, and is given an array of"
+            f" shape {shape}{blame.here()}. Reshape it, or declare the symbol with"
+            f" {len(shape)}."
+        )
+    if any(
+        type(n) is int and type(m) is int and n != m
+        for n, m in zip(want, shape, strict=True)
+    ):
+        raise ShapeError(
+            f"{name}: {listed([x], i)} has shape {want}, and is given an array of shape"
+            f" {shape}{blame.here()}."
+        )
+    if given.dtype == x.dtype:
+        return given
+    if not np.can_cast(given.dtype, x.dtype, "safe"):
+        raise DtypeError(
+            f"{name}: {listed([x], i)} is of dtype {x.dtype}, and is given"
+            f" {given.dtype}{blame.here()}, which does not fit without a loss. Cast it"
+            f" on purpose: .astype(np.{x.dtype})."
+        )
+    return given.astype(x.dtype)
+
+
+def _called(x: Tensor) -> str:
+    return f" {x.name!r}" if x.name else ""
