@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.checkpoints import checkpoint
     from workbench.checks.verify import check_grads
     from workbench.custom.from_graph import OpFromGraph
+    from workbench.custom.kernels import KernelOp
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
     from workbench.directions import elementwise_grad, gnvp, linearize
@@ -55,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Function",
     "Graph",
+    "KernelOp",
     "Op",
     "OpFromGraph",
     "Session",
@@ -104,6 +106,7 @@ __all__ = [
 #: Names whose modules load when they are first used.
 _LATER = {
     "Function": "workbench.symbolic",
+    "KernelOp": "workbench.custom.kernels",
     "Op": "workbench.custom.op",
     "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",

@@ -197,9 +197,11 @@ class Op:
     @property
     def _settings(self) -> dict[str, Any]:
         """The settings by name: fields, or what the class's own ``__init__`` set."""
-        fields = getattr(type(self), "__dataclass_fields__", None)
-        if fields is not None:
-            return {f: getattr(self, f) for f in fields if fields[f].compare}
+        cls: Any = type(self)
+        if dataclasses.is_dataclass(cls):
+            # Not those of ``__dataclass_fields__``: a ClassVar is among them.
+            fields = dataclasses.fields(cls)
+            return {f.name: getattr(self, f.name) for f in fields if f.compare}
         return {k: v for k, v in vars(self).items() if not k.startswith("_")}
 
     def _key(self) -> Any:

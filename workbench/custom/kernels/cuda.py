@@ -1,0 +1,159 @@
+"""Kernels on an NVIDIA GPU: checked by a compiler anywhere, launched through CuPy.
+
+A check compiles for an architecture without a GPU or driver: by NVRTC where CuPy
+brings it, else by nvcc.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from workbench.custom.kernels import toolchain
+from workbench.custom.kernels.places import Text
+from workbench.custom.kernels.signature import Signature
+from workbench.custom.kernels.units import CUDA, SOURCE, declaration, unit
+from workbench.errors import KernelError
+from workbench.graph.types import Spec
+
+__all__ = ["ARCHITECTURE", "BLOCK", "check", "is_device", "launch"]
+
+#: Hopper: H100 and H200.
+ARCHITECTURE = "sm_90"
+
+#: How many threads share a block.
+BLOCK = 256
+
+#: The most blocks that a grid of one axis may have.
+MOST_BLOCKS = 2**31 - 1
+
+_MODULES: dict[Any, Any] = {}
+_LOCK = Lock()
+
+
+def is_device(x: Any) -> bool:
+    """Whether an array lies on a GPU."""
+    return hasattr(x, "__cuda_array_interface__")
+
+
+def check(
+    text: Text,
+    signature: Signature,
+    chosen: Mapping[str, np.dtype[Any]],
+    settings: Mapping[str, type],
+    architecture: str,
+    limit: float,
+) -> str:
+    """Compile a kernel and throw the result away; which compiler took it.
+
+    Raises
+    ------
+    KernelError
+        If there is no compiler, or it refuses the source.
+    """
+    whole = unit(text.text, signature, chosen, settings, CUDA)
+    try:
+        nvrtc = import_module("cupy_backends.cuda.libs.nvrtc")
+        number = ".".join(map(str, nvrtc.getVersion()))
+    except Exception:  # there is no CuPy, or the library that it needs is not there
+        name, said = _by_nvcc(whole, architecture, limit)
+    else:
+        name, said = f"NVRTC {number}", _by_nvrtc(nvrtc, whole, architecture)
+    must = f"\nThe kernel is called as\n  {declaration(signature, settings, CUDA)}"
+    if isinstance(said, str):
+        lines, amiss = toolchain.complaint(said, text.text, text.place)
+        raise KernelError(
+            f"{signature.op}: the CUDA source does not compile ({name}):\n{lines}"
+            f"{must * amiss}"
+        )
+    # Of other arguments it is another function to C++, with a name of its own.
+    if f".text.{signature.op}\0".encode() not in said:
+        raise KernelError(
+            f"{signature.op}: the CUDA source{text.where()} has no kernel"
+            f" {signature.op} of the arguments that it gets.{must}"
+        )
+    return name
+
+
+def _by_nvcc(whole: str, architecture: str, limit: float) -> tuple[str, str | bytes]:
+    """The name of the compiler, with the binary that it made or what it said."""
+    found = toolchain.nvcc()
+    command = (
+        found, "-cubin", f"-arch={architecture}", "-std=c++17", "-w",
+        "kernel.cu", "-o", "kernel.cubin",
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as made:
+        (Path(made) / "kernel.cu").write_text(whole, encoding="utf-8")
+        code, said = toolchain.run(command, Path(made), limit)
+        if code:
+            return Path(found).name, said
+        return Path(found).name, (Path(made) / "kernel.cubin").read_bytes()
+
+
+def _by_nvrtc(nvrtc: Any, whole: str, architecture: str) -> str | bytes:
+    """The binary that it made, or what it said."""
+    program = nvrtc.createProgram(whole, SOURCE, [], [])
+    try:
+        nvrtc.compileProgram(
+            program, [f"--gpu-architecture={architecture}", "--std=c++17", "-w"]
+        )
+        return bytes(nvrtc.getCUBIN(program))
+    except nvrtc.NVRTCError:
+        return str(nvrtc.getProgramLog(program))
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def launch(
+    text: Text,
+    signature: Signature,
+    chosen: Mapping[str, np.dtype[Any]],
+    settings: Mapping[str, Any],
+    kinds: Mapping[str, type],
+    inputs: Sequence[Any],
+    dtypes: Sequence[np.dtype[Any]],
+    outputs: Sequence[Spec],
+    lengths: Sequence[int],
+    threads: int,
+) -> list[Any]:
+    """Run a kernel on CuPy arrays, one thread for each of ``threads``.
+
+    CuPy compiles it for the GPU at hand and keeps the result on disk.
+    """
+    cupy: Any = import_module("cupy")
+    whole = unit(text.text, signature, chosen, kinds, CUDA)
+    # Beside the device that the arrays are on, nothing may be launched.
+    with next(x for x in inputs if is_device(x)).device:
+        given = [
+            cupy.asarray(x, dtype, order="C")
+            for x, dtype in zip(inputs, dtypes, strict=True)
+        ]
+        made = [cupy.zeros(spec.shape, spec.dtype) for spec in outputs]
+        blocks = -(-threads // BLOCK)
+        if blocks > MOST_BLOCKS:
+            raise KernelError(
+                f"{signature.op}: {threads} threads are more than a GPU starts. Let"
+                " each do more, with a loop in the kernel."
+            )
+        if blocks:
+            with _LOCK:
+                module = _MODULES.get(whole)
+                if module is None:
+                    module = _MODULES[whole] = cupy.RawModule(
+                        code=whole, options=("--std=c++17",)
+                    )
+                kernel = module.get_function(signature.op)
+            numbers = [np.int64(n) for n in lengths]
+            told = [_WIDTHS[kinds[k]](v) for k, v in settings.items()]
+            kernel((blocks,), (BLOCK,), (*given, *made, *numbers, *told))
+    return made
+
+
+#: A setting as CuPy passes it: in the very width of the kernel's parameter.
+_WIDTHS: dict[type, Any] = {bool: np.bool_, int: np.int64, float: np.float64}

@@ -1,0 +1,176 @@
+"""Kernels on the CPU: compiled when first called, loaded by ctypes.
+
+Two threads that call the same kernel compile it once; the call itself lets other
+threads run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from workbench.custom.kernels import cache, toolchain
+from workbench.custom.kernels.places import Text
+from workbench.custom.kernels.signature import Signature
+from workbench.custom.kernels.units import LANGUAGES, declaration, unit
+from workbench.errors import KernelError
+
+__all__ = ["Native", "native"]
+
+STANDARDS = {"c": "-std=gnu11", "cpp": "-std=gnu++17"}
+FLAGS = ("-O2", "-fPIC", "-shared")
+#: What C lets pass with a warning, and what then fails when it runs.
+STRICT = tuple(
+    f"-Werror={name}"
+    for name in ("implicit-function-declaration", "int-conversion",
+                 "incompatible-pointer-types")
+)  # fmt: skip
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+
+#: The C type of an argument that is no pointer, by its Python type.
+PASSED: dict[type, Callable[[Any], Any]] = {
+    bool: ctypes.c_bool,
+    int: ctypes.c_int64,
+    float: ctypes.c_double,
+}
+
+
+class Native:
+    """One compiled kernel, for one choice of dtypes.
+
+    Parameters
+    ----------
+    call
+        The function of the library.
+    status
+        Whether it returns a status.
+    """
+
+    def __init__(self, call: Any, status: bool) -> None:
+        self.call = call
+        self.status = status
+
+    def __call__(
+        self,
+        inputs: Sequence[np.ndarray[Any, Any]],
+        outputs: Sequence[np.ndarray[Any, Any]],
+        lengths: Sequence[int],
+        settings: Sequence[Any],
+    ) -> int:
+        """Run on contiguous arrays; the status, 0 where it returns none."""
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *outputs)]
+        numbers = [ctypes.c_int64(n) for n in lengths]
+        told = [PASSED[type(x)](x) for x in settings]
+        returned = self.call(*pointers, *numbers, *told)
+        return int(returned) if self.status else 0
+
+
+#: What stands before the declaration that a source must fit.
+CALLED = "\nThe kernel is called as\n  "
+
+
+def _loaded(file: Path, name: str, source: str, must: str) -> Any:
+    """The function of a compiled library."""
+    try:
+        return getattr(ctypes.CDLL(str(file)), name)
+    except AttributeError:
+        raise KernelError(
+            f"{name}: the {source} has no function {name} of the arguments that it"
+            f" gets.{CALLED}{must}"
+        ) from None
+    except OSError as error:
+        said = str(error)
+        cure = (
+            "If programs may not run from that folder, set XDG_CACHE_HOME to one"
+            " where they may."
+        )
+        missing = re.search(r"undefined symbol: (\w+)|Symbol not found: _?(\w+)", said)
+        if missing:
+            said = f"it calls {missing[1] or missing[2]}, which nothing defines"
+            cure = "Define it, or name its library: flags = ('-l...',)."
+        raise KernelError(
+            f"{name}: the {source} is compiled, but {said}. {cure}"
+        ) from (error)
+
+
+def returns(source: str, name: str) -> str:
+    """``"int"`` for a function that returns a status, else ``"void"``."""
+    plain = _COMMENT.sub(" ", source)
+    return "int" if re.search(rf"\bint(?:32_t)?\s+{name}\s*\(", plain) else "void"
+
+
+def native(
+    language: str,
+    text: Text,
+    signature: Signature,
+    chosen: Mapping[str, np.dtype[Any]],
+    settings: Mapping[str, type],
+    flags: Sequence[str],
+    limit: float,
+) -> Native:
+    """The compiled kernel: from this process, from disk, or made now.
+
+    Raises
+    ------
+    KernelError
+        If there is no compiler, or it refuses the source.
+    """
+    spoken = LANGUAGES[language]
+    kind = returns(text.text, signature.op)
+    whole = unit(text.text, signature, chosen, settings, spoken, kind)
+    found = toolchain.compiler(language)
+    strict = STRICT if language == "c" else ()
+    command = (*found, STANDARDS[language], *FLAGS, *strict, *flags)
+    name = cache.key(whole, command, toolchain.version(found))
+    with _turn(name):
+        call = _LOADED.get(name)
+        if call is not None:
+            return Native(call, kind == "int")
+
+        must = declaration(signature, settings, spoken, kind)
+
+        def failed(said: str) -> KernelError:
+            lines, amiss = toolchain.complaint(said, text.text, text.place)
+            return KernelError(
+                f"{signature.op}: the {spoken.title} source does not compile"
+                f" ({os.path.basename(command[0])}):\n{lines}"
+                f"{f'{CALLED}{must}' * amiss}"
+            )
+
+        file = cache.built(name, whole, spoken.suffix, command, limit, failed)
+        call = _loaded(file, signature.op, f"{spoken.title} source{text.where()}", must)
+        call.restype = ctypes.c_int if kind == "int" else None
+        _LOADED[name] = call
+    return Native(call, kind == "int")
+
+
+#: What this process has loaded; a library is never unloaded.
+_LOADED: dict[str, Any] = {}
+
+#: One lock for each kernel that is being made.
+_TURNS: dict[str, Lock] = {}
+_GUARD = Lock()
+
+
+def _turn(name: str) -> Lock:
+    with _GUARD:
+        return _TURNS.setdefault(name, Lock())
+
+
+def _after_fork() -> None:
+    """Locks that another thread held at the fork are held for ever in the child."""
+    global _GUARD
+    _GUARD = Lock()
+    _TURNS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

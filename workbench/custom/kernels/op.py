@@ -1,0 +1,389 @@
+"""`wb.KernelOp`: an op whose value is computed by C, C++ or CUDA source."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device, launch
+from workbench.custom.kernels.declared import kinds_of, sources_of, threads_of, told
+from workbench.custom.kernels.native import Native, native
+from workbench.custom.kernels.places import Home, Text
+from workbench.custom.kernels.signature import Bound, Signature
+from workbench.custom.kernels.toolchain import MissingCompiler
+from workbench.custom.op import Op
+from workbench.errors import KernelError, UsageError, WorkbenchError
+from workbench.graph import blame, source, types
+from workbench.graph.tensor import Tensor
+from workbench.graph.types import Spec
+from workbench.transforms.flat import pulled, pushed
+
+__all__ = ["KernelOp"]
+
+
+class KernelOp(Op):
+    """An op with native kernels: C or C++ for the CPU, CUDA for an NVIDIA GPU.
+
+    Write a subclass that declares the arrays and holds the source. The source is
+    compiled when the op is first called, and kept in the user's cache folder, so that
+    the next process need not. Everything that `wb.Op` has holds here too: settings,
+    ``vjp``, ``jvp``, `register_gradient`, overrides by name.
+
+    The kernel is a function of the op's name. Its arguments are pointers to the inputs
+    (``const``) and outputs, in the order of their declaration, to entries that lie one
+    after another in C's order; then the lengths (``int64_t``), in the order in which
+    their letters appear among the inputs; then the settings (``int64_t``, ``double``
+    or ``bool``). A kernel of other arguments does not compile. Outputs hold zeros when
+    it begins. It returns nothing, or an ``int`` that is 0 if all is well.
+
+    In CUDA it is a ``__global__`` function of the same arguments. It runs on CuPy
+    arrays, one thread for each entry of the first output, or as many as ``threads``
+    says; in blocks of one axis, so there may be some more than asked for. Complex
+    numbers are ``double _Complex`` in C, ``std::complex<double>`` in C++, ``double2``
+    in CUDA.
+
+    Attributes
+    ----------
+    inputs, outputs
+        Dtype and shape of each array by its name: ``{"x": "float64[n, 3]"}``. A letter
+        is a length, the same wherever it appears; outputs may have ``n + 1`` or
+        ``2 * n``, or a setting. ``"..."`` stands for axes of any number, and the kernel
+        is told ``size``, the product of their lengths. ``"T[n]"`` is of any dtype that
+        ``types`` allows, and the source says ``T``.
+    types
+        The dtypes that a letter stands for; ``{"T": ("float32", "float64")}`` is what
+        a letter means that is not told.
+    c, cpp, cuda
+        The source, or a `pathlib.Path` of its file.
+    flags
+        Further flags for the C or C++ compiler, ``("-fopenmp", "-O3")``.
+    threads
+        How many threads CUDA starts: ``"n + m"``.
+    messages
+        What a status means: ``{1: "the matrix is singular"}``.
+    derivatives
+        ``"fallback"``: where there is neither ``vjp`` nor ``jvp``, the derivatives are
+        those of `fallback`.
+    time_limit
+        How many seconds the compiler may take.
+
+    Raises
+    ------
+    KernelError
+        If the declaration makes no sense, no compiler is found and there is no
+        `fallback`, the source does not compile, or the kernel returns a status.
+    DtypeError, ShapeError
+        If an input does not fit its declaration. Nothing is cast in silence.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> class Cube(wb.KernelOp):
+    ...     inputs = {"x": "T[...]"}
+    ...     outputs = {"y": "T[...]"}
+    ...     c = '''
+    ...     void cube(const T *x, T *y, int64_t size) {
+    ...         for (int64_t i = 0; i < size; i++) y[i] = x[i] * x[i] * x[i];
+    ...     }
+    ...     '''
+    ...     def vjp(self, node, g):
+    ...         (x,) = node.inputs
+    ...         return g * 3 * x**2
+    >>> cube = Cube()
+    >>> cube(np.array([1.0, 2.0], np.float32))
+    array([1., 8.], dtype=float32)
+    >>> wb.grad(lambda x: np.sum(cube(x)))(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    """
+
+    inputs: ClassVar[Mapping[str, str]] = {}
+    outputs: ClassVar[Mapping[str, str]] = {}
+    types: ClassVar[Mapping[str, Sequence[str]]] = {}
+    c: ClassVar[str | Path | None] = None
+    cpp: ClassVar[str | Path | None] = None
+    cuda: ClassVar[str | Path | None] = None
+    flags: ClassVar[Sequence[str]] = ()
+    threads: ClassVar[str | None] = None
+    messages: ClassVar[Mapping[int, str]] = {}
+    derivatives: ClassVar[str | None] = None
+    time_limit: ClassVar[float] = 120.0
+
+    _signature: ClassVar[Signature]
+    _kinds: ClassVar[dict[str, type]]
+    _texts: ClassVar[dict[str, Text]]
+    _natives: ClassVar[dict[Any, Native]]
+    _warned: ClassVar[bool]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if cls.inputs or cls.outputs:
+            cls.n_outputs = len(cls.outputs)
+            # Not before there is something to compute: a base for further classes is
+            # no op, and takes no name.
+            if cls.compute not in (Op.compute, _compute):
+                raise UsageError(
+                    f"{cls.__qualname__}.compute: the value of a kernel is that of its"
+                    " source. Call the method fallback, or derive from wb.Op."
+                )
+            cls.compute = _compute  # type: ignore[assignment,method-assign]
+            cls.infer = _infer  # type: ignore[assignment,method-assign]
+            if cls.derivatives is not None:
+                _differentiate_fallback(cls)
+        super().__init_subclass__(**kwargs)
+        if cls.inputs or cls.outputs:
+            home = Home.of_caller()
+            cls._kinds = kinds_of(cls)
+            cls._texts = sources_of(cls, home)
+            cls._signature = Signature(
+                cls.name, cls.inputs, cls.outputs, cls.types, tuple(cls._kinds)
+            )
+            cls._natives, cls._warned = {}, False
+            threads_of(cls, cls._signature)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> KernelOp:
+        """An instance of a class that has declared its arrays."""
+        if not (cls.inputs or cls.outputs):
+            raise UsageError(
+                f"{cls.__qualname__} declares no arrays yet: write inputs ="
+                ' {"x": "float64[n]"} and outputs = {...} in it, and its source, c ='
+                " '''...'''."
+            )
+        made = super().__new__(cls)
+        assert isinstance(made, KernelOp)
+        return made
+
+    # What a user writes, besides what an op has
+
+    def fallback(self, *arrays: Any) -> Any:
+        """The same by NumPy, for where no kernel can run: an output, or a tuple.
+
+        It serves where there is no compiler, with a warning, and arrays on a device
+        for which there is no source.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def _has_fallback(cls) -> bool:
+        return cls.fallback is not KernelOp.fallback
+
+    @classmethod
+    def check_cuda(cls, architecture: str = ARCHITECTURE) -> str:
+        """Compile the CUDA source for every choice of dtypes; no GPU is needed.
+
+        Returns
+        -------
+        The compiler that took it.
+
+        Raises
+        ------
+        KernelError
+            If there is no CUDA source, no compiler for it, or the source is wrong.
+        """
+        if "cuda" not in getattr(cls, "_texts", {}):
+            raise KernelError(f"{cls.name} has no CUDA source: write cuda = '''...'''.")
+        letters = cls._signature.types
+        for names in product(*letters.values()):
+            chosen = dict(zip(letters, map(np.dtype, names), strict=True))
+            took = check(
+                cls._texts["cuda"], cls._signature, chosen, cls._kinds, architecture,
+                cls.time_limit,
+            )  # fmt: skip
+        return took
+
+    # How it is applied
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        given = [np.asarray(x) if isinstance(x, list) else x for x in inputs]
+        try:
+            if all(map(_is_operand, given)):
+                # Otherwise the call itself says what it cannot take.
+                bound = self._signature.bind(given, self._told)
+                given = [
+                    _as(x, bound.dtypes[pattern.name])
+                    for x, pattern in zip(given, self._signature.inputs, strict=True)
+                ]
+        except WorkbenchError as error:
+            place = blame.here()
+            if place not in str(error):
+                error.args = (f"{error}{place}", *error.args[1:])
+            raise
+        return super().__call__(*given)
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        """The settings, looked at."""
+        return told(self.name, self._kinds, self._settings)
+
+    def _on_host(self, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs by the compiled kernel; by the fallback if there is none."""
+        try:
+            kernel = self._native(bound)
+        except MissingCompiler as error:
+            if not self._has_fallback():
+                raise MissingCompiler(
+                    f"{self.name}: {error} Or write fallback(self, *arrays) in"
+                    f" {type(self).__name__}, which computes the same by NumPy."
+                ) from None
+            self._warn(error)
+            return self._by_fallback(bound, arrays)
+        signature, settings = self._signature, self._told
+        made = [
+            np.zeros(spec.shape, spec.dtype)
+            for spec in signature.results(bound, settings)
+        ]
+        given = [
+            _contiguous(x, bound.dtypes[pattern.name])
+            for x, pattern in zip(arrays, signature.inputs, strict=True)
+        ]
+        numbers = list(settings.values())
+        status = kernel(given, made, _lengths(signature, bound), numbers)
+        if status:
+            means = self.messages.get(status, "it has no message for that")
+            raise KernelError(
+                f"{self.name}({', '.join(map(repr, map(types.spec_of, arrays)))})"
+                f"{blame.here()}: the kernel returned status {status}: {means}."
+            )
+        return [y[()] if y.ndim == 0 else y for y in made]
+
+    def _native(self, bound: Bound) -> Native:
+        key = tuple(bound.types.items())
+        found = self._natives.get(key)
+        if found is None:
+            language = next(name for name in ("c", "cpp") if name in self._texts)
+            found = self._natives[key] = native(
+                language, self._texts[language], self._signature, bound.types,
+                self._kinds, self.flags, self.time_limit,
+            )  # fmt: skip
+        return found
+
+    def _on_device(self, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs by the CUDA kernel, on the GPU that holds the inputs."""
+        signature, settings = self._signature, self._told
+        results = signature.results(bound, settings)
+        if self.threads is None:
+            threads = prod(results[0].shape)
+        else:
+            text = threads_of(type(self), signature)
+            lengths = {
+                k: prod(v) if k == "..." else v for k, v in bound.lengths.items()
+            }
+            known = Bound(lengths={**lengths, "size": lengths.get("...", 0)})
+            threads = signature.length(text, text.dims[0], known, settings)
+        return launch(
+            self._texts["cuda"], signature, bound.types, settings, self._kinds, arrays,
+            [bound.dtypes[p.name] for p in signature.inputs], results,
+            _lengths(signature, bound), threads,
+        )  # fmt: skip
+
+    def _by_fallback(self, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs by NumPy, held against what is declared."""
+        made = _several(self.fallback(*arrays))
+        wanted = self._signature.results(bound, self._told)
+        found = [types.spec_of(y) for y in made]
+        if [Spec(s.shape, s.dtype) for s in found] != wanted:
+            raise KernelError(
+                f"{self.name}: {type(self).__name__}.fallback returned"
+                f" {', '.join(map(repr, found))}, and the outputs are declared as"
+                f" {', '.join(map(repr, wanted))}. Cast with .astype, or mend the"
+                " declaration."
+            )
+        return list(made)
+
+    def _warn(self, why: Exception) -> None:
+        """Say once that the slow way is taken."""
+        cls = type(self)
+        if not cls._warned:
+            cls._warned = True
+            site = source.decode(*source.caller())
+            warnings.warn_explicit(
+                f"{self.name} runs by its NumPy fallback: {why}",
+                RuntimeWarning,
+                site.filename if site else "<unknown>",
+                site.line if site else 1,
+            )
+
+
+def _compute(self: KernelOp, *arrays: Any) -> Any:
+    """The outputs for arrays on the CPU or on a GPU."""
+    bound = self._signature.bind(arrays, self._told)
+    on_device = any(map(is_device, arrays))
+    if on_device and "cuda" in self._texts:
+        made = self._on_device(bound, arrays)
+    elif not on_device and self._texts.keys() - {"cuda"}:
+        made = self._on_host(bound, arrays)
+    elif self._has_fallback():
+        made = self._by_fallback(bound, arrays)
+    else:
+        have, lack = ("a GPU", "cuda") if on_device else ("the CPU", "c")
+        raise KernelError(
+            f"{self.name} has no source for arrays on {have}. Write {lack} = '''...'''"
+            f" in {type(self).__name__}, or fallback(self, *arrays) in NumPy."
+        )
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _infer(self: KernelOp, *specs: Spec) -> Any:
+    """What the declaration says of the outputs."""
+    bound = self._signature.bind(specs, self._told)
+    made = self._signature.results(bound, self._told)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _differentiate_fallback(cls: type[KernelOp]) -> None:
+    """Give a class the derivatives of its NumPy fallback."""
+    if cls.derivatives != "fallback" or not cls._has_fallback():
+        raise KernelError(
+            f"{cls.__qualname__}: derivatives = {cls.derivatives!r}: write"
+            ' derivatives = "fallback", and fallback(self, *arrays) in NumPy.'
+        )
+
+    def vjp(self: KernelOp, node: Any, *cotangents: Any) -> Any:
+        return pulled(lambda xs: _several(self.fallback(*xs)), node.inputs, cotangents)
+
+    def jvp(self: KernelOp, node: Any, *tangents: Any) -> Any:
+        moved = pushed(lambda xs: _several(self.fallback(*xs)), node.inputs, tangents)
+        return moved[0] if len(moved) == 1 else tuple(moved)
+
+    if not cls._gives("vjp") and not cls._gives("jvp"):
+        for rule in (vjp, jvp):
+            rule.__qualname__ = f"{cls.__qualname__}.fallback"
+            setattr(cls, rule.__name__, rule)
+
+
+# Arrays
+
+
+def _several(made: Any) -> tuple[Any, ...]:
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype")
+
+
+def _as(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number in the dtype that it takes here; anything else as it is."""
+    if types.weak(x):
+        return dtype.type(x)
+    if isinstance(x, Tensor) and types.spec_of(x).weak:
+        return x.astype(dtype)
+    return x
+
+
+def _contiguous(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array whose entries lie one after another, as C sees them."""
+    made = np.asarray(x, dtype, order="C")
+    return made if made.flags.aligned else made.copy()
+
+
+def _lengths(signature: Signature, bound: Bound) -> list[int]:
+    return [
+        prod(n) if letter == "..." else int(n)
+        for letter, n in ((k, bound.lengths[k]) for k in signature.letters)
+    ]

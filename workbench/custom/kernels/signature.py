@@ -1,0 +1,333 @@
+"""All arrays of a kernel: what a call binds their letters to, and the outputs' shapes.
+
+It looks at shapes and dtypes alone, so that symbols, whose lengths may be unknown, are
+bound as arrays are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from workbench.custom.kernels.patterns import DTYPES, NAME, Pattern, evaluate
+from workbench.errors import DtypeError, KernelError, ShapeError
+from workbench.graph import types
+from workbench.graph.types import Spec
+
+__all__ = ["Bound", "Signature"]
+
+#: What a letter for a dtype stands for unless `types` says otherwise.
+FLOATS = ("float32", "float64")
+
+
+@dataclass
+class Bound:
+    """What the letters of a signature stand for in one call."""
+
+    #: The dtype of each array, inputs first.
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    #: The length of each letter; a tuple for ``"..."``.
+    lengths: dict[str, Any] = field(default_factory=dict)
+    #: The dtype of each letter for one.
+    types: dict[str, np.dtype[Any]] = field(default_factory=dict)
+
+
+class Signature:
+    """The arrays of one kernel.
+
+    Parameters
+    ----------
+    op
+        The op's name, for errors.
+    inputs, outputs
+        Patterns by name, in the order of the kernel's arguments.
+    types
+        The dtypes that a letter may stand for; float32 and float64 if not told.
+    settings
+        The names of the op's settings: integers among them may stand in the shapes
+        of outputs.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        inputs: Mapping[str, str],
+        outputs: Mapping[str, str],
+        types: Mapping[str, Sequence[str]],
+        settings: Sequence[str] = (),
+    ) -> None:
+        self.op = op
+        self.inputs = [Pattern.of(op, k, v) for k, v in inputs.items()]
+        self.outputs = [Pattern.of(op, k, v) for k, v in outputs.items()]
+        self.types = self._types(types)
+        self.settings = tuple(settings)
+        #: The letters of lengths, in the order in which the kernel is told them.
+        self.letters = list(
+            dict.fromkeys(
+                letter
+                for pattern in self.inputs
+                for letter in pattern.letters()
+                if letter not in self.settings
+            )
+        )
+        self._check()
+
+    def _types(self, told: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """The dtypes of each letter; a dtype that is written out stands for itself."""
+        found: dict[str, tuple[str, ...]] = {}
+        for letter, names in told.items():
+            found[letter] = tuple(map(_canonical, names))
+            wrong = [n for n in found[letter] if n not in DTYPES]
+            if wrong or not names or letter in DTYPES or not letter.isidentifier():
+                raise KernelError(
+                    f"{self.op}: types {{{letter!r}: {tuple(names)!r}}}:"
+                    f" {wrong or letter!r} will not do. Kernels take"
+                    f" {', '.join(DTYPES)}: types = {{'T': ('float32', 'float64')}}."
+                )
+        for pattern in (*self.inputs, *self.outputs):
+            name = pattern.dtype
+            if name not in DTYPES and name not in found:
+                if not (name[0].isupper() and len(name) <= 2):
+                    raise KernelError(
+                        f"{self.op}: {pattern.name} is declared as {pattern.text!r}:"
+                        f" {name!r} is none of the dtypes that kernels take"
+                        f" ({', '.join(DTYPES)}), nor a letter such as T."
+                    )
+                found[name] = FLOATS
+        return found
+
+    def _check(self) -> None:
+        """Names that stand twice, letters that nothing binds."""
+        names = [p.name for p in (*self.inputs, *self.outputs)]
+        lengths = [letter for letter in self.letters if letter != "..."]
+        taken = [*names, *lengths, *self.types, *self.settings]
+        twice = sorted({x for x in taken if taken.count(x) > 1})
+        if twice:
+            raise KernelError(
+                f"{self.op}: {', '.join(twice)} stands for two things among the"
+                " inputs, outputs, lengths, dtypes and settings. Rename one."
+            )
+        if not self.outputs:
+            raise KernelError(f"{self.op}: no output is declared: outputs = {{...}}.")
+        bare = {dim for p in self.inputs for dim in p.dims}
+        given = {p.dtype for p in self.inputs} | set(DTYPES)
+        for pattern in (*self.inputs, *self.outputs):
+            free = [
+                x for x in pattern.letters() if x not in bare and x not in self.settings
+            ]
+            if free:
+                raise KernelError(
+                    f"{self.op}: {pattern.name} is declared as {pattern.text!r}, and no"
+                    f" input has an axis of length {free[0]}, which would tell it."
+                    f" The letters known are {', '.join(sorted(bare)) or 'none'}."
+                )
+            if pattern.dtype not in given:
+                raise KernelError(
+                    f"{self.op}: {pattern.name} is declared as {pattern.text!r}, and no"
+                    f" input is of the dtype {pattern.dtype}, which would tell it."
+                )
+
+    # What a call binds
+
+    def bind(self, values: Sequence[Any], settings: Mapping[str, Any]) -> Bound:
+        """What the letters stand for, given arrays, numbers or specs.
+
+        Raises
+        ------
+        DtypeError, ShapeError
+            Where an input does not fit its pattern; with its name and the cure.
+        """
+        if len(values) != len(self.inputs):
+            names = ", ".join(p.name for p in self.inputs)
+            raise ShapeError(
+                f"{self.op} takes {len(self.inputs)} arrays ({names}) and got"
+                f" {len(values)}."
+            )
+        specs = [types.spec_of(x) if not isinstance(x, Spec) else x for x in values]
+        bound = Bound()
+        self._bind_types(bound, specs, values)
+        self._bind_lengths(bound, specs, settings)
+        return bound
+
+    def _bind_types(
+        self, bound: Bound, specs: Sequence[Spec], values: Sequence[Any]
+    ) -> None:
+        pairs = list(zip(self.inputs, specs, values, strict=True))
+        for pattern, spec, _ in pairs:
+            name = str(spec.dtype.newbyteorder("="))
+            if spec.weak:
+                continue
+            allowed = self.types.get(pattern.dtype, (pattern.dtype,))
+            if name not in allowed:
+                said = " or ".join(allowed)
+                raise DtypeError(
+                    f"{self.op}: the input {pattern.name} is {spec!r}, and the kernel"
+                    f" takes {pattern.text}"
+                    f"{f' with {pattern.dtype} {said}' * (said != pattern.dtype)}."
+                    f" Nothing is cast in silence: write"
+                    f" {pattern.name}.astype('{_nearest(spec.dtype, allowed)}')."
+                )
+            if pattern.dtype in self.types:
+                first = bound.types.setdefault(pattern.dtype, np.dtype(name))
+                if first != np.dtype(name):
+                    other = next(
+                        p.name for p in self.inputs if p.dtype == pattern.dtype
+                    )
+                    raise DtypeError(
+                        f"{self.op}: {other} is {first} and {pattern.name} is {name},"
+                        f" and both are {pattern.dtype}. Write"
+                        f" {pattern.name}.astype('{first}')."
+                    )
+        for pattern, spec, value in pairs:
+            if spec.weak and pattern.dtype in self.types:
+                bound.types.setdefault(
+                    pattern.dtype, np.dtype(self._weak(pattern, spec, value))
+                )
+        for pattern in (*self.inputs, *self.outputs):
+            name = pattern.dtype
+            bound.dtypes[pattern.name] = (
+                bound.types[name] if name in self.types else np.dtype(name)
+            )
+        for pattern, spec, value in pairs:
+            if spec.weak:
+                self._fits(pattern, spec, value, bound.dtypes[pattern.name])
+
+    def _weak(self, pattern: Pattern, spec: Spec, value: Any) -> str:
+        """The dtype of a letter that Python numbers alone tell."""
+        allowed = self.types[pattern.dtype]
+        if str(spec.dtype) in allowed:
+            return str(spec.dtype)
+        order = "biufc".index(spec.dtype.kind)
+        wider = [n for n in allowed if "biufc".index(np.dtype(n).kind) >= order]
+        return wider[-1] if wider else allowed[-1]
+
+    def _fits(
+        self, pattern: Pattern, spec: Spec, value: Any, dtype: np.dtype[Any]
+    ) -> None:
+        """A Python number takes the dtype of its pattern, if it can."""
+        fits = np.result_type(dtype, spec.dtype.type(0).item()) == dtype
+        if fits and not isinstance(value, Spec) and dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            fits = info.min <= value <= info.max
+        if not fits:
+            said = repr(value) if not isinstance(value, Spec) else f"a {spec.dtype}"
+            raise DtypeError(
+                f"{self.op}: the input {pattern.name} is the number {said}, and the"
+                f" kernel takes {dtype}, which cannot hold it. Write {pattern.name} ="
+                f" np.{dtype}(...) if it is to be rounded."
+            )
+
+    def _bind_lengths(
+        self, bound: Bound, specs: Sequence[Spec], settings: Mapping[str, Any]
+    ) -> None:
+        first: dict[str, str] = {}
+        later: list[tuple[Pattern, str, Any, str]] = []
+        for pattern, spec in zip(self.inputs, specs, strict=True):
+            axes = self._axes(pattern, spec)
+            for dim, have, place in axes:
+                if dim in self.settings or not (dim == "..." or NAME.fullmatch(dim)):
+                    later.append((pattern, dim, have, place))
+                elif dim not in bound.lengths or not _known(bound.lengths[dim]):
+                    bound.lengths[dim] = have
+                    first[dim] = place
+                elif _known(have) and bound.lengths[dim] != have:
+                    raise ShapeError(
+                        f"{self.op}: {first[dim]} is {_length(bound.lengths[dim])} and"
+                        f" {place} is {_length(have)}, and both are {dim}"
+                        f" ({', '.join(f'{p.name}: {p.text}' for p in self.inputs)})."
+                    )
+        for pattern, dim, have, place in later:
+            want = self.length(pattern, dim, bound, settings)
+            if _known(have) and _known(want) and want != have:
+                raise ShapeError(
+                    f"{self.op}: {place} is {_length(have)}, and {pattern.text} asks"
+                    f" for {dim}{f' = {want}' * (dim != str(want))}."
+                )
+
+    def _axes(self, pattern: Pattern, spec: Spec) -> list[tuple[str, Any, str]]:
+        """Each axis of an input: its text, its length, how an error names it."""
+        shape, dims = spec.shape, pattern.dims
+        short = len(shape) - len(dims)
+        if "..." in dims:
+            at = dims.index("...")
+            rest = len(dims) - at - 1
+            if short >= -1:
+                end = len(shape) - rest
+                middle = (shape[:at], (shape[at:end],), shape[end:])
+                places = [*range(at), None, *range(end, len(shape))]
+                return [
+                    (dim, have, f"axis {place} of {pattern.name}")
+                    if place is not None
+                    else (dim, have, f"the shape ... of {pattern.name}")
+                    for dim, have, place in zip(
+                        dims, [n for part in middle for n in part], places, strict=True
+                    )
+                ]
+        elif short == 0:
+            return [
+                (dim, have, f"axis {i} of {pattern.name}")
+                for i, (dim, have) in enumerate(zip(dims, shape, strict=True))
+            ]
+        cure = (
+            f"Write x[{', '.join(['None'] * -short + [':'] * len(shape))}]"
+            if short < 0 and shape
+            else "Reshape it, or call the op once per entry with wb.vmap"
+        )
+        raise ShapeError(
+            f"{self.op}: the input {pattern.name} is {spec!r}, of {len(shape)} axes,"
+            f" and the kernel takes {pattern.text}. {cure}."
+        )
+
+    def length(
+        self, pattern: Pattern, dim: str, bound: Bound, settings: Mapping[str, Any]
+    ) -> Any:
+        """The length that the text of an axis stands for."""
+        known = {**{k: settings[k] for k in self.settings}, **bound.lengths}
+        return evaluate(pattern.expression(self.op, dim), known)
+
+    def results(self, bound: Bound, settings: Mapping[str, Any]) -> list[Spec]:
+        """Shape and dtype of each output."""
+        made = []
+        for pattern in self.outputs:
+            shape: list[Any] = []
+            for dim in pattern.dims:
+                if dim == "...":
+                    shape += bound.lengths["..."]
+                    continue
+                n = self.length(pattern, dim, bound, settings)
+                if _known(n) and (n < 0 or int(n) != n):
+                    raise ShapeError(
+                        f"{self.op}: the output {pattern.name}, {pattern.text}, would"
+                        f" have an axis of length {dim} = {n}."
+                    )
+                shape.append(int(n) if _known(n) else n)
+            made.append(Spec(tuple(shape), bound.dtypes[pattern.name]))
+        return made
+
+
+def _known(n: Any) -> bool:
+    """Whether a length, or all those of a shape, are numbers and no unknowns."""
+    parts = n if isinstance(n, tuple) else (n,)
+    return all(isinstance(k, (int, np.integer, float)) for k in parts)
+
+
+def _length(n: Any) -> str:
+    return str(tuple(n)) if isinstance(n, tuple) else f"of length {n}"
+
+
+def _canonical(name: Any) -> str:
+    """NumPy's name of a dtype; what is none stays as it is."""
+    try:
+        return str(np.dtype(name))
+    except TypeError:
+        return str(name)
+
+
+def _nearest(dtype: np.dtype[Any], allowed: Sequence[str]) -> str:
+    """The allowed dtype that loses least."""
+    safe = [n for n in allowed if np.can_cast(dtype, n, "safe")]
+    same = [n for n in allowed if np.dtype(n).kind == dtype.kind]
+    return (safe or same[-1:] or list(allowed[-1:]))[0]

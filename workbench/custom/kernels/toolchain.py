@@ -1,0 +1,184 @@
+"""Compilers: which there are, how one runs, and what its complaints mean.
+
+A compiler runs without a shell, under a limit of time, and ends with its children
+when the user interrupts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from workbench.custom.kernels.units import SOURCE
+from workbench.errors import KernelError
+
+__all__ = ["MissingCompiler", "compiler", "complaint", "nvcc", "run", "version"]
+
+#: Where the environment names a compiler, and what is looked for otherwise.
+LOOKED_FOR = {
+    "c": ("CC", ("cc", "gcc", "clang")),
+    "cpp": ("CXX", ("c++", "g++", "clang++")),
+}
+INSTALL = (
+    "Install one (Debian and Ubuntu: apt-get install gcc g++; macOS: xcode-select"
+    " --install; conda: conda install c-compiler cxx-compiler)"
+)
+
+#: One complaint of gcc or clang, of nvcc or NVRTC: the line of the source, the words.
+_GNU = re.compile(r"(.+?):(\d+):(?:(\d+):)? (error|fatal error): (.*)")
+_NVIDIA = re.compile(r"(.+?)\((\d+)\): ((?:catastrophic )?error)(?: #[\w-]+)?: (.*)")
+
+#: What the words say where a function is not the one that is called.
+AMISS = ("conflicting", "overloaded function", "redeclared")
+
+
+class MissingCompiler(KernelError):
+    """No compiler of the language was found."""
+
+
+def compiler(language: str) -> tuple[str, ...]:
+    """The command of the C or C++ compiler, with the flags that CC or CXX adds.
+
+    Raises
+    ------
+    MissingCompiler
+        If there is none; it says what was looked for.
+    """
+    variable, names = LOOKED_FOR[language]
+    told = os.environ.get(variable, "").strip()
+    if told:
+        try:
+            command = shlex.split(told)
+        except ValueError:
+            command = [told]
+        found = shutil.which(command[0])
+        if found:
+            return (found, *command[1:])
+        looked = f"{variable} names {command[0]!r}, which is no command on this machine"
+    else:
+        for name in names:
+            found = shutil.which(name)
+            if found:
+                return (found,)
+        looked = f"none of {', '.join(names)} is on the PATH, and {variable} is not set"
+    title = "C" if language == "c" else "C++"
+    raise MissingCompiler(
+        f"there is no {title} compiler: {looked}. {INSTALL}, or set {variable} to its"
+        " command."
+    )
+
+
+def nvcc() -> str:
+    """NVIDIA's compiler: on the PATH, or in the toolkit's own folder."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    places = [*(f"{home}/bin" for home in homes if home), "/usr/local/cuda/bin"]
+    found = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
+    if found is None:
+        raise MissingCompiler(
+            "there is no CUDA compiler: neither NVRTC (which CuPy brings) nor nvcc on"
+            " the PATH or in CUDA_HOME. Install CuPy with"
+            " pip install 'cupy-cuda13x[ctk]', or NVIDIA's CUDA toolkit."
+        )
+    return found
+
+
+@lru_cache(maxsize=32)
+def _version(command: tuple[str, ...], stamp: tuple[int, int]) -> str:
+    code, said = run([*command, "--version"], Path.cwd(), 20)
+    return said if code == 0 else f"{command}, which tells no version"
+
+
+def version(command: tuple[str, ...]) -> str:
+    """What a compiler says of itself; asked again when its file has changed."""
+    stat = os.stat(command[0])
+    return _version(command, (stat.st_mtime_ns, stat.st_size))
+
+
+def run(command: Sequence[str], folder: Path, limit: float) -> tuple[int, str]:
+    """The exit status of a command and what it said.
+
+    Raises
+    ------
+    KernelError
+        If it cannot start or does not end in time.
+    """
+    try:
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,  # so that its children end with it
+        )
+    except OSError as error:
+        raise KernelError(f"{command[0]} does not start: {error}.") from error
+    try:
+        said, _ = process.communicate(timeout=limit)
+    except BaseException as error:
+        _end(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise KernelError(
+                f"{Path(command[0]).name} did not finish within {limit:g} seconds and"
+                " was stopped. Make the source smaller, or raise time_limit."
+            ) from None
+        raise
+    return process.returncode, said.decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a compiler, and what it has started."""
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def complaint(
+    said: str, source: str, place: Callable[[int], str], most: int = 5
+) -> tuple[str, bool]:
+    """A compiler's errors at the author's lines, and whether the declaration is amiss.
+
+    ``place(line)`` names a line of the source, such as ``"net.py:20"``.
+    """
+    lines = source.splitlines()
+    shown, found, amiss = [], 0, False
+    for text in said.splitlines():
+        match = _GNU.fullmatch(text)
+        nvidia = None if match else _NVIDIA.fullmatch(text)
+        if match:
+            file, line, column, _, words = match.groups()
+        elif nvidia:
+            (file, line, _, words), column = nvidia.groups(), None
+        else:
+            continue
+        amiss |= any(word in words for word in AMISS)
+        found += 1
+        if found > most:
+            continue
+        if file != SOURCE:
+            shown.append(f"  {file}:{line}: {words}")
+            continue
+        n = int(line)
+        quoted = lines[n - 1] if 0 < n <= len(lines) else ""
+        shown.append(f"  {place(n)}: {words}\n      {quoted.strip()}")
+        if column and quoted.strip():
+            at = int(column) - 1 - (len(quoted) - len(quoted.lstrip()))
+            if 0 <= at <= len(quoted.strip()):
+                shown[-1] += f"\n      {' ' * at}^"
+    if found > most:
+        shown.append(f"  and {found - most} more")
+    return "\n".join(shown) or "  " + said.strip()[-2000:].replace("\n", "\n  "), amiss

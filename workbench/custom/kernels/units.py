@@ -1,0 +1,162 @@
+"""The text that a compiler sees: the author's source behind a declaration of ours.
+
+The declaration says which arguments the kernel will get. A source that takes others
+does not compile, instead of reading memory that is not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.custom.kernels.signature import Signature
+
+__all__ = ["SOURCE", "Language", "declaration", "unit"]
+
+#: How the author's source is called in a compiler's messages.
+SOURCE = "kernel source"
+
+
+@dataclass(frozen=True)
+class Language:
+    """C, C++ or CUDA: how it spells what a kernel needs."""
+
+    #: What the class attribute is called that holds the source.
+    name: str
+    title: str
+    suffix: str
+    prelude: str
+    #: What complex numbers need; it is slow to compile.
+    complex: str
+    #: What stands before the declaration of a kernel, ours and its author's.
+    linkage: str
+    before: str
+    complex64: str
+    complex128: str
+
+    def type_of(self, dtype: np.dtype[Any]) -> str:
+        """The language's name of a dtype."""
+        name = str(dtype)
+        spelled = {
+            "float32": "float",
+            "float64": "double",
+            "complex64": self.complex64,
+            "complex128": self.complex128,
+        }
+        return spelled.get(name) or (name if name == "bool" else f"{name}_t")
+
+
+C = Language(
+    "c",
+    "C",
+    ".c",
+    "#include <math.h>\n#include <stdbool.h>\n#include <stddef.h>\n"
+    "#include <stdint.h>\n",
+    "",
+    "",
+    "",
+    "float _Complex",
+    "double _Complex",
+)
+CPP = Language(
+    "cpp",
+    "C++",
+    ".cpp",
+    "#include <cmath>\n#include <cstddef>\n#include <cstdint>\n",
+    "#include <complex>\n",
+    'extern "C" ',
+    "",
+    "std::complex<float>",
+    "std::complex<double>",
+)
+#: NVRTC has no headers of the system's, so it is told what they would say.
+CUDA = Language(
+    "cuda",
+    "CUDA",
+    ".cu",
+    "#ifdef __CUDACC_RTC__\n"
+    "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
+    "typedef short int16_t; typedef unsigned short uint16_t;\n"
+    "typedef int int32_t; typedef unsigned int uint32_t;\n"
+    "typedef long long int64_t; typedef unsigned long long uint64_t;\n"
+    "#define INFINITY __int_as_float(0x7f800000)\n"
+    "#define NAN __int_as_float(0x7fffffff)\n"
+    "#define M_PI 3.14159265358979323846\n"
+    "#else\n#include <math.h>\n#include <stdint.h>\n#endif\n",
+    "",
+    'extern "C" ',
+    "__global__ ",
+    "float2",
+    "double2",
+)
+LANGUAGES = {language.name: language for language in (C, CPP, CUDA)}
+
+COMPLEX = ("complex64", "complex128")
+
+#: The C type of a setting, by its Python type.
+SETTINGS = {bool: "bool", int: "int64_t", float: "double"}
+
+
+def declaration(
+    signature: Signature,
+    settings: Mapping[str, type],
+    language: Language,
+    returns: str = "void",
+    names: bool = True,
+) -> str:
+    """What the kernel must look like, such as ``void f(const double *x, int64_t n)``.
+
+    ``settings`` holds the type of each setting; without ``names`` the parameters are
+    types alone.
+    """
+    inside = []
+
+    def add(kind: str, name: str) -> None:
+        if not names:
+            inside.append(kind)
+        else:
+            inside.append(f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}")
+
+    for pattern in signature.inputs:
+        add(f"const {_element(signature, pattern.dtype, language)} *", pattern.name)
+    for pattern in signature.outputs:
+        add(f"{_element(signature, pattern.dtype, language)} *", pattern.name)
+    for letter in signature.letters:
+        add("int64_t", "size" if letter == "..." else letter)
+    for name, kind in settings.items():
+        add(SETTINGS[kind], name)
+    return f"{language.before}{returns} {signature.op}({', '.join(inside) or 'void'})"
+
+
+def _element(signature: Signature, name: str, language: Language) -> str:
+    return name if name in signature.types else language.type_of(np.dtype(name))
+
+
+def unit(
+    source: str,
+    signature: Signature,
+    chosen: Mapping[str, np.dtype[Any]],
+    settings: Mapping[str, type],
+    language: Language,
+    returns: str = "void",
+) -> str:
+    """The whole text: types, declaration, source. ``chosen`` tells each letter's dtype.
+
+    The lines of the source keep their numbers in the compiler's messages.
+    """
+    typedefs = "".join(
+        f"typedef {language.type_of(dtype)} {letter};\n"
+        for letter, dtype in chosen.items()
+    )
+    declared = declaration(signature, settings, language, returns, names=False)
+    kinds = (*signature.inputs, *signature.outputs)
+    made = {str(chosen.get(p.dtype, p.dtype)) for p in kinds}
+    headers = language.prelude + language.complex * bool(made & set(COMPLEX))
+    return (
+        f'#line 1 "workbench"\n{headers}{typedefs}'
+        f"{language.linkage}{declared};\n"
+        f'#line 1 "{SOURCE}"\n{source}\n'
+    )
