@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.checkpoints import checkpoint
     from workbench.checks.verify import check_grads
     from workbench.custom.from_graph import OpFromGraph
+    from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
     from workbench.custom.kernels import KernelOp
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
@@ -67,8 +68,11 @@ __all__ = [
     "check_grads",
     "checkpoint",
     "constant",
+    "custom_gradient",
+    "custom_jvp",
     "custom_linear_solve",
     "custom_root",
+    "custom_vjp",
     "elementwise_grad",
     "fixed_point",
     "function",
@@ -114,8 +118,11 @@ _LATER = {
     "check_grads": "workbench.checks.verify",
     "checkpoint": "workbench.checkpoints",
     "constant": "workbench.symbolic",
+    "custom_gradient": "workbench.custom.functions",
+    "custom_jvp": "workbench.custom.functions",
     "custom_linear_solve": "workbench.systems",
     "custom_root": "workbench.implicit",
+    "custom_vjp": "workbench.custom.functions",
     "elementwise_grad": "workbench.directions",
     "fixed_point": "workbench.implicit",
     "function": "workbench.symbolic",

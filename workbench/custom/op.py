@@ -9,20 +9,18 @@ from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
+from workbench.custom.many import again
 from workbench.custom.registry import Entry, enter, home_of, snake
+from workbench.custom.results import Compute, Inferred, Probe, batched_by, probed
 from workbench.custom.running import Derivatives
-from workbench.custom.saying import counted, placed
 from workbench.errors import (
-    DtypeError,
-    TraceError,
     UsageError,
 )
-from workbench.graph import blame, tensor, types
+from workbench.graph import tensor, types
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor, admit
 from workbench.graph.types import Spec
 from workbench.ops import several
-from workbench.transforms.rules import read_only
 
 __all__ = ["Op"]
 
@@ -277,16 +275,20 @@ def _bind(op: Op) -> Bound:
     made.settings = op._settings
     made.custom = True
     made.cure = f"This is what {type(op).__name__}.compute says of these operands."
-    made.compute = _Compute(op)
+    made.compute = Compute(op)
     # A second op without `infer` finds the result by running on examples.
     probe = Core(op.name)
-    probe.compute = _Probe(op)
+    probe.compute = Probe(op)
     if op._gives("infer"):
-        made.infer = _Inferred(op)
+        made.infer = Inferred(op)
     else:
-        made.infer = lambda *specs, **params: _probed(op, probe, specs)
+        made.infer = lambda *specs, **params: probed(op, probe, specs)
     if op._gives("batch"):
-        made.batch = lambda inputs, batched, params: _batched(op, inputs, batched)
+        made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
+    else:
+        made.batch = lambda inputs, batched, params: again(
+            made, inputs, batched, params
+        )
     if op._gives("connection"):
         made.connection = lambda inputs, params: op.connection()
     Derivatives(
@@ -297,155 +299,6 @@ def _bind(op: Op) -> Bound:
         f' @wb.register_gradient("{op.name}").',
     )
     return made
-
-
-class _Compute:
-    """An op's value: `compute` on arrays that it cannot change."""
-
-    __slots__ = ("__name__", "op")
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-        self.__name__ = op.name
-
-    def __call__(self, *arrays: Any, **params: Any) -> Any:
-        op = self.op
-        lent = [read_only(np.asarray(a) if types.weak(a) else a) for a in arrays]
-        try:
-            made = op.compute(*lent)
-        except ValueError as error:
-            if "read-only" not in str(error):
-                raise
-            raise UsageError(
-                f"{op.name}: {placed(op.compute)} changes one of its inputs in place"
-                f" ({error}), which others read too. Work on a copy: x = x.copy()."
-            ) from error
-        results = _results(op, made)
-        owned = [
-            y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
-            for y in results
-        ]
-        return tuple(owned) if isinstance(made, (tuple, list)) else owned[0]
-
-    def __repr__(self) -> str:
-        return f"<{self.op!r}.compute>"
-
-
-class _Probe(_Compute):
-    """`compute` on examples, which are views of one number: nothing is copied."""
-
-    __slots__ = ()
-
-    def __call__(self, *arrays: Any, **params: Any) -> Any:
-        made = self.op.compute(*[np.asarray(a) if types.weak(a) else a for a in arrays])
-        results = _results(self.op, made)
-        return tuple(results) if isinstance(made, (tuple, list)) else results[0]
-
-
-class _Inferred:
-    """An op's ``infer``, whose answer is looked at."""
-
-    __slots__ = ("op",)
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-
-    def __call__(self, *specs: Any, **params: Any) -> Any:
-        op = self.op
-        given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
-        made = op.infer(*given)
-        several = isinstance(made, (tuple, list))
-        found = tuple(made) if several else (made,)
-        for y in found:
-            if not isinstance(y, Spec):
-                raise UsageError(
-                    f"{op.name}: {placed(op.infer)} returned {y!r}. Return"
-                    " wb.Spec(shape, dtype) for one output, a tuple of them for"
-                    " several."
-                )
-        _count(op, len(found) if several else 1)
-        return found if several else found[0]
-
-
-def _probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
-    """The spec of a result, by running `compute` on examples."""
-    try:
-        return tensor.infer(probe, specs, {})
-    except (UsageError, TraceError):
-        raise
-    except Exception as error:
-        given = ", ".join(repr(types.spec_of(s)) for s in specs)
-        raise TraceError(
-            f"{op.name}({given}){blame.here()}: the shape of its result is not known,"
-            f" since {placed(op.compute)} does not run on arrays of ones of that shape"
-            f" ({type(error).__name__}: {error}). Write infer(self, *specs) in"
-            f" {type(op).__name__}, which returns wb.Spec(shape, dtype)."
-        ) from error
-
-
-def _batched(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
-    """What the op's own rule for batches gives, one array per output."""
-    made = op.batch(inputs, batched)
-    return tuple(made) if isinstance(made, list) else made
-
-
-def _results(op: Op, made: Any) -> list[Any]:
-    """What `compute` returned, as arrays."""
-    several = isinstance(made, (tuple, list))
-    if several and isinstance(made, list) and not any(map(_is_array, made)):
-        several, made = False, np.asarray(made)  # host array: a list of numbers
-    found = list(made) if several else [made]
-    if not found:
-        raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned no output. Return an array."
-        )
-    _count(op, len(found))
-    return [_array(op, y, i if several else None) for i, y in enumerate(found)]
-
-
-def _is_array(x: Any) -> bool:
-    return hasattr(x, "shape") and hasattr(x, "dtype") and np.ndim(x) > 0
-
-
-def _array(op: Op, y: Any, i: int | None) -> Any:
-    """One output of `compute` as an array or a NumPy scalar."""
-    which = "" if i is None else f" as output {i}"
-    if y is None:
-        raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned None{which}. Does a `return`"
-            " lack at its end?"
-        )
-    if isinstance(y, Tensor):
-        raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned a Tensor{which}. It computes"
-            " with the arrays that it is given; a Tensor from outside must be an input."
-        )
-    if hasattr(y, "dtype") and hasattr(y, "shape"):
-        if type(y) is not np.ndarray and isinstance(y, np.ndarray):
-            y = types.plain(y)
-        if getattr(y.dtype, "kind", "") != "O":
-            return y
-    made = np.asarray(y)  # host array: a number of Python's, or a list of them
-    if made.dtype.kind not in "biufc":
-        raise DtypeError(
-            f"{op.name}: {placed(op.compute)} returned {type(y).__name__} of dtype"
-            f" {made.dtype}{which}, which is no array of numbers."
-        )
-    return made[()]
-
-
-def _count(op: Op, count: int) -> None:
-    """Note how many outputs there are, and refuse another number of them."""
-    known = op.__dict__.get("_count", type(op).n_outputs)
-    if known is None:
-        object.__setattr__(op, "_count", count)
-        op._entry.counts.add(count)
-    elif count != known:
-        said = "declares" if type(op).n_outputs is not None else "had"
-        raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned {counted(count, 'output')}, but"
-            f" the op {said} {known}. An op has the same number of outputs each time."
-        )
 
 
 def _operand(x: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 from weakref import ref
@@ -44,6 +44,8 @@ class Entry:
         is not declared.
     maker
         Its class, for as long as anybody holds it; None: it stays.
+    function
+        It is a function, of whose name there may be others.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Entry:
     brings: str | None = None
     counts: set[int] = field(default_factory=set)
     maker: ref[Any] | None = None
+    function: bool = False
 
 
 #: The gradients that have been registered, by the name of their op.
@@ -103,7 +106,12 @@ def enter(entry: Entry, cure: str = "") -> Entry:
             f" wb.override({name!r}, vjp=...)."
         )
     known = CUSTOM.get(name)
-    if known is not None and known.home != entry.home and held(known):
+    if (
+        known is not None
+        and known.home != entry.home
+        and not known.function
+        and held(known)
+    ):
         raise RegistrationError(
             f"{'.'.join(entry.home)}: the op {name!r} is defined by"
             f" {'.'.join(known.home)} already. {cure}"
@@ -112,6 +120,21 @@ def enter(entry: Entry, cure: str = "") -> Entry:
         REGISTERED.pop(name, None)
     CUSTOM[name] = entry
     return entry
+
+
+def enter_function(entry: Entry) -> str:
+    """The name of the op of a function with a gradient of its own.
+
+    Functions of one name are many, in many modules: that of an op gets a prefix.
+    """
+    name = entry.name if entry.name.isidentifier() else "custom_function"
+    if name not in OPS:
+        load_all()
+    known = CUSTOM.get(name)
+    if name in OPS or (known is not None and not known.function):
+        name = f"custom_{name}"
+    CUSTOM[name] = replace(entry, name=name, function=True)
+    return name
 
 
 def held(entry: Entry) -> bool:

@@ -1,0 +1,183 @@
+"""A user's op for many examples at once: `many`.
+
+Its value is that of each example. Its rules are recorded on one example and run on all
+of them; one that looks at values, and so cannot be recorded without them, runs example
+by example. What a rule gives for an input that all examples share is summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph.op import Op
+from workbench.graph.tensor import Tensor, apply, value_of
+from workbench.graph.types import Spec, spec_of
+from workbench.ops import several
+from workbench.ops.define import shape_of
+from workbench.transforms import reverse
+from workbench.transforms.flat import vectorized
+from workbench.transforms.rules import has_derivative
+
+__all__ = ["many"]
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
+Params = dict[str, Any]
+
+
+def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
+    """The op that computes ``op`` for each example: axis 0 of what is ``batched``.
+
+    Parameters
+    ----------
+    op
+        An op with `compute`, `infer`, `pull` and `push`.
+    batched
+        For each input whether it has the axis of the batch in front.
+    run
+        What the op computes in terms of other ops, flat, if that is known.
+    """
+    made = Op(op.name)
+    made.custom = True
+    made.cure, made.rule, made.reads = op.cure, op.rule, None
+    made.connection = op.connection
+
+    def compute(*arrays: Any, **params: Any) -> Any:
+        single = [True]
+
+        def each(values: Sequence[Any]) -> list[Any]:
+            found = op.compute(*values, **params)
+            single[0] = not isinstance(found, tuple)
+            return [found] if single[0] else list(found)
+
+        rows = None if run is None else attempted(run, arrays, batched)
+        if rows is None:
+            rows = looped(each, arrays, batched)
+            return rows[0] if single[0] else tuple(rows)
+        return rows[0] if len(rows) == 1 else tuple(rows)
+
+    def infer(*specs: Any, **params: Any) -> Any:
+        given = [s if isinstance(s, Spec) else spec_of(s) for s in specs]
+        size = next(s.shape[0] for s, b in zip(given, batched, strict=True) if b)
+        ones = [
+            Spec(s.shape[1:], s.dtype) if b else s
+            for s, b in zip(given, batched, strict=True)
+        ]
+        assert op.infer is not None
+        found = op.infer(*ones, **params)
+        if isinstance(found, tuple):
+            return tuple([Spec((size, *s.shape), s.dtype) for s in found])
+        return Spec((size, *found.shape), found.dtype)
+
+    def pull(
+        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        single = not isinstance(y, tuple)
+        ys, gs = ((y,), (g,)) if single else (y, tuple(g))
+        present = [i for i, c in enumerate(gs) if c is not None]
+        wanted = [
+            i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
+        ]
+        count, outs = len(inputs), len(ys)
+
+        def one(values: Sequence[Any]) -> list[Any]:
+            arrived: list[Any] = [None] * outs
+            for i, c in zip(present, values[count + outs :], strict=True):
+                arrived[i] = c
+            out = tuple(values[count : count + outs])
+            assert op.pull is not None
+            passed = op.pull(
+                mask,
+                arrived[0] if single else several.Parts(arrived),
+                out[0] if single else out,
+                tuple(values[:count]),
+                params,
+            )
+            return [
+                np.zeros_like(values[i])
+                if passed[i] is None
+                else reverse.fit(passed[i], values[i])
+                for i in wanted
+            ]
+
+        values = (*inputs, *ys, *[gs[i] for i in present])
+        flags = (*batched, *[True] * (outs + len(present)))
+        rows = either(one, values, flags)
+        found: list[Any] = [None] * count
+        for i, c in zip(wanted, rows, strict=True):
+            found[i] = c if batched[i] else np.sum(c, axis=0)
+        return found
+
+    def push(
+        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        single = not isinstance(y, tuple)
+        ys = (y,) if single else y
+        present = [i for i, t in enumerate(tangents) if t is not None]
+        count, outs = len(inputs), len(ys)
+
+        def one(values: Sequence[Any]) -> list[Any]:
+            moving: list[Any] = [None] * count
+            for i, t in zip(present, values[count + outs :], strict=True):
+                moving[i] = t
+            out = tuple(values[count : count + outs])
+            assert op.push is not None
+            pushed = op.push(
+                tuple(moving), out[0] if single else out, tuple(values[:count]), params
+            )
+            parts = (pushed,) if single else pushed
+            return [
+                np.zeros_like(p) if t is None else t
+                for t, p in zip(parts, out, strict=True)
+            ]
+
+        values = (*inputs, *ys, *[tangents[i] for i in present])
+        flags = (*batched, *[True] * outs, *[batched[i] for i in present])
+        rows = either(one, values, flags)
+        return rows[0] if single else tuple(rows)
+
+    made.compute, made.infer, made.pull, made.push = compute, infer, pull, push
+    made.batch = lambda inputs, flags, params: again(made, inputs, flags, params)
+    return made
+
+
+def again(
+    op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> Any:
+    """The result of an op for many examples, as one node where it is recorded."""
+    return apply(many(op, batched), inputs, params)
+
+
+def either(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """The outputs of all examples, recorded on one where that can be done."""
+    found = attempted(run, values, batched)
+    return looped(run, values, batched) if found is None else found
+
+
+def attempted(
+    run: Run, values: Sequence[Any], batched: Sequence[bool]
+) -> list[Any] | None:
+    """The outputs by a program recorded on one; None where it looks at values."""
+    try:
+        return vectorized(run, values, batched)
+    except TraceError:
+        return None
+
+
+def looped(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """The outputs example by example, stacked."""
+    size = next(shape_of(v)[0] for v, b in zip(values, batched, strict=True) if b)
+    rows = [
+        list(run([v[k] if b else v for v, b in zip(values, batched, strict=True)]))
+        for k in range(size)
+    ]
+    columns = zip(*rows, strict=True)
+    return [
+        np.stack(column)
+        if any(isinstance(c, Tensor) for c in column)
+        else np.stack([value_of(c) for c in column])
+        for column in columns
+    ]
