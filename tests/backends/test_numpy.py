@@ -102,9 +102,45 @@ def test_names_of_the_user_stay_and_never_collide() -> None:
 
 
 def test_large_constants_are_listed() -> None:
-    function = compile(wb.trace(lambda x: W @ x)(np.ones(4)))
-    assert "#   c: float64[3, 4]" in function.source
-    assert function.constants["c"] is W
+    large = np.linspace(0, 1, 3000).reshape(3, 1000)
+    function = compile(wb.trace(lambda x: large @ x)(np.ones(1000)))
+    assert "#   c: float64[3, 1000]" in function.source
+    assert function.constants["c"] is large
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        W,
+        np.arange(60, dtype=np.int16).reshape(3, 20),
+        np.linspace(-1, 1, 40, dtype=np.float32),
+        np.array([np.inf, -np.inf, np.nan, -0.0, 1e-300, 1, 2, 3]),
+        np.arange(12) * (1 - 2j),
+        np.zeros((0, 3)),
+        np.arange(9) > 4,
+    ],
+)
+def test_constants_of_moderate_size_stand_above(held: Any) -> None:
+    """The text alone makes the very numbers, in their dtype."""
+    function = compile(wb.trace(lambda x: held * x)(1.0))
+    assert function.constants == {}
+    assert all(len(line) <= 88 for line in function.source.splitlines())
+    (made,), expected = run_text(function, 2.0), held * 2.0
+    assert made.dtype == expected.dtype
+    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(np.signbit(made.real), np.signbit(expected.real))
+
+
+def test_numbers_of_numpy_are_plain_where_that_is_equal() -> None:
+    def lines(f: Any, x: Any) -> str:
+        return compile(wb.trace(f)(x)).source.splitlines()[-1].strip()
+
+    half = np.float32(0.5)
+    assert lines(lambda x: half * x, np.ones(2, np.float32)) == "return 0.5 * x"
+    assert lines(lambda x: half * x, np.ones(2)) == "return np.float32(0.5) * x"
+    assert lines(lambda x: np.float64(2) - x, np.ones(2)) == "return 2.0 - x"
+    assert "float64" in lines(lambda x: np.float64(2) * x, np.ones(2, np.float32))
+    assert lines(lambda x: x**1 + x, np.ones(2)) == "return x + x"
 
 
 def test_a_gradient_as_text(rng: np.random.Generator) -> None:

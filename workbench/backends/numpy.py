@@ -102,7 +102,12 @@ class Function:
 
     @cached_property
     def _text(self) -> text.Text:
-        return text.write(self.graph, [step.node for step in self.schedule.steps])
+        return self.text()
+
+    def text(self, form: text.Form | None = None) -> text.Text:
+        """The program as NumPy code, in a form of the caller's."""
+        steps = [step.node for step in self.schedule.steps]
+        return text.write(self.graph, steps, form)
 
     @property
     def source(self) -> str:

@@ -7,12 +7,24 @@ settings as keywords.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["HELPERS", "INFIX", "RENAMED", "SILENT", "SPELLED", "index_text", "literal"]
+__all__ = [
+    "ARITHMETIC",
+    "Code",
+    "HELPERS",
+    "INFIX",
+    "RENAMED",
+    "SILENT",
+    "SPELLED",
+    "array_text",
+    "index_text",
+    "literal",
+]
 
 #: Operators of Python: the sign, how tightly it binds, and the least binding that
 #: its left and right operand need to do without parentheses.
@@ -38,8 +50,13 @@ INFIX: dict[str, tuple[str, int, int, int]] = {
     "right_shift": (">>", 12, 12, 13),
 }
 
+#: Those where a number beside an array takes the array's dtype.
+ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
+
 #: Ops that hand their operand on.
-SILENT = frozenset({"identity", "positive", "stop_gradient", "mask"})
+SILENT = frozenset(
+    "identity positive stop_gradient zero_grad grad_clip grad_scale mask".split()
+)
 
 #: Ops that NumPy spells in its own way. ``{0}`` is an operand, ``{0:14}`` one that
 #: must bind by 14, ``{all}`` all of them, ``{index:1}`` the index whose arrays are
@@ -48,6 +65,8 @@ SPELLED: dict[str, str] = {
     "negative": "-{0:14}",
     "strong": "np.asarray({0})",
     "item": "{0:20}[{index}]",
+    "length": "{n}",
+    "unbroadcast": "unbroadcast({0}, {shape})",
     "getitem": "{0:20}[{index:1}]",
     "one_minus_square": "((1 - {0:13}) * (1 + {0:13}))",
     "scatter": "scatter({0}, np.s_[{index:1}], {shape})",
@@ -87,6 +106,13 @@ def div0(a, b):
     """a / b, and 0 where a is 0."""
     with np.errstate(all="ignore"):
         return np.where(a == 0, 0, a / b)
+''',
+    "unbroadcast": '''\
+def unbroadcast(g, shape):
+    """g summed over the axes along which an array of this shape was broadcast."""
+    extra = g.ndim - len(shape)
+    axes = [i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]]
+    return np.reshape(np.sum(g, axis=(*range(extra), *axes)), shape)
 ''',
     "scatter": '''\
 def scatter(g, index, shape):
@@ -153,6 +179,12 @@ def _key_part(part: Any, array: Callable[[], str]) -> str:
     return array()
 
 
+class Code(str):
+    """A setting that is code already: ``x.shape[0]``."""
+
+    __slots__ = ()
+
+
 def literal(x: Any) -> str | None:
     """A plain value as code that makes it again, None where that is no use.
 
@@ -161,6 +193,8 @@ def literal(x: Any) -> str | None:
     """
     if x is Ellipsis:
         return "..."
+    if isinstance(x, Code):
+        return x
     if x is None or isinstance(x, (str, bool)):
         return repr(x)
     if type(x) in (int, float, complex):
@@ -186,6 +220,37 @@ def literal(x: Any) -> str | None:
         same = np.asarray(x.tolist()).dtype == x.dtype
         return f"np.array({listed}{'' if same else f', dtype=np.{x.dtype.name}'})"
     return None
+
+
+#: An array whose text would be longer is handed over as it is.
+MOST_TEXT = 4000
+
+
+def array_text(x: Any, left: str) -> str | None:
+    """The line that makes an array and gives it a name; None for one too large.
+
+    >>> array_text(np.arange(8.0), "c = ")
+    'c = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])'
+    """
+    if type(x) is not np.ndarray or x.dtype.kind not in "biufc" or x.size > MOST_TEXT:
+        return None
+    if not x.size:
+        return f"{left}np.zeros({x.shape}, dtype=np.{x.dtype.name})"
+    listed = literal(x.tolist())
+    if listed is None or len(listed) > MOST_TEXT:
+        return None
+    same = np.asarray(x.tolist()).dtype == x.dtype
+    ending = ")" if same else f", dtype=np.{x.dtype.name})"
+    line = f"{left}np.array({listed}{ending}"
+    if len(line) <= 88:
+        return line
+    inside = textwrap.fill(
+        f"{listed}{'' if same else ','}", 84, break_long_words=False,
+        initial_indent="    ", subsequent_indent="    ",
+    )  # fmt: skip
+    if not same:
+        inside += f"\n    dtype=np.{x.dtype.name},"
+    return f"{left}np.array(\n{inside}\n)"
 
 
 def _sequence(parts: tuple[Any, ...], around: str) -> str | None:

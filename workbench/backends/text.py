@@ -1,8 +1,8 @@
 """A program as NumPy code that a person reads and that runs on its own.
 
 A value that is used once and has no name is written into the expression that uses
-it, as long as the line fits. Small constants are spelled out; the others are listed
-and handed over as globals.
+it, as long as the line fits. Constants of a few thousand characters are spelled out;
+larger ones are listed and handed over as globals.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.backends import libraries, spelling
+from workbench.backends.measured import coded
 from workbench.backends.schedule import schedule
 from workbench.backends.spelling import (
+    ARITHMETIC,
     INFIX,
     RENAMED,
     SILENT,
     SPELLED,
+    array_text,
     index_text,
     literal,
 )
 from workbench.graph.graph import Graph
+from workbench.graph.late import Late
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import spec_of
@@ -55,9 +59,22 @@ class _Expression(NamedTuple):
 ATOM = 20
 
 
-def write(graph: Graph, nodes: Sequence[Tensor]) -> Text:
+class Form(NamedTuple):
+    """How the function of a text looks."""
+
+    #: Its name.
+    name: str = "function"
+    #: What the last arguments are by default, where they are not given.
+    held: Sequence[Any] = ()
+    #: What its outputs are returned as, from the code of each.
+    nested: Callable[[list[str]], str] | None = None
+    #: What is said of it under its head.
+    note: str = ""
+
+
+def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Text:
     """The code of ``nodes``, which are the steps from a graph's inputs to outputs."""
-    return _Writer(graph, nodes).write()
+    return _Writer(graph, nodes).write(form or Form())
 
 
 class _Module:
@@ -67,6 +84,8 @@ class _Module:
         self.helpers: dict[str, None] = {}
         self.imports: set[str] = set()
         self.constants: dict[str, Any] = {}
+        #: Arrays of moderate size, by name, as code.
+        self.arrays: dict[str, str] = {}
         #: What a function calls itself or hands over: no other may hide it.
         self.globals = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
         #: The functions of ops that are made of a graph, by op and specs of operands.
@@ -81,6 +100,8 @@ class _Writer:
         self.nodes = nodes
         self.module = module = _Module() if module is None else module
         self.lines: list[str] = []
+        #: The first line that belongs to the gradient.
+        self.backward: int | None = None
         self.helpers = module.helpers
         self.constants = module.constants
         self.imports = module.imports
@@ -106,16 +127,19 @@ class _Writer:
                 self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
         module.globals |= self.imports
 
-    def write(self) -> Text:
+    def write(self, form: Form) -> Text:
         """The whole text: what is imported, helpers, inner functions, the function."""
+        self.module.globals.add(form.name)
         inner = self.inner()
-        own = self.function("function")
+        own = self.function(form)
         above = ["import numpy as np"]
         if self.imports:
             above.append(f"from scipy import {', '.join(sorted(self.imports))}")
         if self.constants:
             above += ["", "# Globals to hand over:"]
             above += [f"#   {name}: {_kind(v)}" for name, v in self.constants.items()]
+        if self.module.arrays:
+            above += ["", *self.module.arrays.values()]
         above += [f"\n\n{HELPERS[name].rstrip()}" for name in self.helpers]
         for lines in [*inner, own]:
             above += ["", "", *lines]
@@ -141,24 +165,45 @@ class _Writer:
                 waiting.append(found[-1])
         # What is called stands above what calls it.
         pairs = list(zip(found, self.module.functions.values(), strict=True))
-        return [writer.function(name) for writer, name in reversed(pairs)]
+        return [writer.function(Form(name)) for writer, name in reversed(pairs)]
 
-    def function(self, called: str) -> list[str]:
+    def function(self, form: Form) -> list[str]:
         """The lines of one function."""
-        arguments = []
+        called, arguments = form.name, []
         for x in self.graph.inputs:
             name = self.name(x.name or "x")
             arguments.append(name)
             self.known[x.serial] = _Expression(name, ATOM)
+        first = len(arguments) - len(form.held)
+        for i, value in enumerate(form.held, first):
+            if value is None:  # what nobody reads in the text: a generator
+                continue
+            arguments[i] += f"={self.literal(value, f'{arguments[i]}_held')}"
+        arguments = arguments[:first] + [a for a in arguments[first:] if "=" in a]
         for node in self.nodes:
             self.step(node)
-        outputs = [self.operand(y) for y in self.graph.outputs]
-        results = ", ".join(y.code for y in outputs)
+        outputs = [self.operand(y).code for y in self.graph.outputs]
+        results = ", ".join(outputs) or "()"
+        if form.nested is not None:
+            results = form.nested(outputs)
         head = f"def {called}({', '.join(arguments)}):"
         if len(head) > WIDTH:
             body = "".join(f"{INDENT}{name},\n" for name in arguments)
             head = f"def {called}(\n{body}):"
-        return [head, *self.lines, f"{INDENT}return {results or '()'}"]
+        note = [f'{INDENT}"""{form.note}"""'] if form.note else []
+        return [head, *note, *self.parted(), *returned(results)]
+
+    def parted(self) -> list[str]:
+        """The lines, with a word where the gradient starts if there are many."""
+        start = self.backward
+        if start is None or start < 2 or len(self.lines) - start < 2:
+            return self.lines
+        return [
+            f"{INDENT}# Forward",
+            *self.lines[:start],
+            f"{INDENT}# Backward",
+            *self.lines[start:],
+        ]
 
     def step(self, node: Tensor) -> None:
         """One node: into the line of its only reader, or a line of its own."""
@@ -191,6 +236,8 @@ class _Writer:
             self.unpack(x, made.code, items)
             return
         name = self.name(_suggestion(x))
+        if self.backward is None and x.origin is not None:
+            self.backward = len(self.lines)
         self.lines.append(f"{INDENT}{name} = {made.code}")
         self.known[x.serial] = _Expression(name, ATOM)
 
@@ -222,8 +269,11 @@ class _Writer:
 
     def expression(self, node: Tensor) -> _Expression:
         op, params = node.op, node.params
-        operands = [self.operand(x) for x in node.inputs]
-        if op.name in SILENT:
+        operands = [self.operand(x) for x in self.plainer(node)]
+        if isinstance(op, Late):
+            params = coded(node, self.shape)
+            operands, op = operands[: op.count], op.base
+        if op.name in SILENT or (op.name == "power" and operands[1].code == "1"):
             return operands[0]
         if op.name in INFIX and len(operands) == 2 and not params:
             sign, binding, left, right = INFIX[op.name]
@@ -242,6 +292,38 @@ class _Writer:
             f"{renamed.get(k, k)}={self.literal(v)}" for k, v in params.items()
         ]
         return _Expression(f"{self.callee(op)}({', '.join(arguments)})", ATOM)
+
+    def shape(self, x: Tensor, part: int | None) -> str:
+        """The code of the shape of an operand, which gets a name for it."""
+        for item in self.items.get(x.serial, []) if part is not None else []:
+            if item.params["index"] == part and item.serial in self.known:
+                x, part = item, None
+        self.settle(x)
+        which = "" if part is None else f"[{part}]"
+        return f"{self.operand(x).code}{which}.shape"
+
+    def plainer(self, node: Tensor) -> Sequence[Any]:
+        """The operands of a node, a NumPy scalar as a Python number if that is equal.
+
+        It is in arithmetic beside another operand of its dtype, which decides.
+        """
+        inputs = node.inputs
+        if node.op.name not in ARITHMETIC or len(inputs) != 2 or node.params:
+            return inputs
+        for i, x in enumerate(inputs):
+            c = x._value if isinstance(x, Tensor) and x.serial not in self.known else x
+            other = inputs[1 - i]
+            if (
+                isinstance(c, np.generic)
+                and c.dtype.kind in "if"
+                and isinstance(other, Tensor)
+                and other.dtype == c.dtype
+                and other.serial in self.known
+            ):
+                pair = [inputs[0], inputs[1]]
+                pair[i] = c.item()
+                return pair
+        return inputs
 
     def spelled(
         self, template: str, operands: Sequence[_Expression], params: dict[str, Any]
@@ -302,7 +384,11 @@ class _Writer:
         found = self.constant_names.get(id(x))
         if found is None:
             found = self.constant_names[id(x)] = self.name(base)
-            self.constants[found] = x
+            code = array_text(x, f"{found} = ")
+            if code is None:
+                self.constants[found] = x
+            else:
+                self.module.arrays[found] = code
             self.module.globals.add(found)
         return found
 
@@ -318,6 +404,24 @@ class _Writer:
             name = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
         self.taken.add(name)
         return name
+
+
+def returned(results: str) -> list[str]:
+    """The last line, broken at its outermost commas where it is too long."""
+    line = f"{INDENT}return {results}"
+    if len(line) <= WIDTH + 8:
+        return [line]
+    parts, depth, start = [], 0, 0
+    for i, sign in enumerate(results):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and not depth:
+            parts.append(results[start : i + 1].strip())
+            start = i + 1
+    if not parts:
+        return [line]
+    parts.append(f"{results[start:].strip()},")
+    inside = [f"{INDENT * 2}{part}" for part in parts]
+    return [f"{INDENT}return (", *inside, f"{INDENT})"]
 
 
 def _call_of(node: Tensor) -> tuple[Op, tuple[Any, ...]]:

@@ -7,6 +7,8 @@ value as it was.
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.backends import numpy as numpy_backend
+from workbench.backends.text import Form, Text
 from workbench.errors import (
     ShapeError,
     TraceError,
@@ -265,15 +268,62 @@ class Function:
 
     @property
     def source(self) -> str:
-        """The program as NumPy code; it runs with ``constants`` as its globals."""
-        text: str = self._run.source
-        return text
+        """The program as NumPy code that runs on its own.
+
+        Its function takes the symbols, then what the shared values held when this was
+        asked, and returns what a call returns; where there are updates, a pair of
+        that and the list of new values. Arrays of more than a few thousand characters
+        are ``constants``, to be handed over as globals.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> x = wb.scalar("x")
+        >>> y = x * x + x - 2
+        >>> print(wb.function([x], [y, wb.grad(y, x)], name="f").source)
+        import numpy as np
+        <BLANKLINE>
+        <BLANKLINE>
+        def f(x):
+            return [x * x + x - 2, 1.0 + x + x]
+        """
+        return self._text().source
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The arrays that the source names but cannot spell out."""
-        found: dict[str, Any] = self._run.constants
+        """The arrays that the source names and that are too large for it."""
+        return self._text().constants
+
+    def _text(self) -> Text:
+        name = re.sub(r"\W+", "_", self.name or "function")
+        if keyword.iskeyword(name) or name[0].isdigit():
+            name = f"f_{name}"
+        states = [
+            None if x.spec.dtype == object else state
+            for x, state in zip(self.shared, held(self.shared), strict=True)
+        ]
+        note = ""
+        if self._changed:
+            names = [x.name or "one without a name" for x in self._changed]
+            note = f"Returns the outputs, and the new values of {', '.join(names)}."
+        found: Text = self._run.text(Form(name, states, self._returned, note))
         return found
+
+    def _returned(self, codes: list[str]) -> str:
+        """What the source returns, from the code of each output."""
+        outputs = list(map(_Code, codes))
+        nested: Any = None
+        if self._tree is not None:
+            nested = self._tree(outputs[: self._count])
+            if not _plain(nested):
+                nested = tuple(outputs[: self._count])
+        if self._changed:
+            nested = (nested, outputs[self._count :])
+        text = repr(nested)
+        # A tuple needs no parentheses where it is returned.
+        if type(nested) is tuple and len(nested) > 1:
+            return text[1:-1]
+        return text
 
     def __repr__(self) -> str:
         takes = self._signature.listed() if self._signature.inputs else ""
@@ -325,6 +375,32 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
     if missing:
         raise missing_symbols(missing, f"eval of {blame.describe(y)}{blame.at(y.site)}")
     return run(*(given[i] for i in range(len(symbols))))
+
+
+class _Code:
+    """Code among the parts of a nest, whose text is then code too."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __repr__(self) -> str:
+        return self.code
+
+
+def _plain(nested: Any) -> bool:
+    """Whether a nest is of Python's own containers, whose text is code."""
+    stack = [nested]
+    while stack:
+        x = stack.pop()
+        if type(x) is dict:
+            if not all(isinstance(key, (str, int)) for key in x):
+                return False
+            stack += x.values()
+        elif type(x) in (list, tuple):
+            stack += x
+        elif type(x) is not _Code:
+            return False
+    return True
 
 
 def _memory(x: Any) -> int:
