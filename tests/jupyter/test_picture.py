@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.graph.rows import lay_out
 from workbench.jupyter.display import bundle
 from workbench.jupyter.picture import MOST_NODES, picture
-from workbench.jupyter.rows import lay_out
 from workbench.session import Session
 from workbench.snapshot import MIME_TYPE, failed, read_saved, take
 

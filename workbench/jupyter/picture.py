@@ -9,13 +9,12 @@ Names are text wherever they stand, never markup.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from xml.sax.saxutils import escape
 
-from workbench.jupyter.rows import lay_out
+from workbench.graph.rows import lay_out
+from workbench.graph.svg import safe, short
 from workbench.ops import several
 from workbench.snapshot import Snapshot
 from workbench.snapshot.protocol import STATISTICS
@@ -36,8 +35,6 @@ NOTHING, BAD = "#e3e7ed", "#b3261e"
 WARM = ((255, 224, 178), (255, 152, 0), (230, 81, 0))
 _NORM = STATISTICS.index("norm")
 _BAD = STATISTICS.index("bad")
-#: What XML cannot hold, even escaped.
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def picture(snapshot: Snapshot) -> str:
@@ -108,7 +105,7 @@ class _Shown:
 
 def _drawn(snapshot: Snapshot) -> str:
     shown = _Shown(snapshot)
-    pills = [_short(shown.pill(i), 22) for i in range(shown.count)]
+    pills = [short(shown.pill(i), 22) for i in range(shown.count)]
     tiles = [TILE if n == n else 0.0 for n in shown.norm]
     widths = [
         CARD + t + (7.0 * len(p) + 14 if p else 0.0)
@@ -184,11 +181,11 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
         f' fill="{CARD_FILL}" stroke="{LINE}"/>'
     )
     inset = 12 if not op else 8
-    yield _text(x + inset, y + 15, _short(shown.label(i), 12), size=11, bold=True)
-    yield _text(x + inset, y + 28, _short(shown.string("shape", i), 16), fill=SOFT)
+    yield _text(x + inset, y + 15, short(shown.label(i), 12), size=11, bold=True)
+    yield _text(x + inset, y + 28, short(shown.string("shape", i), 16), fill=SOFT)
     if maker:
-        short = _short(maker, max(3, 13 - len(_short(shown.label(i), 12))))
-        yield _text(x + CARD - 7, y + 15, short, fill=SOFT, anchor="end")
+        told = short(maker, max(3, 13 - len(short(shown.label(i), 12))))
+        yield _text(x + CARD - 7, y + 15, told, fill=SOFT, anchor="end")
     norm = shown.norm[i]
     if norm == norm or shown.bad[i] > 0:
         tile = x + CARD + 2
@@ -224,13 +221,13 @@ def _in_words(snapshot: Snapshot) -> str:
         common + (", …" if len(ops) > 8 else ""),
         "Gradients:",
         *(
-            f"{_short(shown.label(i), 30)} {shown.string('shape', i)}:"
+            f"{short(shown.label(i), 30)} {shown.string('shape', i)}:"
             f" norm {_number(shown.norm[i])}"
             for i in shown.header["wrt"][:20]
         ),
     ]
     parts = [
-        _text(EDGE, HEAD + 18 * k + 8, _short(line, 110), fill=TEXT)
+        _text(EDGE, HEAD + 18 * k + 8, short(line, 110), fill=TEXT)
         for k, line in enumerate(lines)
     ]
     return _framed(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
@@ -247,12 +244,12 @@ def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="{PAPER}"'
         f' stroke="{NOTHING}"/>'
     )
-    head = _text(EDGE, 24, _short(title, 80), size=13, bold=True)
+    head = _text(EDGE, 24, short(title, 80), size=13, bold=True)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
         " font-family=\"'DejaVu Sans',Helvetica,Arial,sans-serif\">"
-        f"<title>{_safe(title)}</title>{frame}{head}{''.join(parts)}</svg>"
+        f"<title>{safe(title)}</title>{frame}{head}{''.join(parts)}</svg>"
     )
 
 
@@ -270,16 +267,8 @@ def _text(
     more += f' text-anchor="{anchor}"' if anchor else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}"{more}>'
-        f"{_safe(text)}</text>"
+        f"{safe(text)}</text>"
     )
-
-
-def _safe(text: str) -> str:
-    return escape(_FORBIDDEN.sub("�", text), {'"': "&quot;"})
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _number(x: float) -> str:

@@ -1,8 +1,9 @@
 """Places for the nodes of a small graph: rows from the inputs down.
 
-The page has a layout of its own, for large graphs; this one serves the still
-picture of a saved notebook. Long edges get a place in each row that they cross,
-so that they pass between the cards. Linear in nodes, edges and crossed rows.
+The page has a layout of its own, for large graphs; this one serves still pictures: of
+a graph, and of a session in a saved notebook. Long edges get a place in each row that
+they cross, so that they pass between the cards. Linear in nodes, edges and crossed
+rows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Rows", "lay_out"]
+__all__ = ["Rows", "lay_out", "rows_of"]
 
 #: Beyond so many crossed rows, long edges go straight.
 MOST_CROSSINGS = 4000
@@ -42,7 +43,10 @@ class Rows(NamedTuple):
 
 
 def lay_out(
-    inputs: Sequence[Sequence[int]], widths: Sequence[float], gap: float
+    inputs: Sequence[Sequence[int]],
+    widths: Sequence[float],
+    gap: float,
+    rows: Sequence[int] | None = None,
 ) -> Rows:
     """Place the nodes of a graph.
 
@@ -54,9 +58,11 @@ def lay_out(
         How wide each node is.
     gap
         What must stay free between two nodes of a row.
+    rows
+        The row of each node, below those of all that it reads; chosen if not given.
     """
     count = len(inputs)
-    row = _rows_of(inputs)
+    row = rows_of(inputs) if rows is None else list(rows)
     # Places: the nodes first, then one for each row that a long edge crosses.
     place_row, place_width = list(row), list(widths)
     above: list[list[int]] = [[] for _ in range(count)]
@@ -89,7 +95,7 @@ def lay_out(
     return Rows(row, x[:count], passages, width)
 
 
-def _rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
+def rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
     """Each node below all that it reads, and right above its first reader."""
     row = [0] * len(inputs)
     for i, read in enumerate(inputs):
