@@ -143,6 +143,7 @@ _LATER = {
 #: Modules that load when first used. Those with the name of another package are not
 #: in `__all__`: ``from workbench import *`` would hide it.
 _MODULES = {
+    "gradient": "workbench.gradient",
     "numpy": "workbench.numpy",
     "plots": "workbench.jupyter.plots",
     "random": "workbench.random",

@@ -19,7 +19,8 @@ from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, Usage
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.define import shape_of
-from workbench.transforms import derivatives, forward, reverse
+from workbench.transforms import derivatives, expressions, forward, reverse
+from workbench.transforms.expressions import no_options, only_for_functions, wrt_of
 from workbench.transforms.overrides import Override
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -71,38 +72,6 @@ def check_target(argnums: Any, name: str) -> None:
             " f. The second place is for argnums, the position of what is"
             " differentiated by."
         )
-
-
-def only_for_functions(name: str, **settings: Any) -> None:
-    """Refuse the settings of a function's derivative beside an expression."""
-    for key, value in settings.items():
-        if value not in (None, False):
-            raise UsageError(
-                f"{name}: {key}={value!r} is for functions, and an expression was"
-                f" given. Write wb.{name}(expression, wrt)."
-            )
-
-
-def no_options(name: str, options: dict[str, Any]) -> None:
-    """Refuse the options of an expression's derivative beside a function."""
-    for key in options:
-        raise UsageError(
-            f"{name}: a function has no option {key!r}. Those of an expression's"
-            f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
-            " argnames, has_aux, holomorphic, allow_int and overrides."
-        )
-
-
-def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
-    """What an expression is to be differentiated by, given by place or by name."""
-    if given is None and "wrt" in options:
-        return options.pop("wrt")
-    if given is None:
-        raise UsageError(
-            f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
-            f" differentiate by: wb.{name}(y, x), or a list of them."
-        )
-    return given
 
 
 def value_and_grad(
@@ -224,8 +193,8 @@ def grad(
     >>> complex(wb.grad(np.exp, holomorphic=True)(0j))
     (1+0j)
     >>> x, w = wb.scalars("x w")
-    >>> g = wb.grad(x**2 * w, [x, w])
-    >>> [float(d.eval({x: 3.0, w: 2.0})) for d in g]
+    >>> f = wb.function([x, w], wb.grad(x**2 * w, [x, w]))
+    >>> [float(g) for g in f(3.0, 2.0)]
     [12.0, 9.0]
     """
     if isinstance(f, Tensor) or "known_grads" in options:
@@ -250,7 +219,7 @@ def grad(
 
 
 def vjp(
-    f: Function,
+    f: Any,
     *primals: Any,
     has_aux: bool = False,
     overrides: Sequence[Override] | None = None,
@@ -260,9 +229,11 @@ def vjp(
     Parameters
     ----------
     f
-        A function of arrays or nests; its result may be a nest too.
+        A function of arrays or nests; its result may be a nest too. Or an expression,
+        or a nest of them.
     primals
-        Where to differentiate; all of them are differentiated by.
+        Where to differentiate; all of them are differentiated by. Of an expression
+        the Tensors that it is differentiated by.
     has_aux
         The function returns a pair, and only the first is differentiated.
     overrides
@@ -287,6 +258,15 @@ def vjp(
     >>> pullback(np.array([1.0, 0.0]))
     (array([1., 0.]),)
     """
+    if expressions.is_expression(f):
+        only_for_functions("vjp", has_aux=has_aux)
+
+        def pulled(cotangent: Any) -> Any:
+            return expressions.pulled(
+                f, primals, cotangent, overrides=overrides, name="vjp"
+            )
+
+        return f, pulled
     aux = Aux(f, has_aux)
     primals = kept(primals)
     call = Call(aux.target, range(len(primals)), primals, {}, "vjp", overrides)
@@ -330,7 +310,7 @@ def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
 
 
 def jvp(
-    f: Function,
+    f: Any,
     primals: Sequence[Any],
     tangents: Sequence[Any],
     *,
@@ -342,9 +322,10 @@ def jvp(
     Parameters
     ----------
     f
-        A function of arrays or nests.
+        A function of arrays or nests. Or an expression, or a nest of them.
     primals, tangents
-        Two tuples of the same structure, shapes and (float) dtypes.
+        Two tuples of the same structure, shapes and (float) dtypes. Of an expression
+        the Tensors that move, and what they move along.
     has_aux
         The function returns a pair, and only the first is differentiated.
     overrides
@@ -360,6 +341,11 @@ def jvp(
     >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
     (array([1., 1.]), array([1., 2.]))
     """
+    if expressions.is_expression(f):
+        only_for_functions("jvp", has_aux=has_aux)
+        return f, expressions.pushed(
+            f, primals, tangents, overrides=overrides, name="jvp"
+        )
     if not isinstance(primals, (tuple, list)):
         raise UsageError(
             f"jvp: primals is {'an array' if hasattr(primals, 'shape') else primals},"

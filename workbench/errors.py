@@ -142,12 +142,32 @@ class GradientError(WorkbenchError, ArithmeticError):
     message
         The worst entry, its op and its line.
     report
-        The report of the check that failed.
+        The report of the check that failed; None of `workbench.gradient.verify_grad`.
+    arg, err_pos
+        Of that: the argument, and the flat position in it, where the error is worst.
+    abs_err, rel_err
+        The absolute and relative error there.
+    abs_tol, rel_tol
+        What they may be.
     """
 
-    def __init__(self, message: str, report: object = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        report: object = None,
+        *,
+        arg: int | None = None,
+        err_pos: int | None = None,
+        abs_err: float | None = None,
+        rel_err: float | None = None,
+        abs_tol: float | None = None,
+        rel_tol: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.report = report
+        self.arg, self.err_pos = arg, err_pos
+        self.abs_err, self.rel_err = abs_err, rel_err
+        self.abs_tol, self.rel_tol = abs_tol, rel_tol
 
 
 class SnapshotError(WorkbenchError, ValueError):

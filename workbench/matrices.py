@@ -20,9 +20,15 @@ from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.trace import argument_names, record
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
-from workbench.transforms import axes, forward, reverse
+from workbench.transforms import axes, expressions, forward, reverse
 from workbench.transforms.batch import Batched
 from workbench.transforms.diagonal import Diagonal
+from workbench.transforms.expressions import (
+    is_expression,
+    no_options,
+    only_for_functions,
+    wrt_of,
+)
 from workbench.transforms.overrides import Override
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vmap"]
@@ -110,8 +116,8 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 
 
 def jacobian(
-    f: Function,
-    argnums: Argnums = None,
+    f: Any,
+    argnums: Any = None,
     mode: Mode = "auto",
     *,
     argnames: Argnames = None,
@@ -119,13 +125,18 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
-) -> Function:
+    **options: Any,
+) -> Any:
     """The matrix of all first derivatives, as a function of the same arguments.
+
+    ``wb.jacobian(expression, wrt)`` is that of an expression, as an expression; its
+    options are those of `workbench.gradient.jacobian`.
 
     Parameters
     ----------
     f
-        A function of arrays or nests; its result may be of any shape, or a nest.
+        A function of arrays or nests; its result may be of any shape, or a nest. Or
+        an expression, or several; then ``argnums`` is ``wrt``.
     argnums
         The position, or positions, of what is differentiated by.
     mode
@@ -155,6 +166,14 @@ def jacobian(
     >>> [block.shape for block in blocks]
     [(2, 2, 3), (2, 3)]
     """
+    if is_expression(f):
+        only_for_functions(
+            "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
+            allow_int=allow_int, mode=None if mode == "auto" else mode,
+        )  # fmt: skip
+        wrt = wrt_of("jacobian", argnums, options)
+        return expressions.jacobian(f, wrt, overrides=overrides, **options)
+    no_options("jacobian", options)
     if mode not in ("auto", "fwd", "rev"):
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
@@ -176,7 +195,7 @@ def jacobian(
     return dense
 
 
-def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Function:
+def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
     """`jacobian` in reverse mode: one sweep for each entry of the output.
 
     >>> import numpy as np, workbench as wb
@@ -186,7 +205,7 @@ def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Function:
     return jacobian(f, argnums, "rev", **settings)
 
 
-def jacfwd(f: Function, argnums: Argnums = None, **settings: Any) -> Function:
+def jacfwd(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
     """`jacobian` in forward mode: one push for each entry of the argument.
 
     >>> import numpy as np, workbench as wb
@@ -197,16 +216,20 @@ def jacfwd(f: Function, argnums: Argnums = None, **settings: Any) -> Function:
 
 
 def hessian(
-    f: Function,
-    argnums: Argnums = None,
+    f: Any,
+    argnums: Any = None,
     *,
     argnames: Argnames = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
-) -> Function:
+    **options: Any,
+) -> Any:
     """The matrix of all second derivatives of a function that returns one number.
+
+    ``wb.hessian(expression, wrt)`` is that of an expression, as an expression; its
+    options are those of `workbench.gradient.hessian`.
 
     Tangents are pushed forward through the recorded gradient, all at once; where
     an override has a reverse rule alone, cotangents are pulled back through it.
@@ -228,6 +251,11 @@ def hessian(
     settings: dict[str, Any] = {
         "argnames": argnames, "allow_int": allow_int, "holomorphic": holomorphic,
     }  # fmt: skip
+    if isinstance(f, Tensor):
+        only_for_functions("hessian", has_aux=has_aux, **settings)
+        wrt = wrt_of("hessian", argnums, options)
+        return expressions.hessian(f, wrt, overrides=overrides, **options)
+    no_options("hessian", options)
     check_target(argnums, "hessian")
     gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 
@@ -241,7 +269,7 @@ def hessian(
 
 
 def hvp(
-    f: Function,
+    f: Any,
     primals: Any,
     tangents: Any,
     *,
@@ -252,7 +280,8 @@ def hvp(
     Parameters
     ----------
     f
-        A function that returns one number.
+        A function that returns one number; or an expression, and then ``primals`` is
+        what it is differentiated by, and the products are expressions, nested as that.
     primals, tangents
         Where, and along what: two tuples, one entry per argument of ``f``; or the
         single argument and its tangent.
@@ -270,6 +299,10 @@ def hvp(
     >>> wb.hvp(lambda x: x[0] ** 2 * x[1], x, v)
     array([6., 2.])
     """
+    if isinstance(f, Tensor):
+        return expressions.hessian_product(
+            f, primals, tangents, overrides=overrides, name="hvp"
+        )
     if not isinstance(primals, (tuple, list)):
         return hvp(f, (primals,), (tangents,), overrides=overrides)[0]
     gradient = grad(f, tuple(range(len(primals))), overrides=overrides)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from workbench.graph import blame, walk
 from workbench.graph.tensor import Tensor
@@ -44,38 +44,46 @@ class DisconnectedType:
 
 
 def connected(
-    outputs: Iterable[Tensor], closed: Iterable[int] = (), rules: Iterable[int] = ()
+    outputs: Iterable[Tensor],
+    stops: Collection[int] = (),
+    closed: Collection[int] = (),
+    rules: Collection[int] = (),
 ) -> set[int]:
     """The serials of all Tensors that the outputs depend on by their values.
 
-    An op says with ``connection`` which of its outputs read which inputs; behind a
-    Tensor that is ``closed`` nothing is looked for. What an override (``rules``)
-    stands at is connected.
+    Parameters
+    ----------
+    outputs
+        Where the walk starts.
+    stops
+        Serials of Tensors that are constant: they are reached, nothing behind them.
+    closed
+        Serials of Tensors that are not even reached, unless they are outputs.
+    rules
+        Serials of nodes with rules of their own: their inputs are connected, whatever
+        the op says of its connections.
     """
-    known, stops = set(rules), set(closed)
     roots = list(outputs)
-    starts = {x.serial for x in roots}
-    reached = set(starts)
+    reached = {x.serial for x in roots}
+    behind = {s for s in closed if s not in reached}
     #: Of an op with several outputs, those that are read.
     read: dict[int, set[int]] = {}
     for node in reversed(walk.order(roots)):
         serial = node.serial
-        if serial not in reached or (serial in stops and serial not in starts):
+        if serial not in reached or serial in stops:
             continue
         declared = node.op.connection
-        if node.op is several.ITEM:
-            whole = node.inputs[0]
-            if isinstance(whole, Tensor):
-                read.setdefault(whole.serial, set()).add(node.params["index"])
-        elif declared is not None and serial not in known:
+        if node.op is several.ITEM and isinstance(node.inputs[0], Tensor):
+            read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
+        if declared is None or serial in rules:
+            found = [x.serial for x in node.inputs if isinstance(x, Tensor)]
+        else:
+            rows = declared(node.inputs, node.params)
             outs = read.get(serial, {0})
-            for x, row in zip(
-                node.inputs, declared(node.inputs, node.params), strict=False
-            ):
-                if isinstance(x, Tensor) and any(row[i] for i in outs):
-                    reached.add(x.serial)
-            continue
-        for x in node.inputs:
-            if isinstance(x, Tensor):
-                reached.add(x.serial)
-    return {s for s in reached if s not in stops or s in starts}
+            found = [
+                x.serial
+                for x, row in zip(node.inputs, rows, strict=False)
+                if isinstance(x, Tensor) and any(row[i] for i in outs)
+            ]
+        reached.update(s for s in found if s not in behind)
+    return reached

@@ -22,13 +22,13 @@ from workbench.errors import (
     ShapeError,
     UsageError,
 )
-from workbench.graph import blame, source, tree, types, walk
-from workbench.graph.op import declare
-from workbench.graph.tensor import IDENTITY, Tensor, admit, leaf, next_serial
+from workbench.graph import blame, source, tree, types
+from workbench.graph.tensor import Tensor, admit, leaf, next_serial
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
-from workbench.transforms import reverse
+from workbench.transforms import forward, reverse
 from workbench.transforms.connections import DisconnectedType, connected
+from workbench.transforms.ones import without_ones
 from workbench.transforms.overrides import Override, resolve_call
 
 __all__ = [
@@ -37,14 +37,11 @@ __all__ = [
     "expression_of",
     "gradient",
     "pull",
+    "push",
     "seed_of",
     "started",
     "tensors",
 ]
-
-MULTIPLY = declare("multiply")
-BROADCAST = declare("broadcast_to")
-
 
 # What is asked for
 
@@ -54,14 +51,21 @@ class Nested(NamedTuple):
 
     tensors: list[Tensor]
     tree: tree.Tree
+    #: Whether it is one Tensor, in no nest.
+    bare: bool
 
 
-def tensors(wrt: Any, name: str) -> Nested:
+def tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
     """The Tensors of a Tensor, a list, a tuple, a mapping, or a nest of these."""
-    flat, structure = tree.flatten(_plain_dicts(wrt))
+    flat, structure = tree.flatten(_plain_dicts(nest))
     for x in flat:
-        expression_of(x, name, "wrt")
-    return Nested(flat, structure)
+        expression_of(x, name, what)
+    return Nested(flat, structure, isinstance(nest, Tensor))
+
+
+def entries(nest: Any) -> list[Any]:
+    """The leaves of a nest in the order of `tensors`; None is a leaf too."""
+    return tree.flatten(_plain_dicts(nest))[0]
 
 
 def _plain_dicts(nest: Any) -> Any:
@@ -70,7 +74,8 @@ def _plain_dicts(nest: Any) -> Any:
         return {key: _plain_dicts(value) for key, value in nest.items()}
     if type(nest) in (list, tuple):
         return type(nest)(_plain_dicts(value) for value in nest)
-    return nest
+    # To `tree` None is a nest without leaves.
+    return DisconnectedType() if nest is None else nest
 
 
 def expression_of(x: Any, name: str, what: str) -> Tensor:
@@ -159,21 +164,14 @@ def pull(
     about which this warns, or raises an error, as ``disconnected_inputs`` says.
     What arrives at ``known`` Tensors by other ways than ``starts`` does not count.
     """
-    constant = list(consider_constant or ())
-    for x in constant:
-        expression_of(x, name, "consider_constant")
-    closed = {x.serial for x in (*constant, *known)}
+    stops = constants(consider_constant, name)
+    closed = {x.serial for x in known}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
     seeds = [starts[x] for x in outputs]
-    for x in constant:
-        if any(x is y for y in outputs):
-            raise UsageError(
-                f"{name}: {blame.describe(x)} is in consider_constant, and a gradient"
-                " of it is given too. Leave out one of the two."
-            )
     resolution = resolve_call(overrides, outputs, wrt, name)
-    rules = None if resolution is None else resolution.pulls()
-    reached = connected(outputs, closed, rules or ())
+    rules: dict[int, Any] = {} if resolution is None else {**resolution.pulls()}
+    reached = connected(outputs, stops, closed, rules)
+    rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
     with source.pinned():
         made = reverse.pull_back(
@@ -189,6 +187,56 @@ def pull(
                 disconnected(x, outputs, disconnected_inputs, name)
             results.append(g)
     return results
+
+
+def push(
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    tangents: Sequence[Any],
+    *,
+    consider_constant: Iterable[Tensor] | None = None,
+    overrides: Sequence[Override] | None = None,
+    name: str = "Rop",
+    disconnected_outputs: str = "raise",
+) -> list[Any]:
+    """The tangents of expressions along those of ``wrt`` (None for zero).
+
+    Zeros where an output is connected and does not move; None where no ``wrt``
+    reaches it, about which this warns, or raises an error.
+    """
+    stops = constants(consider_constant, name)
+    resolution = resolve_call(overrides, outputs, wrt, name)
+    rules: dict[int, Any] = {} if resolution is None else {**resolution.pushes()}
+    at_rules = set(rules)
+    rules.update(dict.fromkeys(stops, held))
+    sources = {x.serial for x in wrt}
+    with source.pinned():
+        made = forward.push_forward(
+            outputs, wrt, tangents, rules=rules, record=True, nulls_pass=True
+        )
+        results: list[Any] = []
+        for y, t in zip(outputs, made, strict=True):
+            t = admitted(t)
+            if t is None and sources & connected([y], stops, rules=at_rules):
+                t = zeros(y)
+            elif t is None:
+                still(y, wrt, disconnected_outputs, name)
+            results.append(t)
+    return results
+
+
+def constants(given: Iterable[Tensor] | None, name: str) -> set[int]:
+    """The serials of what is held constant."""
+    return {expression_of(x, name, "consider_constant").serial for x in given or ()}
+
+
+def nothing(*arguments: Any) -> tuple[Any, ...]:
+    """The reverse rule of what is held constant: it passes nothing on."""
+    return ()
+
+
+def held(*arguments: Any) -> None:
+    """The forward rule of what is held constant: it does not move."""
 
 
 # What starts the walk
@@ -288,18 +336,31 @@ def label(g: Tensor, cost: Tensor, x: Tensor) -> None:
 
 def disconnected(x: Tensor, outputs: Sequence[Tensor], policy: str, name: str) -> None:
     """Act on a Tensor that is asked for and that nothing depends on."""
-    if policy == "ignore":
-        return
     of = ", ".join(map(named, outputs)) or "nothing"
-    message = (
+    told(
         f"{name}: {of} does not depend on {named(x)}: it is not part of the program, or"
         " its values are cut off on the way (disconnected_grad, consider_constant, a"
         " shape). Take it out of wrt, or write disconnected_inputs='ignore' for a"
-        " gradient of zero."
+        " gradient of zero.",
+        policy,
     )
+
+
+def still(y: Tensor, wrt: Sequence[Tensor], policy: str, name: str) -> None:
+    """Act on an output that depends on nothing that moves."""
+    told(
+        f"{name}: {named(y)} depends on none of {', '.join(map(named, wrt))}. Leave it"
+        " out, or write disconnected_outputs='ignore' for a tangent of zero.",
+        policy,
+    )
+
+
+def told(message: str, policy: str) -> None:
+    """Raise, warn or be silent about what is disconnected."""
     if policy == "raise":
         raise DisconnectedInputError(message)
-    warnings.warn(message, stacklevel=_user_level())
+    if policy == "warn":
+        warnings.warn(message, stacklevel=_user_level())
 
 
 def _user_level() -> int:
@@ -316,52 +377,3 @@ def one_of(name: str, option: str, value: Any, known: Sequence[str]) -> None:
         raise UsageError(
             f"{name}: {option}={value!r}. Write one of {', '.join(map(repr, known))}."
         )
-
-
-# The cotangent that starts is 1, and nobody wants to read 1 * x
-
-
-def without_ones(results: list[Any], seeds: Iterable[Any], before: int) -> list[Any]:
-    """The same gradients, without the products with the 1 that the walk began with.
-
-    Only Tensors that were made since ``before`` change, which nobody has seen yet.
-    """
-    ones = {g.serial for g in seeds if _is_one(g)}
-    if not ones:
-        return results
-    became: dict[int, Tensor] = {}
-    roots = [g for g in results if isinstance(g, Tensor)]
-    for node in walk.order(roots, before):
-        if any(isinstance(x, Tensor) and x.serial in became for x in node.inputs):
-            node.inputs = tuple(
-                became.get(x.serial, x) if isinstance(x, Tensor) else x
-                for x in node.inputs
-            )
-        inputs = node.inputs
-        if type(node) is not Tensor:
-            continue  # a masked product is not the plain one
-        if node.op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
-            ones.add(node.serial)
-        elif node.op is MULTIPLY:
-            for one, other in (inputs, inputs[::-1]):
-                if (
-                    isinstance(one, Tensor)
-                    and one.serial in ones
-                    and isinstance(other, Tensor)
-                    and types.spec_of(other) == types.spec_of(node)
-                ):
-                    became[node.serial] = other
-                    break
-    return [became.get(g.serial, g) if isinstance(g, Tensor) else g for g in results]
-
-
-def _is_one(g: Any) -> bool:
-    return (
-        isinstance(g, Tensor)
-        and g.op is IDENTITY
-        and not g.inputs
-        and g.name is None
-        and g._value is not None
-        and g.shape == ()
-        and bool(g._value == 1)
-    )

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame, types
+from workbench.graph import blame, dims, types
 from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
-from workbench.ops import several
+from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
 from workbench.transforms import reverse
 
@@ -26,6 +26,7 @@ def push_forward(
     *,
     rules: Mapping[int, Push] | None = None,
     record: bool = False,
+    nulls_pass: bool = False,
 ) -> list[Any]:
     """The tangents of ``outputs``, None for one that does not depend on ``wrt``.
 
@@ -39,6 +40,8 @@ def push_forward(
         Rules that stand in for those of the ops, by the serial of the node.
     record
         Record every rule, so that the tangents are a graph.
+    nulls_pass
+        Return tangents that cannot be computed, in the place of an error.
     """
     steps = reverse.plan(outputs, wrt, rules)
     outer = set() if record else reverse.outer_steps(outputs, steps, wrt)
@@ -65,13 +68,20 @@ def push_forward(
             else:
                 t = push(incoming, node._value, node.args, node.params)
             if t is not None:
-                moving[node.serial] = t = _fit(t, node)
+                t = _fit(t, node)
                 if recorded:
                     reverse.mark([t], before, node, rules and rules.get(node.serial))
+                # A node that is in `wrt` itself moves on its own too.
+                own = moving.get(node.serial)
+                moving[node.serial] = t if own is None else own + t
     except Exception as error:
         blame.in_derivative(error, node)
         raise
-    return [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
+    made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
+    if nulls.MADE and not nulls_pass:
+        for t, y in zip(made, outputs, strict=True):
+            reverse.refuse_null(t, y, "of")
+    return made
 
 
 def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
@@ -99,6 +109,11 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
             ]
             opened.leaves.update(s.serial for s in seeds)
             passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
+        for c, t in zip(passed, tangents, strict=False) if nulls.MADE else ():
+            for found in map(nulls.first, several.flat([c])):
+                if t is not None and found is not None:
+                    refused = [nulls.like(part, found) for part in parts]
+                    return tuple(refused) if many else refused[0]
         chosen = [
             pair
             for c, t in zip(passed, tangents, strict=False)
@@ -132,7 +147,7 @@ def _fit(t: Any, node: Tensor) -> Any:
     shape = shape_of(value)
     if types.weak(t):
         t = np.full_like(value, t)
-    if shape_of(t) != shape:
+    if not dims.same(shape_of(t), shape):
         t = np.broadcast_to(t, shape)
     want = node.dtype
     if t.dtype != want and not (types.weak(value) and t.dtype.kind == want.kind):

@@ -255,11 +255,13 @@ def _sweep(
         raise
 
 
-def refuse_null(g: Any, x: Any) -> None:
+def refuse_null(g: Any, x: Any, preposition: str = "by") -> None:
     """Raise an error if a derivative holds one that cannot be computed."""
-    found = nulls.first(g)
-    if found is not None:
-        raise nulls.refusal(found, f"the derivative by {blame.describe(x)}")
+    for part in g if isinstance(g, tuple) else (g,):
+        found = nulls.first(part)
+        if found is not None:
+            what = f"the derivative {preposition} {blame.describe(x)}"
+            raise nulls.refusal(found, what)
 
 
 def finish(g: Any, record: bool) -> Any:

@@ -1,0 +1,190 @@
+"""`verify_grad`: a gradient against differences of values, through random projections.
+
+:func:`workbench.check_grads` checks more: forward mode, higher orders, kinks, and it
+reports every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.calculus import vjp
+from workbench.checks.judging import RTOL
+from workbench.errors import DtypeError, GradientError, UsageError
+from workbench.gradient.differences import numeric_grad, value_at
+from workbench.graph import tree
+from workbench.graph.tensor import value_of
+
+__all__ = ["verify_grad"]
+
+Array = np.ndarray[Any, Any]
+
+#: What a gradient may be off by where the user chose the step of the differences.
+STEPPED = {"double": 1e-4, "single": 1e-2}
+
+
+def verify_grad(
+    fun: Callable[..., Any],
+    pt: Sequence[Any],
+    n_tests: int = 2,
+    rng: Any = None,
+    eps: float | None = None,
+    out_type: Any = None,
+    abs_tol: float | None = None,
+    rel_tol: float | None = None,
+    mode: Any = None,
+    cast_to_output_type: bool = False,
+    no_debug_ref: bool = True,
+) -> None:
+    """Compare the gradient of a function with differences of its values.
+
+    The output is made a number by a random projection, ``sum(u * fun(*pt))``.
+
+    Parameters
+    ----------
+    fun
+        A function of arrays, or of expressions, that returns one (or a nest of them).
+    pt
+        A list or tuple of float arrays, one per argument.
+    n_tests
+        How many projections to try.
+    rng
+        What u is drawn from: a generator of NumPy's, old or new, or ``numpy.random``
+        itself. By default a fresh one, whose seed the error tells.
+    eps
+        The step of the differences; by default the step is chosen for each entry, and
+        extrapolated to 0.
+    out_type
+        The dtype of the output, if that is less precise than ``pt``.
+    abs_tol, rel_tol
+        What an entry may be off by; an error needs both to be exceeded. By default
+        1e-6 in double precision and 2e-3 in single; with ``eps`` 1e-4 and 1e-2.
+    mode, no_debug_ref
+        Taken for the sake of old programs; they change nothing.
+    cast_to_output_type
+        Draw u in single precision where the output is.
+
+    Raises
+    ------
+    GradientError
+        If an entry is off. It says the argument, the position, the absolute and
+        relative error, and both tolerances; and holds them.
+    DtypeError
+        If one of ``pt`` is not of float dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from workbench.gradient import verify_grad
+    >>> verify_grad(np.tanh, [np.array([[2, 3, 4], [-1, 3.3, 9.9]])], rng=np.random)
+    """
+    if not isinstance(pt, (list, tuple)):
+        raise UsageError(
+            "verify_grad: pt is a list or tuple with one array per argument of the"
+            f" function; a {type(pt).__name__} was given. Write [x]."
+        )
+    arrays = [np.array(value_of(x)) for x in pt]
+    for i, x in enumerate(arrays):
+        if x.dtype.kind not in "fc":
+            raise DtypeError(
+                f"verify_grad: pt[{i}] is of dtype {x.dtype}, and only floats have"
+                " derivatives. Pass it as .astype(float)."
+            )
+    seed = None
+    if rng is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+        rng = np.random.default_rng(seed)
+    given = {"double": RTOL["double"], "single": RTOL["single"]}
+    kinds = [x.dtype for x in arrays] + ([] if out_type is None else [out_type])
+    single = any(np.finfo(np.dtype(kind)).eps > 1e-10 for kind in kinds)
+    default = (given if eps is None else STEPPED)["single" if single else "double"]
+    tolerances = (
+        default if abs_tol is None else abs_tol,
+        default if rel_tol is None else rel_tol,
+    )
+    y, pullback = vjp(fun, *arrays)
+    outputs, structure = tree.flatten(y)
+    complex_output = any(np.asarray(x).dtype.kind == "c" for x in outputs)
+    for _ in range(n_tests):
+        weights = [_drawn(rng, np.asarray(x), cast_to_output_type) for x in outputs]
+
+        def projected(*moved: Array, weights: list[Any] = weights) -> Any:
+            total: Any = 0.0
+            for u, part in zip(
+                weights, tree.flatten(_values(fun, moved))[0], strict=True
+            ):
+                total = total + np.sum(u * np.asarray(part))
+            return np.real(total) if complex_output else total
+
+        # vjp takes a cotangent in the dtype of the output.
+        seeds = [
+            u.astype(np.asarray(x).dtype) if np.asarray(x).dtype.kind in "fc" else u
+            for u, x in zip(weights, outputs, strict=True)
+        ]
+        claimed = [
+            np.zeros_like(x) if g is None else np.asarray(value_of(g))
+            for g, x in zip(pullback(structure(seeds)), arrays, strict=True)
+        ]
+        _compare(numeric_grad(projected, arrays, eps), claimed, tolerances, seed)
+
+
+def _values(fun: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    y = fun(*arrays)
+    return tree.map_tree(lambda part: value_at(lambda: part, ()), y)
+
+
+def _drawn(rng: Any, y: Array, narrow: bool) -> Any:
+    """A projection with weights between 0.5 and 1.5: none vanishes."""
+    draw = rng.random if hasattr(rng, "random") else rng.random_sample
+    u = np.asarray(draw(y.shape)) + 0.5
+    if y.dtype.kind == "c":
+        u = u + 1j * (np.asarray(draw(y.shape)) + 0.5)
+    return u.astype(y.dtype) if narrow and np.finfo(y.dtype).eps > 1e-10 else u
+
+
+def _compare(
+    truth: numeric_grad,
+    claimed: list[Any],
+    tolerances: tuple[float, float],
+    seed: int | None,
+) -> None:
+    """Raise an error if a gradient is off by more than the differences may be."""
+    abs_tol, rel_tol = tolerances
+    for i, g in enumerate(claimed):
+        wrong = ~np.isfinite(g)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise _failed(i, at, g, truth.gf[i], np.inf, np.inf, tolerances, seed)
+    arg, at, abs_err, rel_err = truth.max_err(claimed, abs_tol, rel_tol)
+    slack = 4 * truth.uncertain[arg].flat[at] if truth.uncertain else 0.0
+    if abs_err > abs_tol + slack and rel_err > rel_tol:
+        raise _failed(
+            arg, at, claimed[arg], truth.gf[arg], abs_err, rel_err, tolerances, seed
+        )
+
+
+def _failed(
+    arg: int,
+    at: int,
+    claimed: Any,
+    measured: Any,
+    abs_err: float,
+    rel_err: float,
+    tolerances: tuple[float, float],
+    seed: int | None,
+) -> GradientError:
+    abs_tol, rel_tol = tolerances
+    place = tuple(map(int, np.unravel_index(at, claimed.shape)))
+    drawn = "" if seed is None else f" The projection was drawn with seed {seed}."
+    return GradientError(
+        f"verify_grad: the gradient of argument {arg} is wrong at position {at}"
+        f" (entry {place}): it is {claimed.flat[at]:.6g}, and differences give"
+        f" {measured.flat[at]:.6g}. The absolute error {abs_err:.3g} exceeds"
+        f" {abs_tol:.3g}, the relative error {rel_err:.3g} exceeds {rel_tol:.3g}."
+        f" wb.check_grads says which op it is.{drawn}",
+        arg=arg, err_pos=at, abs_err=abs_err, rel_err=rel_err, abs_tol=abs_tol,
+        rel_tol=rel_tol,
+    )  # fmt: skip

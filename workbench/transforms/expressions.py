@@ -1,0 +1,300 @@
+"""What is asked of expressions, nested as it is asked: products, Jacobians, Hessians.
+
+`derivatives.py` and `jacobians.py` work on flat lists; here several outputs and
+variables stand in lists, tuples, mappings, and results go back into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from workbench.errors import UsageError
+from workbench.graph import tree
+from workbench.graph.tensor import Tensor
+from workbench.ops import nulls
+from workbench.transforms import derivatives
+from workbench.transforms.connections import DisconnectedType, connected
+from workbench.transforms.jacobians import hessian_blocks, jacobian_blocks
+from workbench.transforms.overrides import Override
+
+__all__ = [
+    "hessian",
+    "hessian_product",
+    "is_expression",
+    "jacobian",
+    "no_options",
+    "only_for_functions",
+    "pulled",
+    "pushed",
+    "wrt_of",
+]
+
+Overrides = Sequence[Override] | None
+Constants = Iterable[Tensor] | None
+
+
+def is_expression(x: Any) -> bool:
+    """Whether an argument is an expression, or a nest that holds one."""
+    if isinstance(x, Tensor):
+        return True
+    return isinstance(x, (list, tuple, dict)) and any(
+        isinstance(part, Tensor) for part in tree.flatten(x)[0]
+    )
+
+
+def pulled(
+    f: Any,
+    wrt: Any,
+    cotangents: Any,
+    *,
+    consider_constant: Constants = None,
+    disconnected_inputs: str = "raise",
+    return_disconnected: str = "zero",
+    overrides: Overrides = None,
+    name: str = "Lop",
+) -> Any:
+    """The gradients by ``wrt`` for one cotangent per output; nested as ``wrt``."""
+    options(name, disconnected_inputs=disconnected_inputs)
+    options(name, return_disconnected=return_disconnected)
+    outputs, sources = derivatives.tensors(f, name, "f"), derivatives.tensors(wrt, name)
+    given = beside(outputs, cotangents, "eval_points", "f", name)
+    starts: dict[Tensor, Any] = {}
+    for y, g in zip(outputs.tensors, given, strict=True):
+        g = derivatives.started(g, y, name, "the cotangent")
+        old = starts.get(y)
+        if old is not None and not isinstance(old, DisconnectedType):
+            g = old if isinstance(g, DisconnectedType) else old + g
+        starts[y] = g
+    made = derivatives.pull(
+        starts, sources.tensors, consider_constant=consider_constant,
+        overrides=overrides, name=name, disconnected_inputs=disconnected_inputs,
+    )  # fmt: skip
+    found = [
+        derivatives.absent(x, return_disconnected) if g is None else g
+        for x, g in zip(sources.tensors, made, strict=True)
+    ]
+    return sources.tree(whole(found, name))
+
+
+def pushed(
+    f: Any,
+    wrt: Any,
+    tangents: Any,
+    *,
+    consider_constant: Constants = None,
+    disconnected_outputs: str = "raise",
+    return_disconnected: str = "zero",
+    overrides: Overrides = None,
+    name: str = "Rop",
+) -> Any:
+    """The tangents of the outputs along one tangent per ``wrt``; nested as ``f``."""
+    options(name, disconnected_outputs=disconnected_outputs)
+    options(name, return_disconnected=return_disconnected)
+    outputs, sources = derivatives.tensors(f, name, "f"), derivatives.tensors(wrt, name)
+    given = beside(sources, tangents, "eval_points", "wrt", name)
+    along = [
+        derivatives.started(t, x, name, "the tangent")
+        for t, x in zip(given, sources.tensors, strict=True)
+    ]
+    moving: dict[Tensor, Any] = {}
+    for x, t in zip(sources.tensors, along, strict=True):
+        if not isinstance(t, DisconnectedType):
+            moving[x] = moving[x] + t if x in moving else t
+    made = derivatives.push(
+        outputs.tensors, list(moving), list(moving.values()),
+        consider_constant=consider_constant, overrides=overrides, name=name,
+        disconnected_outputs=disconnected_outputs,
+    )  # fmt: skip
+    found = [
+        derivatives.absent(y, return_disconnected) if t is None else t
+        for y, t in zip(outputs.tensors, made, strict=True)
+    ]
+    return outputs.tree(whole(found, name))
+
+
+def jacobian(
+    expression: Any,
+    wrt: Any,
+    *,
+    consider_constant: Constants = None,
+    disconnected_inputs: str = "raise",
+    overrides: Overrides = None,
+    name: str = "jacobian",
+) -> Any:
+    """All blocks, nested as the expressions, and in each as ``wrt``."""
+    options(name, disconnected_inputs=disconnected_inputs)
+    outputs = derivatives.tensors(expression, name, "expression")
+    sources = derivatives.tensors(wrt, name)
+    constant = list(consider_constant or ())
+    reach(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
+    rows = jacobian_blocks(
+        outputs.tensors, sources.tensors, consider_constant=constant,
+        overrides=overrides, name=name,
+    )  # fmt: skip
+    return outputs.tree([sources.tree(whole(row, name)) for row in rows])
+
+
+def hessian(
+    cost: Any,
+    wrt: Any,
+    *,
+    consider_constant: Constants = None,
+    disconnected_inputs: str = "raise",
+    cross: bool = True,
+    overrides: Overrides = None,
+    name: str = "hessian",
+) -> Any:
+    """All blocks, nested as ``wrt`` twice; without ``cross`` those of the diagonal."""
+    options(name, disconnected_inputs=disconnected_inputs)
+    cost = derivatives.scalar(cost, name)
+    sources = derivatives.tensors(wrt, name)
+    constant = list(consider_constant or ())
+    reach([cost], sources.tensors, constant, disconnected_inputs, name)
+    asked = [sources.tensors] if cross else [[x] for x in sources.tensors]
+    found = [
+        hessian_blocks(
+            cost, some, consider_constant=constant, overrides=overrides, name=name
+        )
+        for some in asked
+    ]
+    if not cross:
+        return sources.tree(whole([blocks[0][0] for blocks in found], name))
+    return sources.tree([sources.tree(whole(row, name)) for row in found[0]])
+
+
+def hessian_product(
+    cost: Any,
+    wrt: Any,
+    p: Any,
+    *,
+    consider_constant: Constants = None,
+    disconnected_inputs: str = "raise",
+    overrides: Overrides = None,
+    name: str = "hessian_vector_product",
+) -> Any:
+    """The Hessian times a vector, by pushing it through the gradient."""
+    options(name, disconnected_inputs=disconnected_inputs)
+    cost = derivatives.scalar(cost, name)
+    sources = derivatives.tensors(wrt, name)
+    given = beside(sources, p, "p", "wrt", name)
+    along = [
+        derivatives.started(t, x, name, "the vector")
+        for t, x in zip(given, sources.tensors, strict=True)
+    ]
+    made = derivatives.pull(
+        {cost: derivatives.seed_of(cost)}, sources.tensors,
+        consider_constant=consider_constant, overrides=overrides, name=name,
+        disconnected_inputs=disconnected_inputs,
+    )  # fmt: skip
+    gradients = [
+        derivatives.zeros(x) if g is None else g
+        for x, g in zip(sources.tensors, made, strict=True)
+    ]
+    pairs = [
+        (x, t)
+        for x, t in zip(sources.tensors, along, strict=True)
+        if not isinstance(t, DisconnectedType)
+    ]
+    found = derivatives.push(
+        gradients, [x for x, _ in pairs], [t for _, t in pairs],
+        consider_constant=consider_constant, name=name, disconnected_outputs="ignore",
+    )  # fmt: skip
+    products = [
+        derivatives.zeros(x) if t is None else t
+        for x, t in zip(sources.tensors, found, strict=True)
+    ]
+    return sources.tree(whole(products, name))
+
+
+# Which way a call goes: for a function, or for an expression
+
+
+def only_for_functions(name: str, **settings: Any) -> None:
+    """Refuse the settings of a function's derivative beside an expression."""
+    for key, value in settings.items():
+        if value not in (None, False):
+            raise UsageError(
+                f"{name}: {key}={value!r} is for functions, and an expression was"
+                f" given. Write wb.{name}(expression, wrt)."
+            )
+
+
+def no_options(name: str, options: dict[str, Any]) -> None:
+    """Refuse the options of an expression's derivative beside a function."""
+    for key in options:
+        raise UsageError(
+            f"{name}: a function has no option {key!r}. Those of an expression's"
+            f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
+            " argnames, has_aux, holomorphic, allow_int and overrides."
+        )
+
+
+def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
+    """What an expression is to be differentiated by, given by place or by name."""
+    if given is None and "wrt" in options:
+        return options.pop("wrt")
+    if given is None:
+        raise UsageError(
+            f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
+            f" differentiate by: wb.{name}(y, x), or a list of them."
+        )
+    return given
+
+
+# Checks
+
+
+def options(name: str, **given: str) -> None:
+    """Refuse the values of options that there are not."""
+    for option, value in given.items():
+        known = ("zero", "None", "Disconnected")
+        if option != "return_disconnected":
+            known = ("raise", "warn", "ignore")
+        derivatives.one_of(name, option, value, known)
+
+
+def beside(
+    nest: derivatives.Nested, given: Any, what: str, beside: str, name: str
+) -> list[Any]:
+    """One value for each Tensor of a nest.
+
+    Raises
+    ------
+    UsageError
+        If there are more or fewer, or they nest in another way.
+    """
+    if nest.bare and not (
+        isinstance(given, (list, tuple)) and len(given) == 1 and is_expression(given)
+    ):
+        return [given]
+    values = derivatives.entries(given)
+    if len(values) != len(nest.tensors):
+        raise UsageError(
+            f"{name}: {what} holds {len(values)} values, and {beside}"
+            f" {len(nest.tensors)} expressions. Give one for each, None for zero."
+        )
+    return values
+
+
+def reach(
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    constant: Sequence[Tensor],
+    policy: str,
+    name: str,
+) -> None:
+    """Act on variables that no output depends on, as ``disconnected_inputs`` says."""
+    reached = connected(outputs, {x.serial for x in constant})
+    for x in wrt:
+        if x.serial not in reached:
+            derivatives.disconnected(x, outputs, policy, name)
+
+
+def whole(found: list[Any], name: str) -> list[Any]:
+    """The results, or the error of one that holds what cannot be computed."""
+    for x in found:
+        null = nulls.first(x)
+        if null is not None:
+            raise nulls.refusal(null, f"{name}: what is asked for")
+    return found

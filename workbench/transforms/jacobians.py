@@ -1,0 +1,349 @@
+"""Jacobians of expressions, of any rank, by many Tensors.
+
+One sweep is recorded for a cotangent (or tangent) without value, and runs on all unit
+vectors at once (`Batched`). Where a length is known only when the program runs, so is
+the number of unit vectors: then the Jacobian is one node, which does all this on the
+arrays that it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UnknownLengthError
+from workbench.graph import source, types, walk
+from workbench.graph.op import declare
+from workbench.graph.tensor import IDENTITY, Tensor, leaf, next_serial, value_of
+from workbench.graph.trace import live, record
+from workbench.graph.types import Spec
+from workbench.ops import several
+from workbench.transforms import derivatives, flat, forward, reverse
+from workbench.transforms.batch import Batched
+from workbench.transforms.ones import without_ones
+from workbench.transforms.overrides import Override, resolve_call
+from workbench.transforms.program import Program
+
+__all__ = ["hessian_blocks", "jacobian_blocks"]
+
+Params = dict[str, Any]
+Blocks = list[list[Any]]
+
+
+class Question:
+    """What is to be differentiated by what, and how.
+
+    Hashes by identity: it is a setting of the node that answers it when it runs.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Tensor],
+        wrt: Sequence[Tensor],
+        constant: Sequence[Tensor] = (),
+        *,
+        twice: bool = False,
+    ) -> None:
+        self.outputs = list(outputs)
+        self.wrt = list(wrt)
+        self.constant = list(constant)
+        #: Whether the blocks of the Hessian of the one output are asked for.
+        self.twice = twice
+
+    @property
+    def stops(self) -> set[int]:
+        """The serials of what is held constant."""
+        return {x.serial for x in self.constant}
+
+    def gradients(self) -> list[Any]:
+        """What the rows belong to: the outputs, or the gradient of the one."""
+        if not self.twice:
+            return list(self.outputs)
+        (cost,) = self.outputs
+        made = derivatives.pull(
+            {cost: derivatives.seed_of(cost)}, self.wrt,
+            consider_constant=self.constant, disconnected_inputs="ignore",
+        )  # fmt: skip
+        return [
+            derivatives.zeros(x) if g is None else g
+            for x, g in zip(self.wrt, made, strict=True)
+        ]
+
+    def answer(self) -> Blocks:
+        """The blocks, one row for each output and in it one for each ``wrt``."""
+        rows = self.gradients()
+        stops = self.stops
+        width = sum(map(_size, self.wrt))
+        if self.twice or width < sum(map(_size, rows)):
+            columns = [_column(rows, x, stops) for x in self.wrt]
+            return [list(row) for row in zip(*columns, strict=True)]
+        return [_row(y, self.wrt, stops) for y in rows]
+
+    @property
+    def open_lengths(self) -> bool:
+        """Whether the length of an axis is not known yet."""
+        return any(_open(x) for x in (*self.outputs, *self.wrt))
+
+
+def jacobian_blocks(
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    *,
+    consider_constant: Iterable[Tensor] | None = None,
+    overrides: Sequence[Override] | None = None,
+    name: str = "jacobian",
+) -> Blocks:
+    """One row of blocks for each output: ``d output / d wrt[j]``.
+
+    A block has the shape of the output, followed by that of the variable.
+    """
+    constant = list(consider_constant or ())
+    resolution = resolve_call(overrides, outputs, wrt, name)
+    if resolution is not None:
+        rules, stops = resolution.pulls(), {x.serial for x in constant}
+        return [_row(y, wrt, stops, rules) for y in outputs]
+    return _answered(Question(outputs, wrt, constant))
+
+
+def hessian_blocks(
+    cost: Tensor,
+    wrt: Sequence[Tensor],
+    *,
+    consider_constant: Iterable[Tensor] | None = None,
+    overrides: Sequence[Override] | None = None,
+    name: str = "hessian",
+) -> Blocks:
+    """All blocks ``d2 cost / d wrt[i] d wrt[j]``, cross blocks included."""
+    constant = list(consider_constant or ())
+    resolution = resolve_call(overrides, [cost], wrt, name)
+    if resolution is not None:
+        rules, stops = resolution.pulls(), {x.serial for x in constant}
+        made = derivatives.pull(
+            {cost: derivatives.seed_of(cost)}, wrt, consider_constant=constant,
+            overrides=overrides, name=name, disconnected_inputs="ignore",
+        )  # fmt: skip
+        rows = [
+            derivatives.zeros(x) if g is None else g
+            for x, g in zip(wrt, made, strict=True)
+        ]
+        return [_row(g, wrt, stops, rules) for g in rows]
+    return _answered(Question([cost], wrt, constant, twice=True))
+
+
+def _answered(asked: Question) -> Blocks:
+    with source.pinned():
+        if not asked.open_lengths:
+            try:
+                return asked.answer()
+            except UnknownLengthError:
+                pass  # of a Tensor on the way
+        return _node(asked)
+
+
+# Known lengths: all unit vectors at once
+
+
+def _row(
+    y: Tensor, wrt: Sequence[Tensor], stops: set[int], rules: Any = None
+) -> list[Any]:
+    """The blocks of one output, by all cotangents of it at once."""
+    if not types.differentiable(y.dtype):
+        return [_nothing(y, x) for x in wrt]
+    rules = {**(rules or {}), **dict.fromkeys(stops, derivatives.nothing)}
+    before = next_serial()
+    scalar = y.shape == ()
+    seed = leaf(y.dtype.type(1)) if scalar and y.dtype.kind == "f" else _unknown(y)
+    made = reverse.pull_back(
+        [y], [seed], wrt, record=True, rules=rules, nulls_pass=True
+    )
+    if scalar and y.dtype.kind == "f":
+        plain = without_ones(list(map(derivatives.admitted, made)), [seed], before)
+        return [
+            _nothing(y, x) if g is None else g for x, g in zip(wrt, plain, strict=True)
+        ]
+    # A cotangent of a complex output reaches a real variable as Re(g dy/dx).
+    split = y.dtype.kind == "c" and any(x.dtype.kind != "c" for x in wrt)
+    real = _batched(made, seed)
+    imaginary = _batched(made, seed, -1j) if split else real
+    row = []
+    for a, b, x in zip(real, imaginary, wrt, strict=True):
+        if a is None:
+            row.append(_nothing(y, x))
+            continue
+        block = a + 1j * b if split and x.dtype.kind != "c" else a
+        row.append(_expression(np.reshape(block, (*y.shape, *x.shape))))
+    return row
+
+
+def _column(outputs: Sequence[Tensor], x: Tensor, stops: set[int]) -> list[Any]:
+    """The blocks of all outputs by one variable, by all its tangents at once."""
+    if not types.differentiable(x.dtype):
+        return [_nothing(y, x) for y in outputs]
+    seed = _unknown(x)
+    rules: Any = dict.fromkeys(stops, derivatives.held)
+    made = forward.push_forward(
+        outputs, [x], [seed], rules=rules, record=True, nulls_pass=True
+    )
+    split = x.dtype.kind == "c" and any(
+        t is not None and t.dtype.kind != "c" for t in made
+    )
+    real = _batched(made, seed)
+    imaginary = _batched(made, seed, 1j) if split else real
+    column = []
+    for y, a, b in zip(outputs, real, imaginary, strict=True):
+        if a is None:
+            column.append(_nothing(y, x))
+            continue
+        block = a - 1j * b if split and y.dtype.kind != "c" else a
+        turned = np.reshape(np.moveaxis(block, 0, -1), (*y.shape, *x.shape))
+        column.append(_expression(turned))
+    return column
+
+
+def _batched(made: Sequence[Any], seed: Tensor, unit: complex = 1) -> list[Any]:
+    """What was recorded for one seed, for every unit vector, counted by axis 0."""
+    known = [x for x in made if x is not None]
+    program = Batched(known, [seed])
+    size = _size(seed)
+    units = np.eye(size, dtype=seed.dtype)  # host array: a constant of the program
+    if unit != 1:
+        units = units * unit
+    found = program([np.reshape(units, (size, *seed.shape))], size)
+    parts = iter(
+        part if batched else np.broadcast_to(part, (size, *part.shape))
+        for part, batched in zip(found, program.batched, strict=True)
+    )
+    return [None if x is None else next(parts) for x in made]
+
+
+def _unknown(x: Tensor) -> Tensor:
+    """A leaf without value, in the shape and dtype of ``x``."""
+    made = leaf(None)
+    made.spec = Spec(x.shape, x.dtype)
+    return made
+
+
+def _nothing(y: Tensor, x: Tensor) -> Any:
+    """The block of an output that does not depend on a variable."""
+    dtype = np.result_type(_float(y), _float(x))
+    return derivatives.admitted(
+        np.zeros_like(x, dtype=dtype, shape=(*y.shape, *x.shape))
+    )
+
+
+def _float(x: Tensor) -> Any:
+    return x.dtype if types.differentiable(x.dtype) else np.dtype(np.float16)
+
+
+def _expression(block: Any) -> Tensor:
+    made: Tensor = derivatives.admitted(block)
+    return made
+
+
+def _size(x: Tensor) -> int:
+    return int(np.prod(x.shape, dtype=np.int64))
+
+
+def _open(x: Tensor) -> bool:
+    return not all(isinstance(n, int) for n in x.shape)
+
+
+# Lengths that are not known yet: one node, which asks again when it has arrays
+
+
+def _node(asked: Question) -> Blocks:
+    """The blocks as the outputs of one node."""
+    roots = [*asked.outputs, *asked.wrt]
+    leaves = [
+        x
+        for x in walk.order(roots)
+        if x.op is IDENTITY and not x.inputs and (x._value is None or live(x))
+    ]
+    closed = Whole(asked, leaves)
+    made = several.several(BLOCKS, tuple(leaves), {"whole": closed})
+    count = len(asked.wrt)
+    return [list(made[i : i + count]) for i in range(0, len(made), count)]
+
+
+class Whole:
+    """A question about a program, asked anew on the values of its leaves."""
+
+    def __init__(self, asked: Question, leaves: Sequence[Tensor]) -> None:
+        self.asked = asked
+        self.places = [len(asked.outputs), len(asked.wrt)]
+        every = [*asked.outputs, *asked.wrt, *asked.constant]
+        self.program = Program(every, leaves)
+
+    def __repr__(self) -> str:
+        return f"<{'Hessian' if self.asked.twice else 'Jacobian'} of an expression>"
+
+    def again(self, leaves: Sequence[Any]) -> Question:
+        """The same question about the program on these leaves."""
+        run = [derivatives.admitted(x) for x in self.program(leaves)]
+        first, second = self.places
+        return Question(
+            run[:first], run[first : first + second], run[first + second :],
+            twice=self.asked.twice,
+        )  # fmt: skip
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The blocks, flat."""
+        made = record(lambda leaves: self.again(leaves).answer(), values)
+        return [x if live(x) else value_of(x) for x in made.outputs]
+
+    def specs(self, given: Sequence[Any]) -> list[Spec]:
+        """Shape and dtype of each block."""
+        made = record(
+            lambda leaves: self.program(leaves), list(map(types.spec_of, given))
+        )
+        outs, wrt = made.outputs[: self.places[0]], made.outputs[self.places[0] :]
+        wrt = wrt[: self.places[1]]
+        rows = wrt if self.asked.twice else outs
+        return [
+            Spec((*y.shape, *x.shape), np.result_type(_float(y), _float(x)))
+            for y in rows
+            for x in wrt
+        ]
+
+
+def _settled(inputs: Sequence[Any]) -> None:
+    """Leave to the sweep, which makes a node of it, what needs a length."""
+    for x in inputs:
+        if isinstance(x, Tensor) and _open(x):
+            raise UnknownLengthError(
+                "the Jacobian of an expression whose lengths are known only when it"
+                " runs."
+            )
+
+
+def _compute(*inputs: Any, whole: Whole) -> tuple[Any, ...]:
+    return tuple(whole.run(inputs))
+
+
+def _infer(*inputs: Any, whole: Whole) -> tuple[Any, ...]:
+    return tuple(whole.specs(inputs))
+
+
+def _pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> Sequence[Any]:
+    _settled(inputs)
+    return flat.pulled(params["whole"].run, inputs, g)
+
+
+def _push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> tuple[Any, ...]:
+    _settled(inputs)
+    return tuple(flat.pushed(params["whole"].run, inputs, tangents))
+
+
+BLOCKS = declare("jacobian")
+BLOCKS.compute = _compute
+BLOCKS.infer = _infer
+BLOCKS.pull = _pull
+BLOCKS.push = _push
+BLOCKS.rule = "the rules of the expression, run again"
+BLOCKS.reads = None
