@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from workbench.custom.kernels import KernelOp
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
+    from workbench.custom.rules import graph_rule
     from workbench.directions import elementwise_grad, gnvp, linearize
     from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
+    from workbench.loops.returned import until
+    from workbench.loops.scan import scan
     from workbench.session import Session
     from workbench.symbolic import (
         Function,
@@ -78,6 +81,7 @@ __all__ = [
     "function",
     "gnvp",
     "grad",
+    "graph_rule",
     "hessian",
     "hvp",
     "jacfwd",
@@ -94,12 +98,14 @@ __all__ = [
     "register_gradient",
     "scalar",
     "scalars",
+    "scan",
     "scope",
     "shared",
     "show",
     "stop_gradient",
     "tensor",
     "trace",
+    "until",
     "value_and_grad",
     "vector",
     "vectors",
@@ -127,15 +133,18 @@ _LATER = {
     "fixed_point": "workbench.implicit",
     "function": "workbench.symbolic",
     "gnvp": "workbench.directions",
+    "graph_rule": "workbench.custom.rules",
     "linearize": "workbench.directions",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
     "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",
     "scalars": "workbench.symbolic",
+    "scan": "workbench.loops.scan",
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
     "tensor": "workbench.symbolic",
+    "until": "workbench.loops.returned",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",
 }

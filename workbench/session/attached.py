@@ -232,10 +232,15 @@ def code_line(session: str, override: Override, nodes: Nodes) -> str:
     if not override.enabled:
         settings.append("enabled=False")
     line = f"{session}.override({text}, {', '.join(settings)})"
-    yours = ", ".join(name_of(f) for f in functions if callable(f))
+    yours = ", ".join(name_of(f) for f in functions if callable(f) and not is_data(f))
     return f"{line}  # with your function {yours}" if yours else line
 
 
 def spelled(rule: Any) -> str:
-    """A rule as code."""
-    return repr(rule) if isinstance(rule, str) else name_of(rule)
+    """A rule as code; one that is data (`wb.graph_rule`) is all of its code."""
+    return repr(rule) if isinstance(rule, str) or is_data(rule) else name_of(rule)
+
+
+def is_data(rule: Any) -> bool:
+    """Whether a rule is a list of nodes, which its ``repr`` makes anew."""
+    return hasattr(rule, "to_json")

@@ -1,0 +1,175 @@
+"""The ops that a rule which is data may run, by name, and the settings it may give."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, NoReturn
+
+import numpy as np
+
+from workbench.custom.registry import snake
+from workbench.graph.op import CUSTOM, OPS
+from workbench.graph.tensor import apply
+from workbench.ops.refusals import supported
+
+__all__ = ["Apply", "finite", "known"]
+
+#: ``apply(inputs, params)``.
+Apply = Callable[[list[Any], dict[str, Any]], Any]
+Refuse = Callable[[str, str], NoReturn]
+
+#: Functions of NumPy that write into arrays, run functions, make arrays of any size
+#: from numbers alone, read memory that holds nothing, or give no arrays.
+EXCLUDED = frozenset(
+    """
+    apply_along_axis apply_over_axes arange array array2string array_repr array_str
+    can_cast common_type copyto einsum_path empty empty_like eye fill_diagonal full
+    geomspace identity linspace logspace may_share_memory min_scalar_type ndim ones
+    piecewise place put put_along_axis putmask result_type shape shares_memory size tri
+    zeros
+    """.split()
+)
+#: Settings that write, or that are no data.
+REFUSED = frozenset({"out", "like", "subok", "casting", "order", "device"})
+MOST_ENTRIES = 10_000
+
+
+def known(
+    name: str,
+    inputs: int,
+    outputs: int,
+    params: dict[str, Any],
+    refuse: Refuse,
+    where: str,
+) -> Apply:
+    """How an op runs, if there is one of this name that fits."""
+    for candidate in (name, snake(name)):
+        if candidate in CUSTOM:
+            return _custom(candidate, params, refuse, where)
+    if name.removeprefix("np.") == "identity" or name == "Identity":
+        return lambda given, _: given[0]
+    functions = {
+        key.removeprefix("np."): f
+        for key, f in supported().items()
+        if key.startswith("np.") and key.removeprefix("np.") not in EXCLUDED
+    }
+    for bad in REFUSED & set(params):
+        refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
+    for candidate in (name, name.removeprefix("np."), snake(name)):
+        function = functions.get(candidate)
+        if function is None:
+            function = functions.get(_alias(candidate))
+        if function is not None:
+            _check(function, name, inputs, outputs, params, refuse, where)
+            return lambda given, settings: function(*given, **settings)
+        op = OPS.get(candidate)
+        if op is not None and op.elementwise and not params:
+            return lambda given, _: apply(op, tuple(given))
+    everything = {*functions, *CUSTOM}
+    close = get_close_matches(name, everything, 3, 0.5) or get_close_matches(
+        snake(name), everything, 3, 0.5
+    )
+    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    refuse(
+        f"{where} asks for the op {name!r}, which is unknown",
+        f"{hint}An op is a function of NumPy's, or one that you have defined.",
+    )
+
+
+def _alias(name: str) -> str:
+    """NumPy's second names: ``abs``, ``permute_dims``, ..."""
+    function = getattr(np, name, None) if name.isidentifier() else None
+    return str(getattr(function, "__name__", name))
+
+
+def _custom(name: str, params: dict[str, Any], refuse: Refuse, where: str) -> Apply:
+    """How an op that a user has made runs."""
+    maker = CUSTOM[name].maker
+    made = maker() if maker is not None else None
+    if made is None:
+        refuse(
+            f"{where} asks for {name!r}, which cannot be called by its name",
+            "Name an op: a class, or what wb.OpFromGraph made.",
+        )
+    if not isinstance(made, type):
+        whole = made
+        return lambda given, _: whole(*given)
+    if not any(isinstance(v, str) and v[:1] == "$" for v in params.values()):
+        try:
+            made(**params)
+        except TypeError as error:
+            refuse(f"{where} ({name}): {error}", "Give the settings of the op.")
+
+    def run(given: list[Any], settings: dict[str, Any]) -> Any:
+        # As it is defined when the rule runs: a cell may have run again.
+        maker = CUSTOM[name].maker
+        kind = maker() if maker is not None else None
+        return (kind or made)(**settings)(*given)
+
+    return run
+
+
+def _check(
+    function: Any,
+    name: str,
+    inputs: int,
+    outputs: int,
+    params: dict[str, Any],
+    refuse: Refuse,
+    where: str,
+) -> None:
+    """Raise an error if a function does not take so many inputs, or these params."""
+    if isinstance(function, np.ufunc):
+        if function.nin != inputs or function.nout != outputs:
+            refuse(
+                f"{where}: {name} has {function.nin} input"
+                f"{'s' * (function.nin != 1)} and {function.nout} output"
+                f"{'s' * (function.nout != 1)}, and the node gives {inputs} and names"
+                f" {outputs}",
+                "",
+            )
+        if extra := sorted(set(params) - {"dtype"}):
+            refuse(f"{where}: {name} has no setting {extra[0]!r}", "")
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # compiled, and does not say
+    try:
+        signature.bind(*[None] * inputs, **params)
+    except TypeError as error:
+        refuse(
+            f"{where}: {name}{signature} does not take what it is given: {error}", ""
+        )
+
+
+def finite(value: Any, refuse: Refuse, where: str) -> Any:
+    """A setting that is data: numbers, texts, None, and lists of them as tuples."""
+    count = 0
+    stack = [(value, 0)]
+    while stack:
+        x, depth = stack.pop()
+        count += 1
+        if isinstance(x, (list, tuple)):
+            stack += [(part, depth + 1) for part in x]
+        elif isinstance(x, float) and not isfinite(x):
+            refuse(f"{where} has the number {x}", "A constant is finite.")
+        elif not (x is None or isinstance(x, (bool, int, float, str))):
+            refuse(
+                f"{where} has {type(x).__name__} among its params",
+                "A param is a number, a text, None or a list of them.",
+            )
+        if count > MOST_ENTRIES or depth > 10 or (isinstance(x, str) and len(x) > 1000):
+            refuse(f"{where} has a param that is too large", "")
+        if isinstance(x, int) and abs(x) > 2**53:
+            refuse(f"{where} has the number {x}", "An integer is below 2**53.")
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_tuples, value))
+    return value
