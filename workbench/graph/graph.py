@@ -6,14 +6,34 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from workbench.errors import UsageError
 from workbench.graph import types, walk
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.dot import dot
+from workbench.graph.listing import listing
+from workbench.graph.still import still
+from workbench.graph.tensor import Tensor
 
 __all__ = ["Graph"]
+
+#: Beside a picture, a larger graph is told in one line.
+MOST_TEXT = 200
 
 
 class Graph:
     """The Tensors that lie between some inputs and some outputs.
+
+    Printed it is a list of its nodes; a node of a gradient says which forward node it
+    comes from, and by which rule.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Two lists of Tensors; an output may be a constant.
+
+    Raises
+    ------
+    UsageError
+        If an input is no Tensor, or they are no lists.
 
     Attributes
     ----------
@@ -33,7 +53,20 @@ class Graph:
     """
 
     def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
+        for what, given in (("inputs", inputs), ("outputs", outputs)):
+            if isinstance(given, (Tensor, str)) or not hasattr(given, "__iter__"):
+                shown = repr(given)[:60]
+                raise UsageError(
+                    f"the {what} of a graph are a list, not {shown}. Write"
+                    " wb.Graph([x], [y])."
+                )
         self.inputs = list(inputs)
+        for x in self.inputs:
+            if not isinstance(x, Tensor):
+                raise UsageError(
+                    f"an input of a graph is a Tensor, not {repr(x)[:60]}: a symbol"
+                    " (wb.scalar('x')), or a leaf of a trace."
+                )
         self.outputs = list(outputs)
 
     @cached_property
@@ -68,20 +101,45 @@ class Graph:
         return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 
     def __str__(self) -> str:
-        rows = []
-        for node in self.nodes:
-            if node.op is IDENTITY and not node.inputs:
-                made = "input"
-            else:
-                arguments = [self.label(x) for x in node.inputs]
-                arguments += [f"{k}={v}" for k, v in node.params.items()]
-                made = f"{node.op.name}({', '.join(arguments)})"
-            rows.append((self.label(node), made, repr(types.spec_of(node))))
-        widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
-        return "\n".join(
-            f"{name:<{max(widths[0], 6)}} = {made:<{widths[1] + 4}} {spec}"
-            for name, made, spec in rows
-        )
+        return listing(self)
+
+    def dot(self) -> str:
+        """The graph in the DOT language, for Graphviz and all that read it.
+
+        Forward and backward nodes stand in a cluster each; a dashed line joins a node
+        of a gradient to the forward node whose rule made it.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> x = wb.scalar("x")
+        >>> print(wb.Graph([x], [np.sin(x)]).dot().splitlines()[-2])
+          n0 -> n1;
+        """
+        return dot(self)
+
+    def svg(self) -> str:
+        """The graph as a picture that stands alone: a text of SVG.
+
+        The program runs down, its gradient up beside it. A graph of more than a few
+        hundred nodes is told in words. In a notebook a graph shows this by itself.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> x = wb.scalar("x")
+        >>> picture = wb.Graph([x], [np.sin(x)]).svg()
+        >>> picture.startswith("<svg"), "float64[]" in picture
+        (True, True)
+        """
+        return still(self)
+
+    def _repr_svg_(self) -> str:
+        return still(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        text = str(self) if len(self) <= MOST_TEXT else repr(self)
+        return {"image/svg+xml": still(self), "text/plain": text}
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self)} nodes>"
