@@ -19,7 +19,7 @@ from workbench.custom.kernels import toolchain
 from workbench.custom.kernels.places import Text
 from workbench.custom.kernels.signature import Signature
 from workbench.custom.kernels.units import CUDA, SOURCE, declaration, unit
-from workbench.errors import KernelError
+from workbench.errors import KernelError, UsageError
 from workbench.graph.types import Spec
 
 __all__ = ["ARCHITECTURE", "BLOCK", "check", "is_device", "launch"]
@@ -128,6 +128,12 @@ def launch(
     """
     cupy: Any = import_module("cupy")
     whole = unit(text.text, signature, chosen, kinds, CUDA)
+    for x, pattern in zip(inputs, signature.inputs, strict=True):
+        if not is_device(x) and np.ndim(x) > 0:
+            raise UsageError(
+                f"{signature.op}: {pattern.name} lies on the CPU and others on a GPU."
+                f" Nothing moves in silence: write cupy.asarray({pattern.name})."
+            )
     # Beside the device that the arrays are on, nothing may be launched.
     with next(x for x in inputs if is_device(x)).device:
         given = [
@@ -135,23 +141,23 @@ def launch(
             for x, dtype in zip(inputs, dtypes, strict=True)
         ]
         made = [cupy.zeros(spec.shape, spec.dtype) for spec in outputs]
-        blocks = -(-threads // BLOCK)
+        # One at least, so that outputs without a length are written as on the CPU.
+        blocks = max(1, -(-threads // BLOCK))
         if blocks > MOST_BLOCKS:
             raise KernelError(
                 f"{signature.op}: {threads} threads are more than a GPU starts. Let"
                 " each do more, with a loop in the kernel."
             )
-        if blocks:
-            with _LOCK:
-                module = _MODULES.get(whole)
-                if module is None:
-                    module = _MODULES[whole] = cupy.RawModule(
-                        code=whole, options=("--std=c++17",)
-                    )
-                kernel = module.get_function(signature.op)
-            numbers = [np.int64(n) for n in lengths]
-            told = [_WIDTHS[kinds[k]](v) for k, v in settings.items()]
-            kernel((blocks,), (BLOCK,), (*given, *made, *numbers, *told))
+        with _LOCK:
+            module = _MODULES.get(whole)
+            if module is None:
+                module = _MODULES[whole] = cupy.RawModule(
+                    code=whole, options=("--std=c++17",)
+                )
+            kernel = module.get_function(signature.op)
+        numbers = [np.int64(n) for n in lengths]
+        told = [_WIDTHS[kinds[k]](v) for k, v in settings.items()]
+        kernel((blocks,), (BLOCK,), (*given, *made, *numbers, *told))
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from workbench.custom.kernels.units import SETTINGS
 from workbench.custom.op import Op
 from workbench.errors import KernelError, UsageError
 
-__all__ = ["kinds_of", "sources_of", "threads_of", "told"]
+__all__ = ["arrays", "kinds_of", "letters", "sources_of", "threads_of", "told"]
 
 #: What a class declares; none of it is a setting.
 DECLARED = (
@@ -25,6 +27,41 @@ DECLARED = (
 
 #: What a setting of each type may be.
 WANTED: dict[type, Any] = {bool: (bool, np.bool_), int: Integral, float: Real}
+
+
+_ARRAY = re.compile(r"\s*([^:\[\],]+?)\s*:\s*([^:\[\],]+\[[^\[\]]*\])\s*(?:,|$)")
+
+
+def arrays(cls: Any, which: str) -> dict[str, str]:
+    """The arrays of ``"x: float64[n, 3], w: float64[n]"``, or of a mapping."""
+    told = getattr(cls, which)
+    if not isinstance(told, str):
+        return dict(told)
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(told.rstrip()):
+        part = _ARRAY.match(told, at)
+        if part is None or part[1] in found:
+            raise KernelError(
+                f"{cls.__qualname__}: {which} = {told!r}: {told[at:].strip()!r} is no"
+                " list of arrays with a name, dtype and shape each. Write"
+                f' {which} = "x: float64[n, d], y: float64[]".'
+            )
+        found[part[1]] = part[2]
+        at = part.end()
+    return found
+
+
+def letters(cls: Any) -> dict[str, Sequence[str]]:
+    """The dtypes of ``"T: int32 | float64"``, or of a mapping."""
+    told = cls.types
+    if not isinstance(told, str):
+        return dict(told)
+    found: dict[str, Sequence[str]] = {}
+    for part in filter(str.strip, told.split(",")):
+        letter, _, names = part.partition(":")
+        found[letter.strip()] = [name.strip() for name in names.split("|")]
+    return found
 
 
 def kinds_of(cls: type) -> dict[str, type]:

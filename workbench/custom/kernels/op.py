@@ -12,12 +12,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device, launch
-from workbench.custom.kernels.declared import kinds_of, sources_of, threads_of, told
+from workbench.custom.kernels.declared import (
+    arrays,
+    kinds_of,
+    letters,
+    sources_of,
+    threads_of,
+    told,
+)
 from workbench.custom.kernels.native import Native, native
 from workbench.custom.kernels.places import Home, Text
 from workbench.custom.kernels.signature import Bound, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
 from workbench.custom.op import Op
+from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.graph import blame, source, types
 from workbench.graph.tensor import Tensor
@@ -44,21 +52,22 @@ class KernelOp(Op):
 
     In CUDA it is a ``__global__`` function of the same arguments. It runs on CuPy
     arrays, one thread for each entry of the first output, or as many as ``threads``
-    says; in blocks of one axis, so there may be some more than asked for. Complex
+    says; in blocks of 256 of one axis, so there are some more than asked for. Complex
     numbers are ``double _Complex`` in C, ``std::complex<double>`` in C++, ``double2``
     in CUDA.
 
     Attributes
     ----------
     inputs, outputs
-        Dtype and shape of each array by its name: ``{"x": "float64[n, 3]"}``. A letter
-        is a length, the same wherever it appears; outputs may have ``n + 1`` or
-        ``2 * n``, or a setting. ``"..."`` stands for axes of any number, and the kernel
-        is told ``size``, the product of their lengths. ``"T[n]"`` is of any dtype that
-        ``types`` allows, and the source says ``T``.
+        Name, dtype and shape of each array: ``"x: float64[n, 3], w: float64[n]"``, or
+        a mapping ``{"x": "float64[n, 3]", ...}``. A letter is a length, the same
+        wherever it appears; outputs may have ``n + 1`` or ``2 * n``, or a setting;
+        ``float64[]`` is one number. ``...`` stands for axes of any number, and the
+        kernel is told ``size``, the product of their lengths. ``T[n]`` is of any dtype
+        that ``types`` allows, and the source says ``T``.
     types
-        The dtypes that a letter stands for; ``{"T": ("float32", "float64")}`` is what
-        a letter means that is not told.
+        The dtypes that a letter stands for: ``"T: int32 | float64"``, or a mapping to
+        their names. One that is not told means ``float32 | float64``.
     c, cpp, cuda
         The source, or a `pathlib.Path` of its file.
     flags
@@ -85,8 +94,8 @@ class KernelOp(Op):
     --------
     >>> import numpy as np, workbench as wb
     >>> class Cube(wb.KernelOp):
-    ...     inputs = {"x": "T[...]"}
-    ...     outputs = {"y": "T[...]"}
+    ...     inputs = "x: T[...]"
+    ...     outputs = "y: T[...]"
     ...     c = '''
     ...     void cube(const T *x, T *y, int64_t size) {
     ...         for (int64_t i = 0; i < size; i++) y[i] = x[i] * x[i] * x[i];
@@ -102,9 +111,9 @@ class KernelOp(Op):
     array([ 3., 12.])
     """
 
-    inputs: ClassVar[Mapping[str, str]] = {}
-    outputs: ClassVar[Mapping[str, str]] = {}
-    types: ClassVar[Mapping[str, Sequence[str]]] = {}
+    inputs: ClassVar[str | Mapping[str, str]] = ""
+    outputs: ClassVar[str | Mapping[str, str]] = ""
+    types: ClassVar[str | Mapping[str, Sequence[str]]] = ""
     c: ClassVar[str | Path | None] = None
     cpp: ClassVar[str | Path | None] = None
     cuda: ClassVar[str | Path | None] = None
@@ -121,37 +130,43 @@ class KernelOp(Op):
     _warned: ClassVar[bool]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        # A base for further classes has nothing to compute, and takes no name.
         if cls.inputs or cls.outputs:
-            cls.n_outputs = len(cls.outputs)
-            # Not before there is something to compute: a base for further classes is
-            # no op, and takes no name.
-            if cls.compute not in (Op.compute, _compute):
-                raise UsageError(
-                    f"{cls.__qualname__}.compute: the value of a kernel is that of its"
-                    " source. Call the method fallback, or derive from wb.Op."
-                )
-            cls.compute = _compute  # type: ignore[assignment,method-assign]
-            cls.infer = _infer  # type: ignore[assignment,method-assign]
-            if cls.derivatives is not None:
-                _differentiate_fallback(cls)
+            cls._declare(cls.__dict__.get("name") or snake(cls.__name__))
         super().__init_subclass__(**kwargs)
-        if cls.inputs or cls.outputs:
-            home = Home.of_caller()
-            cls._kinds = kinds_of(cls)
-            cls._texts = sources_of(cls, home)
-            cls._signature = Signature(
-                cls.name, cls.inputs, cls.outputs, cls.types, tuple(cls._kinds)
+
+    @classmethod
+    def _declare(cls, name: str) -> None:
+        """Read what the class declares, before its name is taken."""
+        if cls.compute not in (Op.compute, _compute):
+            raise UsageError(
+                f"{cls.__qualname__}.compute: the value of a kernel is that of its"
+                " source. Call the method fallback, or derive from wb.Op."
             )
-            cls._natives, cls._warned = {}, False
-            threads_of(cls, cls._signature)
+        cls._kinds = kinds_of(cls)
+        cls._texts = sources_of(cls, Home.of_caller())
+        cls._signature = Signature(
+            name,
+            arrays(cls, "inputs"),
+            arrays(cls, "outputs"),
+            letters(cls),
+            tuple(cls._kinds),
+        )
+        threads_of(cls, cls._signature)
+        cls._natives, cls._warned = {}, False
+        cls.n_outputs = len(cls._signature.outputs)
+        cls.compute = _compute  # type: ignore[assignment,method-assign]
+        cls.infer = _infer  # type: ignore[assignment,method-assign]
+        if cls.derivatives is not None:
+            _differentiate_fallback(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> KernelOp:
         """An instance of a class that has declared its arrays."""
         if not (cls.inputs or cls.outputs):
             raise UsageError(
-                f"{cls.__qualname__} declares no arrays yet: write inputs ="
-                ' {"x": "float64[n]"} and outputs = {...} in it, and its source, c ='
-                " '''...'''."
+                f'{cls.__qualname__} declares no arrays yet: write inputs = "x:'
+                ' float64[n]" and outputs = "..." in it, and its source, c = '
+                "'''...'''."
             )
         made = super().__new__(cls)
         assert isinstance(made, KernelOp)
@@ -203,7 +218,7 @@ class KernelOp(Op):
         try:
             if all(map(_is_operand, given)):
                 # Otherwise the call itself says what it cannot take.
-                bound = self._signature.bind(given, self._told)
+                bound = self._signature.bind(list(map(_seen, given)), self._told)
                 given = [
                     _as(x, bound.dtypes[pattern.name])
                     for x, pattern in zip(given, self._signature.inputs, strict=True)
@@ -367,11 +382,18 @@ def _is_operand(x: Any) -> bool:
     return isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype")
 
 
+def _seen(x: Any) -> Any:
+    """The value of a Tensor, or its spec; anything else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    return x.spec if x._value is None else x._value
+
+
 def _as(x: Any, dtype: np.dtype[Any]) -> Any:
     """A Python number in the dtype that it takes here; anything else as it is."""
     if types.weak(x):
         return dtype.type(x)
-    if isinstance(x, Tensor) and types.spec_of(x).weak:
+    if isinstance(x, Tensor) and types.spec_of(_seen(x)).weak:
         return x.astype(dtype)
     return x
 

@@ -32,6 +32,9 @@ INSTALL = (
     " --install; conda: conda install c-compiler cxx-compiler)"
 )
 
+#: Where NVIDIA's installer puts its compiler.
+TOOLKIT = "/usr/local/cuda/bin"
+
 #: One complaint of gcc or clang, of nvcc or NVRTC: the line of the source, the words.
 _GNU = re.compile(r"(.+?):(\d+):(?:(\d+):)? (error|fatal error): (.*)")
 _NVIDIA = re.compile(r"(.+?)\((\d+)\): ((?:catastrophic )?error)(?: #[\w-]+)?: (.*)")
@@ -79,7 +82,7 @@ def compiler(language: str) -> tuple[str, ...]:
 def nvcc() -> str:
     """NVIDIA's compiler: on the PATH, or in the toolkit's own folder."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [*(f"{home}/bin" for home in homes if home), "/usr/local/cuda/bin"]
+    places = [*(f"{home}/bin" for home in homes if home), TOOLKIT]
     found = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
     if found is None:
         raise MissingCompiler(

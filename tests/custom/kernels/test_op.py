@@ -1,0 +1,544 @@
+"""Native kernels as a user writes them: values, dtypes, both modes, bad input."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from scipy.spatial import distance
+
+import workbench as wb
+from tests.custom.kernels.sources import Cdist, CDistGrad, ZeroOut, needs_c, needs_cpp
+from workbench.errors import (
+    DtypeError,
+    KernelError,
+    NotDifferentiableError,
+    ShapeError,
+    UsageError,
+)
+
+SQUARES = r"""
+void {name}(const double *x, double *y, int64_t n) {{
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i];
+}}
+"""
+
+
+class Squares(wb.KernelOp):
+    inputs = "x: float64[n]"
+    outputs = "y: float64[n]"
+    c = SQUARES.format(name="squares")
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        (x,) = node.inputs
+        return 2 * x * g
+
+
+@wb.register_gradient("kernel_zero_out")
+def zero_out_grad(node: Any, g: Any, _: Any) -> Any:
+    """The seed's rule: the first gradient at the first place, 0 elsewhere."""
+    (to_zero,) = node.inputs
+    return np.where(np.arange(to_zero.size) == 0, g[0], np.zeros_like(to_zero))
+
+
+# E4: the seed's op of two outputs
+
+
+@needs_cpp
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_E4_zero_out_has_two_outputs_of_each_dtype(dtype: str) -> None:
+    zeroed, index = ZeroOut()(np.array([5, 4, 3, 2], dtype))
+    assert zeroed.dtype == dtype
+    assert index.dtype == np.int32
+    assert index.shape == ()
+    np.testing.assert_array_equal(zeroed, [5, 0, 0, 0])
+    assert index == 3
+    assert ZeroOut()(np.zeros(0, dtype))[0].shape == (0,)
+
+
+@needs_cpp
+def test_E4_only_the_values_of_zero_out_send_a_gradient() -> None:
+    def loss(x: Any) -> Any:
+        zeroed, index = ZeroOut()(x)
+        return np.sum(zeroed * np.array([2.0, 30.0, 40.0])) + index
+
+    x = np.array([7.0, 8.0, 9.0])
+    assert loss(x) == 17
+    np.testing.assert_array_equal(wb.grad(loss)(x), [2, 0, 0])
+    _, t = wb.jvp(loss, (x,), (np.array([0.5, 1.0, 1.0]),))
+    assert t == 1.0
+    np.testing.assert_array_equal(
+        wb.jacobian(lambda x: ZeroOut()(x)[0])(x), np.diag([1.0, 0, 0])
+    )
+    wb.check_grads(lambda x: ZeroOut()(x)[0] ** 2, (x,))
+
+
+@needs_cpp
+def test_E4_zero_out_of_integers_computes_and_has_no_derivative() -> None:
+    with pytest.raises(DtypeError, match="int32"):
+        wb.grad(lambda x: np.sum(ZeroOut()(x)[0]))(np.array([1, 2], np.int32))
+
+
+@needs_cpp
+def test_a_gradient_of_float32_stays_float32() -> None:
+    g = wb.grad(lambda x: np.sum(ZeroOut()(x)[0]))(np.ones(3, np.float32))
+    assert g.dtype == np.float32
+
+
+# A4: the gradient of an op, as a kernel
+
+
+def pairs(rng: np.random.Generator) -> tuple[Any, Any]:
+    """Points, of which one coincides."""
+    x, w = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    w[2] = x[1]
+    return x, w
+
+
+@needs_c
+def test_A4_the_gradient_of_cdist_is_a_kernel(rng: np.random.Generator) -> None:
+    x, w = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    weights = rng.normal(size=(5, 4))
+    gx, gw = wb.grad(lambda x, w: np.sum(weights * Cdist()(x, w)), (0, 1))(x, w)
+    for i in range(5):
+        want = sum(
+            weights[i, j] * (x[i] - w[j]) / np.linalg.norm(x[i] - w[j])
+            for j in range(4)
+        )
+        np.testing.assert_allclose(gx[i], want, rtol=1e-12)
+    for j in range(4):
+        want = sum(
+            weights[i, j] * (w[j] - x[i]) / np.linalg.norm(x[i] - w[j])
+            for i in range(5)
+        )
+        np.testing.assert_allclose(gw[j], want, rtol=1e-12)
+
+
+@needs_c
+def test_A4_and_it_is_0_where_two_points_coincide(rng: np.random.Generator) -> None:
+    """A5, too: a subgradient, and no NaN."""
+    x, w = pairs(rng)
+    g = wb.grad(lambda x: np.sum(Cdist()(x, w) * (np.arange(4) == 2)))(x)
+    assert np.all(g[1] == 0)
+    assert np.all(np.isfinite(wb.grad(lambda w: np.sum(Cdist()(x, w)))(w)))
+
+
+@needs_c
+def test_A4_in_both_modes_and_under_hessian(rng: np.random.Generator) -> None:
+    """The derivatives of the kernel are those of its fallback, as it declares."""
+    x, w = rng.normal(size=(3, 2)), rng.normal(size=(2, 2))
+    wb.check_grads(lambda x, w: Cdist()(x, w), (x, w), order=2)
+    # The Hessian of a distance r is (1 - u u') / r.
+    h = wb.hessian(lambda x: np.sum(Cdist()(x, w)))(x)
+    for i in range(3):
+        want = 0
+        for j in range(2):
+            r = np.linalg.norm(x[i] - w[j])
+            u = (x[i] - w[j]) / r
+            want = want + (np.eye(2) - np.outer(u, u)) / r
+        np.testing.assert_allclose(h[i, :, i], want, rtol=1e-10)
+
+
+class PlainGrad(wb.KernelOp):
+    inputs = "x: float64[n], g: float64[n]"
+    outputs = "dx: float64[n]"
+    c = r"""
+    void plain_grad(const double *x, const double *g, double *dx, int64_t n) {
+        for (int64_t i = 0; i < n; i++) dx[i] = 2 * x[i] * g[i];
+    }
+    """
+
+
+class SquaresByKernels(wb.KernelOp):
+    inputs = "x: float64[n]"
+    outputs = "y: float64[n]"
+    c = SQUARES.format(name="squares_by_kernels")
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        (x,) = node.inputs
+        return PlainGrad()(x, g)
+
+
+@needs_c
+def test_A4_a_kernel_without_derivative_says_so_under_hessian() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(SquaresByKernels()(x))
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(wb.grad(f)(x), [2, 4])
+    with pytest.raises(
+        NotDifferentiableError, match="plain_grad has no derivative"
+    ) as e:
+        wb.hessian(f)(x)
+    assert "Write vjp(self, node, *cotangents) in PlainGrad" in str(e.value)
+    with pytest.raises(NotDifferentiableError, match="plain_grad"):
+        wb.jvp(f, (x,), (x,))
+
+
+@needs_c
+def test_A4_the_kernel_is_clearly_faster_than_the_expression(
+    rng: np.random.Generator, measured: Callable[[str], None]
+) -> None:
+    x, w = rng.normal(size=(1000, 3)), rng.normal(size=(1000, 3))
+    g = rng.normal(size=(1000, 1000))
+    y, op = distance.cdist(x, w), CDistGrad()
+
+    def best(f: Callable[..., Any]) -> float:
+        took = []
+        for _ in range(7):
+            start = time.perf_counter()
+            f(x, w, y, g)
+            took.append(time.perf_counter() - start)
+        return min(took)
+
+    for kernel, numpy in zip(op(x, w, y, g), op.fallback(x, w, y, g), strict=True):
+        np.testing.assert_allclose(kernel, numpy, rtol=1e-9, atol=1e-9)
+    ratio = best(op.fallback) / best(op)
+    measured(f"cdist's gradient, 1000x1000x3: the kernel is {ratio:.1f} times NumPy")
+    assert ratio > 2
+
+
+# What a kernel may be
+
+
+class Moments(wb.KernelOp):
+    """Settings of each type, an output of another length, a status, C++'s library."""
+
+    inputs = "x: T[..., d], mask: bool[d]"
+    outputs = "mean: float64[], padded: T[d + extra], kept: int64[]"
+    extra: int
+    scale: float = 1.0
+    refuse: bool = False
+    messages: ClassVar = {7: "it was told to refuse"}
+    cpp = r"""
+    #include <numeric>
+    int moments(const T *x, const bool *mask, double *mean, T *padded, int64_t *kept,
+                int64_t size, int64_t d, int64_t extra, double scale, bool refuse) {
+        if (refuse) return extra;
+        *mean = scale * std::accumulate(x, x + size * d, 0.0) / (size * d);
+        for (int64_t i = 0; i < d; i++) {
+            padded[i] = x[i];
+            *kept += mask[i];
+        }
+        return 0;
+    }
+    """
+
+
+@needs_cpp
+def test_settings_shapes_and_dtypes_reach_the_kernel() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    mask = np.array([True, False, True, True])
+    mean, padded, kept = Moments(2, scale=10)(x, mask)
+    assert mean == 115
+    assert padded.dtype == np.float32
+    np.testing.assert_array_equal(padded, [0, 1, 2, 3, 0, 0])
+    assert (kept, kept.dtype) == (3, np.int64)
+    assert Moments(1)(x[0, 0].astype(float), mask)[1].shape == (5,)
+    assert Moments(2) == Moments(2, 1.0)
+    assert Moments(2) != Moments(3)
+
+
+@needs_cpp
+def test_a_status_becomes_its_message() -> None:
+    x, mask = np.ones((2, 2)), np.ones(2, bool)
+    with pytest.raises(KernelError, match="status 7: it was told to refuse") as e:
+        Moments(7, refuse=True)(x, mask)
+    assert "moments(float64[2, 2], bool[2])" in str(e.value)
+    with pytest.raises(KernelError, match="status 3: it has no message"):
+        Moments(3, refuse=True)(x, mask)
+    assert "test_op.py" in str(e.value)
+
+
+class Turned(wb.KernelOp):
+    """A complex number per entry, in C++."""
+
+    inputs = "z: C[n]"
+    outputs = "w: C[n]"
+    types = "C: complex64 | complex128"
+    cpp = r"""
+    void turned(const C *z, C *w, int64_t n) {
+        for (int64_t i = 0; i < n; i++) w[i] = std::conj(z[i]) * C(0, 1);
+    }
+    """
+
+
+class Halved(wb.KernelOp):
+    """A complex number per entry, in C."""
+
+    inputs = "z: complex128[n]"
+    outputs = "w: complex128[n]"
+    c = r"""
+    void halved(const double _Complex *z, double _Complex *w, int64_t n) {
+        for (int64_t i = 0; i < n; i++) w[i] = z[i] / 2;
+    }
+    """
+
+
+@needs_cpp
+@needs_c
+def test_complex_numbers(rng: np.random.Generator) -> None:
+    z = rng.normal(size=5) + 1j * rng.normal(size=5)
+    np.testing.assert_allclose(Turned()(z), z.conj() * 1j, rtol=1e-15)
+    assert Turned()(z.astype(np.complex64)).dtype == np.complex64
+    np.testing.assert_array_equal(Halved()(z), z / 2)
+
+
+class Weighted(wb.KernelOp):
+    """Numbers beside arrays: ``a * x + b``."""
+
+    inputs = "a: T[], x: T[n], b: int32[]"
+    outputs = "y: T[n]"
+    c = r"""
+    void weighted(const T *a, const T *x, const int32_t *b, T *y, int64_t n) {
+        for (int64_t i = 0; i < n; i++) y[i] = *a * x[i] + *b;
+    }
+    """
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        a, x, _ = node.inputs
+        return np.sum(g * x), a * g, None
+
+
+@needs_c
+def test_python_numbers_take_the_dtype_of_the_arrays() -> None:
+    x = np.arange(3, dtype=np.float32)
+    y = Weighted()(2, x, 1)
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, [1, 3, 5])
+    np.testing.assert_array_equal(Weighted()(2, [1.0, 2.0], 1), [3, 5])
+    np.testing.assert_array_equal(
+        wb.grad(lambda a: np.sum(Weighted()(a, x, 1)))(2.0), 3.0
+    )
+    np.testing.assert_array_equal(
+        wb.grad(lambda x: np.sum(Weighted()(2.0, x, 1)))(x), [2, 2, 2]
+    )
+    with pytest.raises(DtypeError, match=r"input b is the number 1\.5.*int32"):
+        Weighted()(2.0, x, 1.5)
+    with pytest.raises(DtypeError, match="cannot hold it"):
+        Weighted()(2.0, x, 2**40)
+
+
+@needs_c
+def test_arrays_of_any_layout() -> None:
+    wide = np.arange(12.0).reshape(3, 4)
+    op = Squares()
+    np.testing.assert_array_equal(op(wide[:, 1]), wide[:, 1] ** 2)
+    np.testing.assert_array_equal(op(wide[1, ::-1]), wide[1, ::-1] ** 2)
+    np.testing.assert_array_equal(op(np.broadcast_to(3.0, 4)), [9] * 4)
+    big = np.arange(3).astype(">f8")
+    np.testing.assert_array_equal(op(big), [0, 1, 4])
+    odd = np.zeros(25, np.uint8)[1:].view("f8")
+    assert not odd.flags.aligned
+    odd[:] = 2
+    np.testing.assert_array_equal(op(odd), [4, 4, 4])
+    fortran = np.asfortranarray(wide)
+    np.testing.assert_array_equal(
+        CDistGrad()(fortran, fortran, np.ones((3, 3)), np.ones((3, 3)))[0],
+        CDistGrad().fallback(wide, wide, np.ones((3, 3)), np.ones((3, 3)))[0],
+    )
+
+
+@needs_c
+def test_an_input_is_never_written(rng: np.random.Generator) -> None:
+    x = rng.normal(size=4)
+    before = x.copy()
+    wb.grad(lambda x: np.sum(Squares()(x)))(x)
+    np.testing.assert_array_equal(x, before)
+
+
+# In programs
+
+
+@needs_c
+def test_one_node_with_its_line_and_overrides_by_name() -> None:
+    x = np.array([1.0, -2.0])
+    graph = wb.trace(lambda x: np.sum(Squares()(x)))(x)
+    (node,) = graph.outputs[0].inputs
+    assert node.op.name == "squares"
+    assert node.site is not None
+    assert "Squares()(x)" in node.site.text
+    flipped = wb.override("squares", vjp=lambda node, g: -g)
+    np.testing.assert_array_equal(
+        wb.grad(lambda x: np.sum(Squares()(x)), overrides=[flipped])(x), [-1, -1]
+    )
+
+
+@needs_c
+def test_symbols_and_specs() -> None:
+    x = wb.vector("x", shape=3)
+    y = Squares()(x)
+    assert (y.shape, y.dtype) == ((3,), np.float64)
+    d = wb.grad(np.sum(y), x)
+    f = wb.function([x], [y, d])
+    values, slope = f(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(values, [1, 4, 9])
+    np.testing.assert_array_equal(slope, [2, 4, 6])
+    with pytest.raises(DtypeError, match="float32"):
+        Squares()(wb.vector("x", dtype="float32", shape=3))
+
+
+@needs_c
+def test_vmap_is_a_loop_over_the_kernel(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(4, 3))
+    np.testing.assert_array_equal(wb.vmap(Squares())(x), x**2)
+    np.testing.assert_allclose(
+        wb.vmap(wb.grad(lambda x: np.sum(Squares()(x))))(x), 2 * x, rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        wb.hessian(lambda x: np.sum(Squares()(x)))(x[0]), 2 * np.eye(3), rtol=1e-15
+    )
+
+
+@needs_c
+def test_a_compiled_program_calls_the_kernel() -> None:
+    from workbench.backends.numpy import compile
+
+    graph = wb.trace(lambda x: np.sum(Squares()(x) + 1))(np.ones(3))
+    assert compile(graph)(np.array([1.0, 2.0, 3.0])) == [17.0]
+
+
+# Bad input
+
+
+def refused(op: Any, *inputs: Any) -> str:
+    with pytest.raises((DtypeError, ShapeError)) as found:
+        op(*inputs)
+    text = str(found.value)
+    assert "test_op.py" in text
+    return text
+
+
+def test_a_wrong_dtype_says_which_are_allowed_and_the_cast() -> None:
+    text = refused(Squares(), np.arange(3))
+    assert "squares: the input x is int64[3], and the kernel takes float64[n]" in text
+    assert "x.astype('float64')" in text
+    text = refused(ZeroOut(), np.ones(3, np.float16))
+    assert "T int32 or int64 or float32 or float64" in text
+    assert "to_zero.astype('float32')" in text
+    x = np.ones((2, 2))
+    text = refused(CDistGrad(), x, x.astype(np.float32), x, x)
+    assert "x is float64 and w is float32, and both are T" in text
+
+
+def test_a_wrong_shape_says_which_axes_disagree() -> None:
+    x = np.ones((2, 3))
+    text = refused(CDistGrad(), x, np.ones((4, 5)), np.ones((2, 4)), np.ones((2, 4)))
+    assert "axis 1 of x is of length 3 and axis 1 of w is of length 5" in text
+    assert "both are d" in text
+    text = refused(Squares(), x)
+    assert "float64[2, 3], of 2 axes, and the kernel takes float64[n]" in text
+    text = refused(Squares(), x, x)
+    assert "squares takes 1 arrays (x) and got 2" in text
+
+
+def test_a_setting_of_another_type() -> None:
+    with pytest.raises(UsageError, match=r"extra=2\.5 is declared as int"):
+        Moments(2.5)(np.ones((2, 2)), np.ones(2, bool))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="extra=True"):
+        Moments(True)(np.ones((2, 2)), np.ones(2, bool))
+    with pytest.raises(UsageError, match="extra="):
+        Moments(2**63)(np.ones((2, 2)), np.ones(2, bool))
+
+
+def declared(**parts: Any) -> None:
+    """Make a class of these parts; where it stands is this function's."""
+    type("Declared", (wb.KernelOp,), {"__module__": __name__, **parts})
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"inputs": {"x": "float64"}}, "no dtype and shape"),
+        ({"inputs": {"x": "float65[n]"}}, "none of the dtypes"),
+        ({"inputs": {"x": "float64[n**2]"}}, r"'n\*\*2' is no length"),
+        ({"inputs": {"x": "float64[n + 1]"}}, "no input has an axis of length n"),
+        ({"inputs": {"x": "float64[..., ...]"}}, "once only"),
+        ({"inputs": {"int": "float64[n]"}}, "cannot name an array"),
+        ({"inputs": {"n": "float64[n]"}}, "n stands for two things"),
+        ({"outputs": {"y": "float64[k]"}}, "no input has an axis of length k"),
+        ({"outputs": {"y": "T[n]"}}, "no input is of the dtype T"),
+        ({"outputs": {}}, "no output is declared"),
+        ({"types": {"T": ["float16"]}}, "float16"),
+        ({"c": None}, "has no source"),
+        ({"c": 3}, "is no source"),
+        ({"cpp": "void declared() {}"}, "C and C"),
+        ({"c": Path("nowhere.c")}, "cannot be read"),
+        ({"threads": "n * k"}, "is no number of the letters n"),
+        ({"derivatives": "fallback"}, "write derivatives"),
+        ({"__annotations__": {"mode": str}}, "of type bool, int or float"),
+        ({"__annotations__": {"flags": tuple}}, "no setting but belongs to the"),
+        ({"compute": lambda self, x: x}, "the value of a kernel"),
+    ],
+)
+def test_a_declaration_that_makes_no_sense(parts: dict[str, Any], said: str) -> None:
+    good = {"inputs": {"x": "float64[n]"}, "outputs": {"y": "float64[n]"}, "c": "-"}
+    with pytest.raises((KernelError, UsageError), match=said):
+        declared(**{**good, **parts})
+
+
+def test_the_base_itself_computes_nothing() -> None:
+    with pytest.raises(UsageError, match="declares no arrays yet"):
+        wb.KernelOp()
+
+
+# Threads
+
+
+@needs_c
+def test_two_threads_compile_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.custom.kernels import cache
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    builds = []
+    run = cache.toolchain.run
+
+    def counted(command: Any, *rest: Any) -> Any:
+        builds.append(command)
+        return run(command, *rest)
+
+    class Threaded(wb.KernelOp):
+        inputs = "x: float64[n]"
+        outputs = "y: float64[n]"
+        c = SQUARES.format(name="threaded")
+
+    op, found = Threaded(), []
+    Squares()(np.ones(1))  # the version of the compiler is known now
+    monkeypatch.setattr(cache.toolchain, "run", counted)
+    threads = [
+        threading.Thread(target=lambda: found.append(op(np.array([3.0]))))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [float(y[0]) for y in found] == [9.0] * 8
+    assert len(builds) == 1
+
+
+@needs_c
+def test_other_threads_run_while_a_kernel_does() -> None:
+    class Waits(wb.KernelOp):
+        inputs = "ready: int32[n]"
+        outputs = "seen: int32[]"
+        c = r"""
+        #include <unistd.h>
+        void waits(const int32_t *ready, int32_t *seen, int64_t n) {
+            for (int turn = 0; turn < 5000 && !*(volatile const int32_t *)ready; turn++)
+                usleep(1000);
+            *seen = ready[0];
+        }
+        """
+
+    ready = np.zeros(1, np.int32)
+    Waits()(np.ones(1, np.int32))  # compiled
+    threading.Timer(0.05, lambda: ready.__setitem__(0, 1)).start()
+    assert Waits()(ready) == 1
