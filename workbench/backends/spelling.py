@@ -15,12 +15,12 @@ import numpy as np
 
 __all__ = [
     "ARITHMETIC",
-    "Code",
     "HELPERS",
     "INFIX",
     "RENAMED",
     "SILENT",
     "SPELLED",
+    "Code",
     "array_text",
     "index_text",
     "literal",
@@ -65,7 +65,6 @@ SPELLED: dict[str, str] = {
     "negative": "-{0:14}",
     "strong": "np.asarray({0})",
     "item": "{0:20}[{index}]",
-    "length": "{n}",
     "unbroadcast": "unbroadcast({0}, {shape})",
     "getitem": "{0:20}[{index:1}]",
     "one_minus_square": "((1 - {0:13}) * (1 + {0:13}))",

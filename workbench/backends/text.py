@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends import libraries, spelling
-from workbench.backends.measured import coded
+from workbench.backends.measured import binding_of, coded
 from workbench.backends.schedule import schedule
 from workbench.backends.spelling import (
     ARITHMETIC,
@@ -273,6 +273,8 @@ class _Writer:
         if isinstance(op, Late):
             params = coded(node, self.shape)
             operands, op = operands[: op.count], op.base
+            if op.name == "length":
+                return _Expression(params["n"], binding_of(params["n"]))
         if op.name in SILENT or (op.name == "power" and operands[1].code == "1"):
             return operands[0]
         if op.name in INFIX and len(operands) == 2 and not params:

@@ -39,7 +39,7 @@ class Conversions:
         _value: Any
 
         @property
-        def shape(self) -> tuple[int, ...]: ...  # noqa: D102 stands in tensor.py
+        def shape(self) -> tuple[Any, ...]: ...  # noqa: D102 stands in tensor.py
         @property
         def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
         @property
@@ -175,7 +175,7 @@ class Conversions:
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError(f"len() of {_name(self)}, which has no axis")
-        return self.shape[0]
+        return operator.index(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))

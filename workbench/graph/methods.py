@@ -7,6 +7,7 @@ NumPy calls those on the entries of an object array.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,7 +23,7 @@ class ArrayMethods:
     if TYPE_CHECKING:
 
         @property
-        def shape(self) -> tuple[int, ...]: ...  # noqa: D102 stands in tensor.py
+        def shape(self) -> tuple[Any, ...]: ...  # noqa: D102 stands in tensor.py
         @property
         def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
 
@@ -32,9 +33,9 @@ class ArrayMethods:
         return len(self.shape)
 
     @property
-    def size(self) -> int:
+    def size(self) -> Any:
         """The number of entries."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -42,7 +43,7 @@ class ArrayMethods:
         return self.dtype.itemsize
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Any:
         """Bytes of all entries."""
         return self.size * self.itemsize
 

@@ -24,6 +24,7 @@ __all__ = [
     "load",
     "load_all",
     "severed",
+    "waiting",
 ]
 
 
@@ -58,6 +59,10 @@ class Op:
         examples that take no memory.
     rule
         The gradient in plain mathematics, for the picture.
+    lengths
+        ``lengths(*specs_or_values, **params) -> Spec``, asked in place of ``infer``
+        where a length is known only when the program runs: shapes and settings may
+        hold `Dim`s. None: found out by asking at stand-ins.
     masked
         The op in its place when an operand is a masked cotangent: the same, but a
         factor that is 0 wins over infinity and NaN.
@@ -97,6 +102,7 @@ class Op:
         "inline",
         "keeps",
         "late",
+        "lengths",
         "masked",
         "name",
         "pull",
@@ -113,6 +119,7 @@ class Op:
         self.body: Callable[..., Any] | None = None
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
+        self.lengths: Callable[..., Any] | None = None
         self.masked: Op | None = None
         self.cure = ""
         self.custom = False
@@ -212,6 +219,16 @@ def load_all() -> None:
     """Load every op, for who wants the whole table."""
     for module in LATER.values():
         import_module(module)
+
+
+def waiting(name: str) -> Callable[..., Any]:
+    """What runs a rule or a function once lengths are known, ``"late vjp"``.
+
+    Its module loads when a program first has a length that is not known.
+    """
+    if name not in FUNCTIONS:
+        import_module(LATER["lengths"])
+    return FUNCTIONS[name]
 
 
 def implements(

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import TraceError
-from workbench.graph import blame, source, traces, types
+from workbench.errors import TraceError, UnknownLengthError, WorkbenchError
+from workbench.graph import blame, dims, late, probe, source, traces, types
 from workbench.graph.conversions import Conversions
+from workbench.graph.late import Late
 from workbench.graph.methods import ArrayMethods
-from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
+from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load, waiting
 from workbench.graph.types import Spec
 
 __all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_of"]
@@ -73,6 +74,7 @@ class Tensor(ArrayMethods, Conversions):
         "code",
         "compiled",
         "context",
+        "facts",
         "inputs",
         "lasti",
         "name",
@@ -107,6 +109,8 @@ class Tensor(ArrayMethods, Conversions):
     spec: Spec
     name: str | None
     origin: Any
+    #: Lengths that its op needs to be equal, where that is not known.
+    facts: Any
     #: What `eval` runs, once it has been asked.
     compiled: Any
 
@@ -115,7 +119,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("name", "origin"):
+        if attribute in ("name", "origin", "facts"):
             return None
         return super().__getattr__(attribute)
 
@@ -134,8 +138,8 @@ class Tensor(ArrayMethods, Conversions):
         return value
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape, a tuple of integers."""
+    def shape(self) -> tuple[Any, ...]:
+        """The shape, a tuple of integers; of `Dim`s where a length is not known."""
         value = self._value
         if value is None:
             return self.spec.shape
@@ -216,6 +220,9 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(ufunc, method, inputs, kwargs)
         except blame.PLAIN as error:
+            if _waits(error, inputs, kwargs):
+                function = ufunc if method == "__call__" else getattr(ufunc, method)
+                return waiting("late call")(function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
             name = f"{FUNCTIONS['name'](ufunc)}{part}"
             placed = _placed(error, name, inputs, kwargs)
@@ -241,6 +248,8 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(*args, **kwargs)
         except blame.PLAIN as error:
+            if _waits(error, args, kwargs):
+                return waiting("late call")(function, args, kwargs)
             placed = _placed(error, FUNCTIONS["name"](function), args, kwargs)
             if placed is error:
                 raise
@@ -294,6 +303,25 @@ class Tensor(ArrayMethods, Conversions):
 
 
 TENSORS.add(Tensor)
+
+
+def _waits(error: Exception, args: Any, settings: Any) -> bool:
+    """Whether a function failed because a length is not known yet."""
+    if isinstance(error, WorkbenchError) and not isinstance(error, UnknownLengthError):
+        return False
+    stack = [args, settings]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Tensor):
+            if x._value is None and probe.unknown([x.spec], NO_PARAMS):
+                return True
+        elif isinstance(x, (tuple, list)):
+            stack += x
+        elif isinstance(x, dict):
+            stack += x.values()
+        elif isinstance(x, dims.Dim):
+            return True
+    return False
 
 
 def _placed(
@@ -352,6 +380,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             try:
                 value = op.compute(a, **params)
             except Exception as error:
+                if params and dims.found(params):
+                    return _late(op, inputs, params, Tensor, code, lasti, context)
                 told = blame.refusal(op, (a,), error, code, lasti)
                 if told is error:
                     raise
@@ -363,7 +393,13 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             gathered = tuple(map(admit, inputs))
             if any(isinstance(x, Tensor) for x in gathered):
                 return apply(op, gathered, params)
-        return op.compute(*inputs, **params)
+        try:
+            return op.compute(*inputs, **params)
+        except Exception:
+            if not (params and dims.found(params)):
+                raise
+        inputs = tuple(map(admit, inputs))
+        return _late(op, inputs, params, Tensor, *source.caller(2), _context())
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
@@ -375,13 +411,18 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     if MaskedTensor in kinds:
         kind, op = MaskedTensor, op.masked or op
     if any(isinstance(x, Tensor) and x._value is None for x in inputs):
-        spec = infer(op, inputs, params)
+        if type(op) is Late:  # its lengths may be other ones here, or known
+            return apply(*op.settled(inputs, params))
+        if params and dims.found(params):
+            return _late(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
-        made.spec = spec
+        _look(made, *_inferred(op, inputs, params))
         return made
     try:
         value = op.compute(*args, **params)
     except Exception as error:
+        if params and dims.found(params):
+            return _late(op, inputs, params, kind, code, lasti, context)
         told = blame.refusal(op, args, error, code, lasti)
         if told is error:
             raise
@@ -389,25 +430,77 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     return kind(op, inputs, args, params, value, code, lasti, context)
 
 
+def _late(
+    op: Op,
+    inputs: tuple[Any, ...],
+    params: dict[str, Any],
+    kind: type[Tensor],
+    code: Any,
+    lasti: int,
+    context: Any,
+) -> Tensor:
+    """A node whose settings hold lengths that are not known yet (see `late.py`)."""
+    spec, facts = _inferred(op, inputs, params)
+    bound, operands, settings = late.bound(op, inputs, params)
+    args = tuple([x._value if isinstance(x, Tensor) else x for x in operands])
+    made = kind(bound, operands, args, settings, None, code, lasti, context)
+    _look(made, spec, facts)
+    return made
+
+
+def _look(made: Tensor, spec: Any, facts: Any) -> None:
+    """Note what a node without value looks like."""
+    made.spec = spec if facts is None else late.own(made, spec)
+    if facts:
+        made.facts = facts
+
+
 def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """The spec of an op's result (a tuple of specs for several outputs)."""
+    """The spec of an op's result (a tuple of specs for several outputs).
+
+    A length that only the result itself can tell is None.
+    """
+    return _inferred(op, inputs, params)[0]
+
+
+def _inferred(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The spec, and the facts that it rests on: None where all lengths are known."""
     specs = [
         (x.spec if x._value is None else x._value) if isinstance(x, Tensor) else x
         for x in inputs
     ]
+
+    def ask(specs: list[Any], params: dict[str, Any]) -> Any:
+        return _asked(op, specs, params)
+
     try:
-        if op.infer is not None:
-            return op.infer(*specs, **params)
-        if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
-            return found
-        examples = [x.example() if isinstance(x, Spec) else x for x in specs]
-        with np.errstate(all="ignore"):
-            made = op.compute(*examples, **params)
+        if probe.unknown(specs, params):
+            return probe.inferred(op, specs, params, ask)
+        made = _asked(op, specs, params)
+        # An op may know that a length is one that only its run tells.
+        return made, [] if op.infer is not None and _unsized(made) else None
     except Exception as error:
         told = blame.refusal(op, tuple(specs), error, *source.caller(3))
         if told is error:
             raise
         raise told from error
+
+
+def _unsized(spec: Any) -> bool:
+    if isinstance(spec, tuple):
+        return any(map(_unsized, spec))
+    return None in spec.shape
+
+
+def _asked(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+    """The spec of a result of operands whose lengths are all known."""
+    if op.infer is not None:
+        return op.infer(*specs, **params)
+    if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
+        return found
+    examples = [x.example() if isinstance(x, Spec) else x for x in specs]
+    with np.errstate(all="ignore"):
+        made = op.compute(*examples, **params)
     if isinstance(made, tuple):
         return tuple(map(types.spec_of, made))
     return types.spec_of(made)
@@ -454,6 +547,8 @@ def admit(x: Any) -> Any:
         return x
     if isinstance(x, (list, tuple)):
         return FUNCTIONS["listed"](x)
+    if isinstance(x, dims.Dim):
+        return FUNCTIONS["length"](x)
     if isinstance(x, np.ndarray):
         return admit(types.plain(x))
     if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):

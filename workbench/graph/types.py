@@ -11,7 +11,8 @@ from workbench.errors import DtypeError, TraceError
 
 __all__ = ["Spec", "differentiable", "format_shape", "plain", "spec_of", "weak"]
 
-Shape = tuple[int, ...]
+#: Integers, and `Dim`s for lengths that are known only when the program runs.
+Shape = tuple[Any, ...]
 
 #: Python's own numbers: they take the dtype of what they meet (NEP 50).
 WEAK_TYPES = (bool, int, float, complex)

@@ -18,6 +18,7 @@ from workbench.ops import (
     histograms,
     indexing,
     joining,
+    lengths,
     lines,
     makers,
     masked,
@@ -57,6 +58,7 @@ __all__ = [
     "histograms",
     "indexing",
     "joining",
+    "lengths",
     "lines",
     "makers",
     "masked",
@@ -89,3 +91,4 @@ LATER.update({"numpy.lib.stride_tricks": "workbench.ops.windows"})
 LATER.update({"scipy.special": "workbench.ops.special"})
 LATER.update({"scipy.sparse": "workbench.ops.sparse"})
 LATER.update({"numpy.random": "workbench.ops.random"})
+LATER.update({"lengths": "workbench.transforms.late"})

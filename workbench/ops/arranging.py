@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
+from workbench.graph.dims import largest, smallest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.define import linear, no_out, shape_of
@@ -211,7 +212,7 @@ def _matrix(m: Any) -> Any:
 def _places(like: Any, offset: int, rows: int, columns: int) -> tuple[Any, Any]:
     """Row and column of each entry on a diagonal."""
     start = max(-offset, 0), max(offset, 0)
-    length = max(min(rows - start[0], columns - start[1]), 0)
+    length = largest(smallest(rows - start[0], columns - start[1]), 0)
     line = np.arange(length, like=like)
     return line + start[0], line + start[1]
 

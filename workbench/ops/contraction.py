@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.op import UFUNCS, implements
+from workbench.graph.probe import meet
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.define import aligned, multilinear, shape_of, sum_to
@@ -31,7 +33,7 @@ __all__ = [
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
-Shape = tuple[int, ...]
+Shape = tuple[Any, ...]
 
 
 def swap(x: Any) -> Any:
@@ -56,12 +58,14 @@ def spec_or_value(x: Any) -> Spec:
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
     if not a or not b:
         raise ValueError("matmul: an operand has no axis, write * for a number")
-    if a[-1] != b[-2 if len(b) > 1 else 0]:
-        raise ValueError(
-            f"the last axis of {a} has length {a[-1]}, the axis of {b} that meets it"
-            f" {b[-2 if len(b) > 1 else 0]}"
-        )
-    loop = np.broadcast_shapes(a[:-2], b[:-2])
+    meeting = b[-2 if len(b) > 1 else 0]
+    meet(
+        a[-1],
+        meeting,
+        f"the last axis of {a} has length {a[-1]}, the axis of {b} that meets it"
+        f" {meeting}",
+    )
+    loop = broadcast_shapes(a[:-2], b[:-2])
     return (*loop, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
@@ -130,6 +134,7 @@ MATMUL = multilinear(
     rule="g x₁ᵀ   x₀ᵀ g",
     batch=_matmul_batch,
     infer=_matmul_infer,
+    lengths=_matmul_infer,
     cure="The last axis of the left operand must be as long as the second last (or"
     " only) axis of the right one; transpose one of them with .T.",
 )
@@ -150,11 +155,12 @@ def _tensordot_compute(a: Any, b: Any, *, axes: Any) -> Any:
 def _tensordot_infer(a: Any, b: Any, *, axes: Any) -> Spec:
     a, b = spec_or_value(a), spec_or_value(b)
     for i, j in zip(*axes, strict=True):
-        if a.shape[i] != b.shape[j]:
-            raise ValueError(
-                f"axis {i} of {a.shape} has length {a.shape[i]}, axis {j} of"
-                f" {b.shape} has {b.shape[j]}"
-            )
+        meet(
+            a.shape[i],
+            b.shape[j],
+            f"axis {i} of {a.shape} has length {a.shape[i]}, axis {j} of"
+            f" {b.shape} has {b.shape[j]}",
+        )
     shape = [a.shape[n] for n in _free(len(a.shape), axes[0])]
     shape += [b.shape[n] for n in _free(len(b.shape), axes[1])]
     return Spec(tuple(shape), product_dtype(a, b))
@@ -217,6 +223,7 @@ TENSORDOT = multilinear(
     rule="g · x₁ over its free axes   x₀ · g over its free axes",
     batch=_tensordot_batch,
     infer=_tensordot_infer,
+    lengths=_tensordot_infer,
     cure="The axes that meet must have equal lengths, pair by pair.",
 )
 

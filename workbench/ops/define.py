@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import operator
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame
+from workbench.graph import blame, dims
 from workbench.graph.op import UFUNCS, Op, declare
 from workbench.graph.tensor import MaskedTensor, apply, value_of
-from workbench.graph.types import WEAK_TYPES
+from workbench.graph.types import WEAK_TYPES, Spec
 from workbench.ops.spelling import pretty
 
 __all__ = [
@@ -43,7 +44,7 @@ Rule = Callable[..., Any]
 RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 
 
-def shape_of(x: Any) -> tuple[int, ...]:
+def shape_of(x: Any) -> tuple[Any, ...]:
     """The shape of a Tensor, an array or a Python number."""
     return () if type(x) in WEAK_TYPES else tuple(x.shape)
 
@@ -214,7 +215,7 @@ def op(
 
 def _more(made: Op, more: dict[str, Any]) -> None:
     for key, value in more.items():
-        if key not in ("batch", "infer", "cure", "reads"):
+        if key not in ("batch", "infer", "lengths", "cure", "reads"):
             raise TypeError(f"{made.name}: unknown setting {key!r}")
         setattr(made, key, value)
 
@@ -228,18 +229,62 @@ def masked(x: Any) -> MaskedTensor:
     return made
 
 
-def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """Sum an array that was broadcast back to the shape it came from."""
+def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:
+    """Sum an array that was broadcast back to the shape it came from.
+
+    Where lengths are not known, the program finds out when it runs over which axes.
+    """
     have = shape_of(g)
+    if dims.found(have) or dims.found(shape):
+        if dims.same(have, shape):
+            return g
+        if not _broadcast_surely(have, shape):
+            return apply(UNBROADCAST, (g,), {"shape": shape})
     extra = len(have) - len(shape)
     axes = tuple(range(extra)) + tuple(
-        i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
+        i + extra
+        for i, n in enumerate(shape)
+        if not isinstance(n, dims.Dim)
+        and n == 1
+        and (isinstance(have[i + extra], dims.Dim) or have[i + extra] != 1)
     )
     if axes:
         g = np.sum(g, axis=axes, keepdims=False) if extra == len(axes) else np.sum(
             g, axis=axes, keepdims=True
         )  # fmt: skip
-    return g if shape_of(g) == shape else np.reshape(g, shape)
+    return g if dims.same(shape_of(g), shape) else np.reshape(g, shape)
+
+
+def _broadcast_surely(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
+    """Whether it is known over which axes to sum."""
+    ends = zip(have[len(have) - len(shape) :], shape, strict=True)
+    return all(dims.same((h,), (n,)) or (type(n) is int and n == 1) for h, n in ends)
+
+
+def _unbroadcast_compute(g: Any, *, shape: tuple[int, ...]) -> Any:
+    return sum_to(g, tuple(map(operator.index, shape)))
+
+
+UNBROADCAST = linear(
+    "unbroadcast",
+    _unbroadcast_compute,
+    lambda t, g, *, shape: np.broadcast_to(t, shape_of(g)),
+    rule="g broadcast back",
+    lengths=lambda g, *, shape: Spec(shape, dtype_of(g)),
+)
+
+
+def _unbroadcast_batch(
+    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+) -> Any:
+    size, *have = shape_of(inputs[0])
+    shape = params["shape"]
+    ones = (1,) * (len(have) - len(shape))
+    made = apply(UNBROADCAST, inputs, {"shape": (size, *ones, *shape)})
+    return np.reshape(made, (size, *shape)) if ones else made
+
+
+UNBROADCAST.batch = _unbroadcast_batch
 
 
 # How a table row becomes two functions

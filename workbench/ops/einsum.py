@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import Dim, common, same
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec, spec_of
@@ -26,7 +27,7 @@ __all__ = ["EINSUM", "parse"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
-Shape = tuple[int, ...]
+Shape = tuple[Any, ...]
 
 
 def _einsum_compute(*operands: Any, subscripts: str, optimize: Any = None) -> Any:
@@ -60,12 +61,15 @@ def parse(subscripts: str) -> tuple[list[str], str]:
 
 def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
     """The length of each letter's axis."""
-    lengths: dict[str, int] = {}
+    lengths: dict[str, Any] = {}
     for term, shape in zip(terms, shapes, strict=True):
         if len(term) != len(shape):
             raise ValueError(f"{term!r} names {len(term)} axes of shape {shape}")
         for letter, n in zip(term, shape, strict=True):
-            if lengths.setdefault(letter, n) != n:
+            known = lengths.setdefault(letter, n)
+            if isinstance(known, Dim) or isinstance(n, Dim):
+                lengths[letter] = common(known, n)
+            elif known != n:
                 if 1 not in (n, lengths[letter]):
                     raise ValueError(
                         f"axes {letter!r} have lengths {lengths[letter]} and {n}"
@@ -102,8 +106,10 @@ def _einsum_transpose(
     if kept != letters:
         passed = np.reshape(passed, tuple(found.get(c, 1) for c in letters))
     # Along axes that the forward pass summed away, it is the same for all.
-    full = tuple(lengths[c] if found.get(c, 1) == 1 else found[c] for c in letters)
-    if shape_of(passed) != full:
+    full = tuple(
+        lengths[c] if same((found.get(c, 1),), (1,)) else found[c] for c in letters
+    )
+    if not same(shape_of(passed), full):
         passed = np.broadcast_to(passed, full)
     passed = sum_to(passed, tuple(lengths[c] for c in letters))
     return passed if letters == term else _on_diagonal(passed, letters, term, shape)
@@ -150,6 +156,7 @@ def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
 
 EINSUM = declare("einsum")
 EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
+EINSUM.lengths = _einsum_infer
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.rule = "einsum of g and the other operands"
 EINSUM.cure = "Axes of the same letter must have the same length."

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, TraceError
-from workbench.graph import blame
+from workbench.graph import blame, dims
 from workbench.graph.libraries import library_call
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, admit, apply
@@ -49,7 +49,8 @@ def _entries(x: Tensor) -> np.ndarray[Any, Any]:
         raise blame.lost(x, called, called)
     if sparse:
         by_operator(frame)
-    apart = shape != () and not sparse
+    # Of lengths not known, NumPy gets the Tensor whole.
+    apart = shape != () and not sparse and not dims.found(shape)
     if apart and x.size > LIMIT:
         raise TraceError(
             f"{blame.describe(x)}{blame.here()} is to become an array of Python"
@@ -87,6 +88,7 @@ def by_operator(frame: FrameType) -> None:
 def _gather(array: np.ndarray[Any, Any]) -> Any:
     """One Tensor from an object array whose entries are Tensors and numbers."""
     flat: list[Any] = array.ravel().tolist()
+    flat = [admit(x) if isinstance(x, dims.Dim) else x for x in flat]
     example = next((x for x in flat if isinstance(x, Tensor)), None)
     if example is None:
         raise DtypeError(

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import TraceError
-from workbench.graph import blame, source
+from workbench.errors import TraceError, UnknownLengthError
+from workbench.graph import blame, dims, source
+from workbench.graph.dims import Dim, broadcast_shapes, largest, smallest
 from workbench.graph.tensor import Tensor, admit, apply, value_of
-from workbench.ops.define import linear, masked, shape_of
+from workbench.graph.types import Spec
+from workbench.ops.define import dtype_of, linear, masked, shape_of
 
 __all__ = [
     "ARRAY",
@@ -43,9 +45,9 @@ Key = tuple[Any, ...]
 class Slice(NamedTuple):
     """A slice as part of a key; Python's own are unhashable before 3.12."""
 
-    start: int | None
-    stop: int | None
-    step: int | None
+    start: Any
+    stop: Any
+    step: Any
 
     def __repr__(self) -> str:
         start, stop, step = ("" if part is None else str(part) for part in self)
@@ -78,6 +80,8 @@ def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
             key.append(Slice(_bound(part.start), _bound(part.stop), _bound(part.step)))
         elif isinstance(part, (np.integer, int)) and not isinstance(part, bool):
             key.append(operator.index(part))
+        elif isinstance(part, Dim):
+            key.append(part)
         else:
             array = admit(np.bool_(part) if isinstance(part, bool) else part)
             if hasattr(array, "dtype") and array.dtype.kind not in "biu":
@@ -92,8 +96,10 @@ def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
     return tuple(key), tuple(arrays)
 
 
-def _bound(part: Any) -> int | None:
-    return part if part is None or type(part) is int else operator.index(part)
+def _bound(part: Any) -> Any:
+    if part is None or type(part) is int or isinstance(part, Dim):
+        return part
+    return operator.index(part)
 
 
 @lru_cache(maxsize=4096)
@@ -191,15 +197,122 @@ def own_ufunc(name: str, array: Any) -> Any:
 
 def distinct(arrays: tuple[Any, ...]) -> bool:
     """Whether an index surely names no entry twice, by the look of its arrays."""
-    return all(is_mask(a) or a.size == 1 for a in arrays)
+    return all(is_mask(a) or dims.same((a.size,), (1,)) for a in arrays)
 
 
-GETITEM = linear("getitem", _take, _take_transpose, rule="g at the index, else 0")
+def _take_lengths(x: Any, *arrays: Any, key: Key) -> Spec:
+    return Spec(indexed(shape_of(x), key, arrays), dtype_of(x))
+
+
+def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
+    """The shape of what an index takes, of lengths that may be unknown.
+
+    Raises
+    ------
+    IndexError
+        If there are more indices than axes.
+    """
+    rest = iter(arrays)
+    parts = [next(rest) if p is ARRAY else p for p in key]
+    if any(map(is_mask, parts)):
+        return _masked_shape(shape, parts)
+    used = sum(p is not None and p is not Ellipsis for p in parts)
+    if used > len(shape):
+        raise IndexError(
+            f"too many indices: the array has {len(shape)} axes, but {used} were"
+            " indexed"
+        )
+    if Ellipsis not in key:
+        parts.append(Ellipsis)
+        key = (*key, Ellipsis)
+    at = key.index(Ellipsis)
+    parts[at : at + 1] = [WHOLE] * (len(shape) - used)
+    lengths = iter(shape)
+    found: list[Any] = []
+    chosen: list[Any] = []
+    places: list[int] = []
+    for i, part in enumerate(parts):
+        if part is None:
+            found.append(1)
+        elif type(part) is Slice:
+            found.append(sliced(next(lengths), part))
+        else:
+            next(lengths)
+            places.append(i)
+            chosen.append(() if isinstance(part, (int, Dim)) else shape_of(part))
+            if len(places) == 1:
+                first = len(found)
+    if not arrays or not places:
+        return tuple(found)
+    # NumPy puts what arrays make in front if they, and integers, stand apart. An
+    # ellipsis between them sets apart even if it stands for no axis.
+    spelt = [i for i, p in enumerate(key) if p is ARRAY or isinstance(p, (int, Dim))]
+    together = spelt[-1] - spelt[0] + 1 == len(spelt)
+    start = first if together else 0
+    return (*found[:start], *broadcast_shapes(*chosen), *found[start:])
+
+
+def _masked_shape(shape: tuple[Any, ...], parts: list[Any]) -> Any:
+    """A boolean array as index: how many entries it takes is asked when it runs."""
+    raise UnknownLengthError(
+        f"a boolean index into shape {shape}{blame.here()}: how many entries it takes"
+        " is known only when the program runs. Write np.where(mask, x, 0)."
+    )
+
+
+def sliced(n: Any, part: Slice) -> Any:
+    """The length of a slice of an axis, by Python's rules."""
+    start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
+    if isinstance(step, Dim):
+        raise UnknownLengthError(f"a slice of step {step}{blame.here()}: give a number")
+    if step > 0:
+        if stop is None and start is not None and _from_end(start):
+            return (smallest(n, -start) + step - 1) // step
+        first = 0 if start is None else start
+        if _from_end(first):
+            first = largest(n + first, 0)
+        last = n if stop is None else n + stop if _from_end(stop) else smallest(stop, n)
+        count = last - first
+    elif step < 0:
+        first = n - 1 if start is None else start
+        if start is not None:
+            first = n + start if _from_end(start) else smallest(start, n - 1)
+        last = -1 if stop is None else stop
+        if stop is not None and _from_end(stop):
+            last = largest(n + stop, -1)
+        count = first - last
+    else:
+        raise ValueError("slice step cannot be zero")
+    return largest((count + abs(step) - 1) // abs(step), 0)
+
+
+def _from_end(edge: Any) -> bool:
+    """Whether a slice starts or ends at a place counted from the end."""
+    low, high = edge.bounds() if isinstance(edge, Dim) else (edge, edge)
+    if low is not None and low >= 0:
+        return False
+    if high is not None and high < 0:
+        return True
+    raise UnknownLengthError(
+        f"a slice that starts or ends at {edge}{blame.here()}: whether it counts from"
+        " the end is known only when the program runs. Write np.take(x, np.arange(...,"
+        " like=x)), or declare the length: shape=(3,)."
+    )
+
+
+GETITEM = linear(
+    "getitem",
+    _take,
+    _take_transpose,
+    rule="g at the index, else 0",
+    lengths=_take_lengths,
+)
 SCATTER = linear(
     "scatter",
     _scatter,
     lambda g, x, *arrays, key, shape: apply(GETITEM, (g, *arrays), {"key": key}),
     rule="g at the index",
+    lengths=lambda g, *arrays, key, shape: Spec(shape, dtype_of(g)),
 )
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import declare, implements
+from workbench.graph.probe import meet
 from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import weak
+from workbench.graph.types import Spec, weak
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.shaping import integers, normal_axis
 
@@ -98,8 +99,40 @@ def _stack_parts(mask: int, g: Any, inputs: tuple[Any, ...], axis: int) -> list[
     return [g[(*before, i)] if mask >> i & 1 else None for i in range(len(inputs))]
 
 
+def _concatenate_lengths(*arrays: Any, axis: int) -> Spec:
+    shapes = [shape_of(x) for x in arrays]
+    found = _agreed(shapes, axis)
+    found[axis] = sum(s[axis] for s in shapes)
+    return Spec(tuple(found), np.result_type(*map(dtype_of, arrays)))
+
+
+def _stack_lengths(*arrays: Any, axis: int) -> Spec:
+    found = _agreed([shape_of(x) for x in arrays])
+    found.insert(axis, len(arrays))
+    return Spec(tuple(found), np.result_type(*map(_entry, arrays)))
+
+
+def _entry(x: Any) -> Any:
+    """What decides a dtype: a Python number does not."""
+    return x.example() if isinstance(x, Spec) and x.weak else x if weak(x) else x.dtype
+
+
+def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
+    """The lengths that all shapes share, one of them apart."""
+    found = list(shapes[0])
+    for shape in shapes[1:]:
+        if len(shape) != len(found):
+            raise ValueError(f"arrays of {len(found)} and {len(shape)} axes")
+        for i, n in enumerate(shape):
+            if i != but:
+                found[i] = meet(found[i], n, f"along axis {i} {found[i]} and {n} long")
+    return found
+
+
 _joined("concatenate", _concatenate_compute, _concatenate_parts)
 _joined("stack", _stack_compute, _stack_parts)
+declare("concatenate").lengths = _concatenate_lengths
+declare("stack").lengths = _stack_lengths
 declare("concatenate").cure = (
     "All lengths but those of the joined axis must be equal; arrays of different rank"
     " need an axis more: x[:, None]."

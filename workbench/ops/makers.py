@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.graph.op import MAKERS, implements, severed
 from workbench.graph.tensor import Tensor, admit, apply, value_of
-from workbench.graph.types import differentiable, spec_of, weak
+from workbench.graph.types import Spec, differentiable, spec_of, weak
 from workbench.ops.define import dtype_of, linear, op, shape_of
 from workbench.ops.shaping import integers, normal_axes
 
@@ -40,7 +40,16 @@ def _full_like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> 
     return apply(FULL_LIKE, inputs, params)
 
 
-FULL_LIKE = op("full_like", _full_like_compute, batch=_full_like_batch)
+def _full_like_lengths(
+    x: Any, *, fill: Any, dtype: Any = None, shape: Any = None
+) -> Spec:
+    found = dtype_of(x) if dtype is None else np.dtype(dtype)
+    return Spec(shape_of(x) if shape is None else shape, found)
+
+
+FULL_LIKE = op(
+    "full_like", _full_like_compute, batch=_full_like_batch, lengths=_full_like_lengths
+)
 FULL_LIKE.connection = severed
 
 
@@ -138,7 +147,7 @@ def _made(name: str, like: Any, args: tuple[Any, ...], more: Params) -> Any:
 
 def _hashable(setting: Any) -> Any:
     if isinstance(setting, (list, tuple)):
-        return tuple(map(operator.index, setting))
+        return integers(setting)
     return operator.index(setting) if isinstance(setting, Tensor) else setting
 
 
@@ -246,7 +255,7 @@ def ndim(a: Any) -> int:
 
 
 @implements(np.size)
-def size(a: Any, axis: Any = None) -> int:
+def size(a: Any, axis: Any = None) -> Any:
     """`numpy.size`."""
     lengths = shape_of(a)
     rank = len(lengths)

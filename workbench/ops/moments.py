@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import Dim, largest
 from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply, value_of
+from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.reductions import (
@@ -42,11 +43,19 @@ def _spread(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
+def _freedom(x: Any, axis: Any, ddof: float) -> Any:
+    """The degrees of freedom: how many entries make one of the result, less some."""
+    left = count(x, axis) - ddof
+    if isinstance(left, Tensor):  # a length less a fraction
+        return np.maximum(left, 0)
+    return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
+
+
 def _centred(x: Any, axis: Any, ddof: float) -> Any:
     """The conjugate of what is left without the mean, over the degrees of freedom."""
     axes = reduced_axes(axis, len(shape_of(x)))
     middle = np.mean(x, axis=axes, keepdims=True)
-    return conjugate(x - middle) / max(count(x, axis) - ddof, 0)
+    return conjugate(x - middle) / _freedom(x, axis, ddof)
 
 
 def _var_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) -> Any:
@@ -93,7 +102,7 @@ def _moment(
         squares = np.square(away)
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)
     if where is True:
-        freedom: Any = max(count(a, axis) - ddof, 0)
+        freedom: Any = _freedom(a, axis, ddof)
     else:
         freedom = np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
     variance = total / freedom

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import largest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.ops.arithmetic import stop_gradient
@@ -118,8 +119,8 @@ def reduction(
     return made
 
 
-def count(x: Any, axis: Any) -> int:
-    """How many entries make one of the result."""
+def count(x: Any, axis: Any) -> Any:
+    """How many entries make one of the result: an integer, or a length."""
     shape = shape_of(x)
     return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
 
@@ -171,7 +172,7 @@ def _mean_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    share = g / max(count(x, axis), 1)
+    share = g / largest(count(x, axis), 1)
     return np.broadcast_to(expand(share, x, axis=axis, keepdims=keepdims), shape_of(x))
 
 

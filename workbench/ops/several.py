@@ -14,7 +14,7 @@ from workbench.graph.tensor import NO_PARAMS, Tensor, apply
 from workbench.graph.types import Spec
 from workbench.ops.define import op
 
-__all__ = ["ITEM", "Parts", "flat", "outputs", "parts", "several"]
+__all__ = ["ITEM", "Parts", "flat", "many", "outputs", "parts", "several"]
 
 
 class Parts(tuple[Any, ...]):
@@ -70,6 +70,11 @@ def parts(node: Tensor) -> Any:
     """The values of the outputs of a tuple Tensor, or their specs; None of another."""
     found: Any = node.spec if node._value is None else node._value
     return found if isinstance(found, tuple) else None
+
+
+def many(x: Any) -> bool:
+    """Whether it is a tuple Tensor."""
+    return isinstance(x, Tensor) and parts(x) is not None
 
 
 def outputs(node: Tensor) -> Any:

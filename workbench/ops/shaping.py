@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError
-from workbench.graph import blame
+from workbench.errors import TraceError, UnknownLengthError
+from workbench.graph import blame, dims
+from workbench.graph.dims import Dim, broadcast_shapes, same
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply
-from workbench.ops.define import linear, shape_of, sum_to
+from workbench.graph.types import Spec
+from workbench.ops.define import dtype_of, linear, shape_of, sum_to
 
-__all__ = ["distinct_axes", "integers", "normal_axes", "normal_axis"]
+__all__ = ["distinct_axes", "integer", "integers", "normal_axes", "normal_axis"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
@@ -47,11 +49,16 @@ def distinct_axes(axes: Any, rank: int) -> tuple[int, ...]:
     return found
 
 
-def integers(shape: Any) -> tuple[int, ...]:
-    """A shape or axes as a tuple of integers, hashable."""
+def integers(shape: Any) -> tuple[Any, ...]:
+    """A shape or axes as a tuple of integers, hashable; unknown lengths stay."""
     if isinstance(shape, (tuple, list, np.ndarray)):
-        return tuple(map(operator.index, shape))
-    return (operator.index(shape),)
+        return tuple(map(integer, shape))
+    return (integer(shape),)
+
+
+def integer(n: Any) -> Any:
+    """A length: a Python integer, or one that is not known yet."""
+    return n if isinstance(n, Dim) else operator.index(n)
 
 
 # reshape
@@ -76,12 +83,19 @@ def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return np.moveaxis(np.reshape(turned, (*shape, size), order="F"), -1, 0)
 
 
-def _known(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+def _known(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
     """A shape with its -1 replaced by the length that it stands for."""
-    if -1 not in shape:
+    if not any(dims.same((n,), (-1,)) for n in shape):
         return shape
-    rest = -math.prod(shape)
+    rest: Any = -math.prod(shape)
+    if isinstance(rest, Dim) or isinstance(size, Dim):
+        return tuple([size // rest if dims.same((n,), (-1,)) else n for n in shape])
     return tuple((size // rest if rest else 0) if n == -1 else n for n in shape)
+
+
+def _reshape_lengths(x: Any, *, shape: tuple[Any, ...], order: Any = "C") -> Spec:
+    entries = math.prod(shape_of(x))
+    return Spec(_known(shape, entries), dtype_of(x))
 
 
 linear(
@@ -90,6 +104,7 @@ linear(
     _reshape_transpose,
     rule="g in the shape of x",
     batch=_reshape_batch,
+    lengths=_reshape_lengths,
     cure="The new shape must hold as many entries; one length may be -1.",
 )
 
@@ -140,11 +155,16 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     """`numpy.squeeze`."""
     shape = shape_of(a)
     if axis is None:
+        if dims.found(shape):
+            raise UnknownLengthError(
+                f"np.squeeze of {shape}{blame.here()}: which axes have length 1 is"
+                " known only when the program runs. Name them: np.squeeze(x, axis=0)."
+            )
         return np.reshape(a, tuple(n for n in shape if n != 1))
     if not shape and axis in (0, -1):
         return a  # NumPy allows it
     axes = distinct_axes(axis, len(shape))
-    if any(shape[i] != 1 for i in axes):
+    if any(not isinstance(shape[i], Dim) and shape[i] != 1 for i in axes):
         raise ValueError(
             f"cannot squeeze axis {axis} of shape {shape}{blame.here()}: its length is"
             " not 1"
@@ -282,6 +302,7 @@ linear(
     lambda g, x, **_: sum_to(g, shape_of(x)),
     rule="g summed over the new axes",
     batch=_broadcast_batch,
+    lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
 )
 
 
@@ -295,9 +316,9 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """`numpy.broadcast_arrays`."""
     arrays = [admit(a) for a in args]
-    shape = np.broadcast_shapes(*map(shape_of, arrays))
+    shape = broadcast_shapes(*map(shape_of, arrays))
     return tuple(
-        a if shape_of(a) == shape else np.broadcast_to(a, shape) for a in arrays
+        a if same(shape_of(a), shape) else np.broadcast_to(a, shape) for a in arrays
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.graph.dims import Dim, Length
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 
@@ -27,7 +28,7 @@ __all__ = [
     "vectors",
 ]
 
-Shape = Sequence[int | None]
+Shape = Sequence[Any]
 
 
 def tensor(
@@ -92,19 +93,26 @@ def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
     return made
 
 
-def lengths(made: Tensor, shape: Shape) -> tuple[int, ...]:
+def lengths(made: Tensor, shape: Shape) -> tuple[Any, ...]:
     """The shape of a symbol from what the user gave, None for a length unknown."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
         raise ShapeError(f"shape={shape!r} is no tuple of lengths. Write ({shape!r},).")
     for n in shape:
-        if n is None:
-            raise NotImplementedError("lengths that are unknown")
+        if n is None or isinstance(n, Dim):
+            continue
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
             raise ShapeError(
                 f"shape={tuple(shape)!r}: {n!r} is no length. Give an integer from 0"
                 " on, or None for a length that is not known yet."
             )
-    return tuple(int(n) for n in shape if n is not None)
+    return tuple(
+        Dim({(Length(made, axis),): 1})
+        if n is None
+        else n
+        if isinstance(n, Dim)
+        else int(n)
+        for axis, n in enumerate(shape)
+    )
 
 
 def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:

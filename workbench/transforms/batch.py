@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source, traces, walk
-from workbench.graph.op import Op
+from workbench.errors import UnknownLengthError
+from workbench.graph import dims, late, source, traces, walk
+from workbench.graph.late import Late
+from workbench.graph.op import Op, waiting
 from workbench.graph.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
 from workbench.ops import several
-from workbench.ops.define import _batch_elementwise, masked
+from workbench.ops.define import _batch_elementwise, masked, shape_of
 from workbench.transforms import reverse
 
 __all__ = ["Batched", "Structured"]
@@ -185,22 +187,73 @@ def _step(
     return out
 
 
-def _apply_batched(node: Tensor, inputs: tuple[Any, ...], mask: int, size: int) -> Any:
-    op = node.op
+def _apply_batched(node: Tensor, inputs: tuple[Any, ...], mask: int, size: Any) -> Any:
+    op, params = node.op, node.params
     if op.name == "item":  # takes one out of a tuple whose every array is batched
-        return apply(op, inputs, node.params)
+        return apply(op, inputs, params)
+    batched = tuple([bool(mask >> i & 1) for i in range(len(inputs))])
+    try:
+        return _ruled(node, op, inputs, batched, params, size)
+    except UnknownLengthError:
+        if isinstance(op, Late):
+            raise
+        return waiting("late batch")(op, inputs, batched, params)
+
+
+def _ruled(
+    node: Tensor | None,
+    op: Op,
+    inputs: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+    size: Any,
+) -> Any:
+    """An op by its rule for batches, or example by example."""
     batch = op.batch
     if batch is None and op.elementwise:
         batch = _batch_elementwise(op)
     if batch is None:
-        return _loop(node, op, inputs, mask, size)
-    batched = tuple([bool(mask >> i & 1) for i in range(len(inputs))])
-    return batch(inputs, batched, node.params)
+        mask = sum(1 << i for i, b in enumerate(batched) if b)
+        return _loop(node, op, inputs, mask, size, params)
+    return batch(inputs, batched, params)
 
 
-def _loop(node: Tensor, op: Op, inputs: tuple[Any, ...], mask: int, size: int) -> Any:
+def applied(
+    op: Op,
+    inputs: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+    size: Any,
+) -> Any:
+    """An op for ``size`` examples, batch axis first in its result too."""
+    if any(batched):
+        try:
+            return _ruled(None, op, inputs, batched, params, size)
+        except UnknownLengthError:
+            if dims.found(size) or any(dims.found(shape_of(x)) for x in inputs):
+                return waiting("late batch")(op, inputs, batched, params)
+            raise
+    made = apply(op, inputs, params)
+    parts = several.outputs(made) if isinstance(made, Tensor) else made
+    if isinstance(parts, tuple):
+        return tuple(np.broadcast_to(y, (size, *shape_of(y))) for y in parts)
+    return np.broadcast_to(parts, (size, *shape_of(parts)))
+
+
+late.BATCH.append(applied)
+
+
+def _loop(
+    node: Tensor | None,
+    op: Op,
+    inputs: tuple[Any, ...],
+    mask: int,
+    size: int,
+    params: dict[str, Any],
+) -> Any:
     """An op without a rule for batches, example by example."""
     if size == 0:
+        assert node is not None
         like = next(x for i, x in enumerate(inputs) if mask >> i & 1)
         return _empty(node.spec, like)
     rows = [
@@ -209,12 +262,11 @@ def _loop(node: Tensor, op: Op, inputs: tuple[Any, ...], mask: int, size: int) -
             tuple(
                 [_example(x, k) if mask >> i & 1 else x for i, x in enumerate(inputs)]
             ),
-            node.params,
+            params,
         )
         for k in range(size)
     ]
-    spec: Any = node.spec
-    if isinstance(spec, tuple):
+    if isinstance(rows[0], tuple) or several.many(rows[0]):
         split = [several.outputs(r) if isinstance(r, Tensor) else r for r in rows]
         return tuple(np.stack(column) for column in zip(*split, strict=True))
     return np.stack(rows)

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import UnknownLengthError
 from workbench.graph import blame, dims, types
+from workbench.graph.op import waiting
 from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
 from workbench.ops import nulls, several
-from workbench.ops.define import shape_of
+from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms import reverse
 
 __all__ = ["push_forward", "transposed"]
@@ -64,7 +66,7 @@ def push_forward(
             recorded = record or node.serial in outer
             before = next_serial()
             if recorded:
-                t = push(incoming, several.outputs(node), inputs, node.params)
+                t = _recorded(push, incoming, node)
             else:
                 t = push(incoming, node._value, node.args, node.params)
             if t is not None:
@@ -82,6 +84,16 @@ def push_forward(
         for t, y in zip(made, outputs, strict=True):
             reverse.refuse_null(t, y, "of")
     return made
+
+
+def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor) -> Any:
+    """What a rule makes; where it needs a length, a node that runs it later."""
+    try:
+        return push(incoming, several.outputs(node), node.inputs, node.params)
+    except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
+        if not reverse.waits(node, error):
+            raise
+        return waiting("late jvp")(node, incoming)
 
 
 def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
@@ -143,13 +155,17 @@ def _fit(t: Any, node: Tensor) -> Any:
     """A tangent in the shape and dtype of its primal."""
     if isinstance(t, tuple):
         return t  # one per output, each fitted when it is taken out
-    value = node._value if node._value is not None else node
+    return fitted(t, node._value if node._value is not None else node)
+
+
+def fitted(t: Any, value: Any) -> Any:
+    """A tangent in the shape and dtype of a value."""
     shape = shape_of(value)
     if types.weak(t):
         t = np.full_like(value, t)
     if not dims.same(shape_of(t), shape):
         t = np.broadcast_to(t, shape)
-    want = node.dtype
+    want = dtype_of(value)
     if t.dtype != want and not (types.weak(value) and t.dtype.kind == want.kind):
         if t.dtype.kind == "c" and want.kind != "c":
             t = np.real(t)

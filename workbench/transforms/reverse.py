@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import ShapeError
-from workbench.graph import blame, traces, types, walk
-from workbench.graph.tensor import MaskedTensor, Tensor, next_serial
+from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
+from workbench.graph import blame, dims, traces, types, walk
+from workbench.graph.dims import Dim
+from workbench.graph.op import waiting
+from workbench.graph.probe import assumed
+from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor, next_serial
 from workbench.graph.trace import live
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 
-__all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back"]
+__all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back", "waits"]
 
 Pull = Callable[[int, Any, Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]]
 
@@ -231,7 +234,7 @@ def _sweep(
             recorded = record or serial in outer
             before = next_serial()
             if recorded:
-                passed = pull(mask, g, several.outputs(node), node.inputs, node.params)
+                passed = _recorded(pull, mask, g, node)
             else:
                 passed = pull(mask, g, node._value, node.args, node.params)
             fitted = [
@@ -253,6 +256,29 @@ def _sweep(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
+
+
+def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
+    """What a rule passes on; where it needs a length, a node that runs it later."""
+    try:
+        made: Sequence[Any] = pull(
+            mask, g, several.outputs(node), node.inputs, node.params
+        )
+    except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
+        if pull is not node.op.pull or not waits(node, error):
+            raise
+        made = waiting("late vjp")(node, mask, g)
+    return made
+
+
+def waits(node: Tensor, error: Exception) -> bool:
+    """Whether a rule failed because a length is not known yet."""
+    if isinstance(error, UnknownLengthError):
+        return True
+    if isinstance(error, WorkbenchError) and not isinstance(error, ShapeError):
+        return False
+    shapes = [x.shape for x in node.inputs if hasattr(x, "shape")]
+    return node._value is None and dims.found(shapes)
 
 
 def refuse_null(g: Any, x: Any, preposition: str = "by") -> None:
@@ -289,10 +315,12 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     shape = shape_of(x)
     if types.weak(c):
         c = np.full_like(_bare(x), c)
-    if shape_of(c) != shape:
-        have = shape_of(c)
+    have = shape_of(c)
+    if not dims.same(have, shape):
+        if node is not None and node.facts and assumed(have, shape, node.facts):
+            return _stated(c, x)
         if len(have) < len(shape) or any(
-            n not in (1, h)
+            not isinstance(n, Dim) and not isinstance(h, Dim) and n not in (1, h)
             for h, n in zip(have[len(have) - len(shape) :], shape, strict=True)
         ):
             where = "" if node is None else f" of {blame.describe(node)}"
@@ -311,6 +339,13 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     if not types.differentiable(want):
         return None  # what has been rounded to integers does not vary
     return c.astype(want) if c.dtype != want else c
+
+
+def _stated(c: Any, x: Any) -> Any:
+    """A cotangent whose lengths are those of its primal, as the op of both asks."""
+    if c._value is None and c.op is not IDENTITY:
+        c.spec = types.Spec(x.shape, c.spec.dtype)
+    return fit(c, x) if dims.same(c.shape, x.shape) else sum_to(c, x.shape)
 
 
 def _bare(x: Any) -> Any:

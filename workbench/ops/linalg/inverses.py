@@ -231,7 +231,8 @@ def _lstsq_compute(a: Any, b: Any, *, rcond: float | None = None) -> Any:
 def _limit(a: Any, rcond: float | None) -> float:
     """The limit of `lstsq`, which is not that of `pinv` by default."""
     if rcond is None:
-        return float(np.finfo(matrices(a).dtype).eps) * max(shape_of(a)[-2:])
+        eps = float(np.finfo(matrices(a).dtype).eps)
+        return eps * float(max(shape_of(a)[-2:]))
     return rcond if rcond >= 0 else float(np.finfo(matrices(a).dtype).eps)
 
 

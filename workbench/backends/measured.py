@@ -1,0 +1,67 @@
+"""How settings that hold lengths are written as code: ``np.reshape(x, x.shape)``.
+
+A length that is known only when the program runs is read off an operand there (see
+`graph/late.py`), and so it is in the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from workbench.backends.spelling import Code
+from workbench.graph.dims import Dim, found, written
+from workbench.graph.late import Place, shape_at
+from workbench.graph.tensor import Tensor
+
+__all__ = ["binding_of", "coded"]
+
+
+def coded(node: Tensor, shape: Callable[[Tensor, int | None], str]) -> dict[str, Any]:
+    """The settings of a node with code for lengths.
+
+    ``shape(x, part)`` is the code of the shape of an operand, or of one of its parts.
+    """
+
+    def name(place: Any) -> str:
+        return f"{shape(node.inputs[place.position], place.part)}[{place.axis}]"
+
+    def code(x: Any) -> Any:
+        if isinstance(x, Dim):
+            return Code(written(x, name, code=True))
+        if not isinstance(x, (tuple, list)) or not found(x):
+            return x
+        whole = None if hasattr(x, "_fields") else _whole(node, x)
+        if whole is not None:
+            return Code(shape(node.inputs[whole.position], whole.part))
+        parts = [code(y) for y in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+
+    return {k: code(v) for k, v in node.params.items()}
+
+
+def binding_of(code: str) -> int:
+    """How tightly the code of a length binds: 20 for a name or a call."""
+    tree = ast.parse(code, mode="eval").body
+    if isinstance(tree, ast.BinOp):
+        return 12 if isinstance(tree.op, (ast.Add, ast.Sub)) else 13
+    return 14 if isinstance(tree, ast.UnaryOp) else 20
+
+
+def _whole(node: Tensor, lengths: Any) -> Place | None:
+    """A place of the operand whose shape these lengths are, if there is one."""
+    places = [n.alone if isinstance(n, Dim) else n for n in lengths]
+    first = next((p for p in places if isinstance(p, Place)), None)
+    if first is None:
+        return None
+    have = shape_at(node.inputs[first.position], first.part)
+    if len(have) != len(places):
+        return None
+    for axis, (p, n) in enumerate(zip(places, have, strict=True)):
+        same = p == n if isinstance(p, int) and isinstance(n, int) else (
+            isinstance(p, Place) and p == Place(first.position, axis, first.part)
+        )  # fmt: skip
+        if not same:
+            return None
+    return first

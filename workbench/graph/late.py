@@ -1,0 +1,206 @@
+"""Ops whose settings hold lengths that are measured when the program runs.
+
+``np.reshape(x, (n, 2))`` with an unknown ``n`` becomes a node of the op
+``Late(reshape)``. In its settings a length is a `Place`, "axis 0 of operand 1": it
+follows the operands into every copy of the program, on symbols, batches or arrays.
+Where no operand has the length, a Tensor that has it becomes a further operand, so
+each walk over a program sees that the node needs it. Rules get the op's own operands
+and settings, with `Dim`s or numbers for the places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import dims
+from workbench.graph.dims import Atom, Dim, Length
+from workbench.graph.op import Op
+
+__all__ = ["Late", "Place", "bound", "own", "shape_at", "stripped"]
+
+Params = dict[str, Any]
+
+
+class Place(Atom):
+    """The length of an axis of an operand, by its position."""
+
+    __slots__ = ("axis", "part", "position")
+
+    def __init__(self, position: int, axis: int, part: int | None = None) -> None:
+        self.position = position
+        self.axis = axis
+        self.part = part
+        self.key = (2, position, -1 if part is None else part, axis)
+
+    def __str__(self) -> str:
+        item = "" if self.part is None else f"[{self.part}]"
+        return f"inputs[{self.position}]{item}.shape[{self.axis}]"
+
+
+def shape_at(x: Any, part: int | None = None) -> tuple[Any, ...]:
+    """The shape of an operand: a Tensor, an array, a number; or of one of several."""
+    held = getattr(x, "_value", x)
+    if held is None:
+        held = x.spec
+    if part is not None:
+        held = held[part]
+    found: tuple[Any, ...] = (
+        tuple(held.shape) if hasattr(held, "shape") else np.shape(held)
+    )
+    return found
+
+
+class Late(Op):
+    """An op on ``count`` operands, with settings that name places of its operands."""
+
+    __slots__ = ("base", "count")
+
+    def __init__(self, base: Op, count: int) -> None:
+        super().__init__(base.name)
+        self.base = base
+        self.count = count
+        self.compute = self._compute
+        self.cure, self.custom = base.cure, base.custom
+        self.masked = None if base.masked is None else late(base.masked, count)
+        self.pull = None if base.pull is None else self._pull
+        self.push = None if base.push is None else self._push
+        self.batch = self._batch
+        self.rule, self.reads = base.rule, base.reads
+
+    def settled(
+        self, inputs: Sequence[Any], params: Params
+    ) -> tuple[Op, tuple[Any, ...], Params]:
+        """The op itself, its own operands, and settings with lengths for places."""
+
+        def length(atom: Atom) -> Any:
+            if isinstance(atom, Place):
+                return shape_at(inputs[atom.position], atom.part)[atom.axis]
+            return None
+
+        own: Params = dims.replaced(params, length)
+        return self.base, tuple(inputs[: self.count]), own
+
+    def _compute(self, *arrays: Any, **params: Any) -> Any:
+        base, own, settings = self.settled(arrays, params)
+        return base.compute(*own, **settings)
+
+    def _pull(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Sequence[Any]:
+        base, own, settings = self.settled(inputs, params)
+        mask &= (1 << self.count) - 1
+        assert base.pull is not None
+        return list(base.pull(mask, g, y, own, settings)) if mask else []
+
+    def _push(
+        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        base, own, settings = self.settled(inputs, params)
+        tangents = tangents[: self.count]
+        if all(t is None for t in tangents):
+            return None
+        assert base.push is not None
+        return base.push(tangents, y, own, settings)
+
+    def _batch(
+        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        def length(atom: Atom) -> Any:
+            if isinstance(atom, Place):
+                shape = shape_at(inputs[atom.position], atom.part)
+                return shape[atom.axis + batched[atom.position]]
+            return None
+
+        settings: Params = dims.replaced(params, length)
+        own, mine = tuple(inputs[: self.count]), tuple(batched[: self.count])
+        carrier = next(x for x, b in zip(inputs, batched, strict=True) if b)
+        size = shape_at(carrier, 0 if _many(carrier) else None)[0]
+        return BATCH[0](self.base, own, mine, settings, size)
+
+
+#: How an op without a rule of its own runs on a batch; set by `transforms/batch.py`.
+BATCH: list[Callable[..., Any]] = []
+
+
+def _many(x: Any) -> bool:
+    held = getattr(x, "_value", x)
+    return isinstance(x.spec if held is None else held, tuple)
+
+
+@cache
+def late(base: Op, count: int) -> Late:
+    """The one op that stands for ``base`` on so many operands."""
+    return Late(base, count)
+
+
+def bound(
+    op: Op, inputs: tuple[Any, ...], params: Params
+) -> tuple[Late, tuple[Any, ...], Params]:
+    """The op, operands and settings of a node whose settings hold `Dim`s."""
+    known: dict[Any, Place] = {}
+    for position, x in enumerate(inputs):
+        if getattr(x, "_value", x) is None:
+            _places(known, x, position)
+    operands = list(inputs)
+
+    def place(atom: Atom) -> Any:
+        alone = Dim({(atom,): 1})
+        at = known.get(alone.key)
+        if at is None and isinstance(atom, Length):
+            operands.append(atom.tensor)
+            _places(known, atom.tensor, len(operands) - 1)
+            at = Place(len(operands) - 1, atom.axis, atom.part)
+            known[alone.key] = at
+        return None if at is None else Dim({(at,): 1})
+
+    made: Params = {k: _bind(v, known, place) for k, v in params.items()}
+    return late(op, len(inputs)), tuple(operands), made
+
+
+def _bind(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
+    """A setting with places for lengths: a whole length first, then its parts."""
+    if isinstance(x, Dim):
+        at = known.get(x.key)
+        return x.replaced(place) if at is None else Dim({(at,): 1})
+    if isinstance(x, (tuple, list)) and dims.found(x):
+        parts = [_bind(y, known, place) for y in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    return x
+
+
+def _places(known: dict[Any, Place], x: Any, position: int) -> None:
+    """Where each unknown length of a Tensor is found."""
+    specs = x.spec if isinstance(x.spec, tuple) else (x.spec,)
+    for part, spec in enumerate(specs):
+        for axis, n in enumerate(spec.shape):
+            if isinstance(n, Dim):
+                number = part if isinstance(x.spec, tuple) else None
+                known.setdefault(n.key, Place(position, axis, number))
+
+
+def stripped(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
+    """The op, own operands and settings of any node, with lengths for places."""
+    if type(node.op) is not Late:
+        return node.op, node.inputs, node.params
+    return node.op.settled(node.inputs, node.params)
+
+
+def own(node: Any, spec: Any) -> Any:
+    """A spec in which the lengths that are None are lengths of the node itself."""
+    if isinstance(spec, tuple):
+        return tuple(_owned(node, s, part) for part, s in enumerate(spec))
+    return _owned(node, spec, None)
+
+
+def _owned(node: Any, spec: Any, part: int | None) -> Any:
+    if None not in spec.shape:
+        return spec
+    shape = tuple(
+        Dim({(Length(node, axis, part),): 1}) if n is None else n
+        for axis, n in enumerate(spec.shape)
+    )
+    return type(spec)(shape, spec.dtype, spec.weak)

@@ -1,0 +1,425 @@
+"""What an op's result looks like where operands have unknown lengths.
+
+An elementwise op broadcasts by rule, and an op may say by itself (`Op.lengths`). For
+all others the lengths are found out: the op is asked at several sets of small
+stand-ins, and each length of its result becomes what fits them all: a constant, a
+length of an operand, a sum, a product. What fits nothing is measured when the program
+runs, which is always right. Stand-ins never stay in a program.
+
+Where an op refuses lengths that differ, they are tried as equal; what the op then
+asks for is a fact of its node, which NumPy checks when the program runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from itertools import combinations
+from typing import Any
+
+from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
+from workbench.graph import dims, types
+from workbench.graph.dims import Dim, Length, Made
+from workbench.graph.op import Op
+from workbench.graph.types import Spec
+
+__all__ = ["assumed", "inferred", "meet", "unknown", "value_spec"]
+
+#: Pairs of lengths that an op needs to be equal.
+Facts = list[tuple[Any, Any]]
+
+_FACTS: ContextVar[Facts | None] = ContextVar("facts", default=None)
+
+
+def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether a length among the operands or settings of an op is unknown."""
+    for x in specs:
+        if isinstance(x, Spec):
+            for n in x.shape:
+                if type(n) is Dim:
+                    return True
+        elif isinstance(x, tuple) and any(
+            isinstance(s, Spec) and dims.found(s.shape) for s in x
+        ):
+            return True
+    return bool(params) and dims.found(params)
+
+
+def meet(a: Any, b: Any, said: str = "") -> Any:
+    """The one length of two that must be equal; a fact where that is not known.
+
+    Raises
+    ------
+    ValueError
+        If they differ at all lengths.
+    """
+    if isinstance(a, Dim) or isinstance(b, Dim):
+        if not dims.same((a,), (b,)):
+            low, high = (a - b).bounds() if isinstance(a, Dim) else (b - a).bounds()
+            if (low or 0) > 0 or (high is not None and high < 0):
+                raise ValueError(said or f"lengths {a} and {b} differ")
+            facts = _FACTS.get()
+            if facts is not None:
+                facts.append((a, b))
+        return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
+    if a != b:
+        raise ValueError(said or f"lengths {a} and {b} differ")
+    return a
+
+
+def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
+    """Whether two shapes are equal, given that some lengths are."""
+    if len(a) != len(b):
+        return False
+    groups: list[set[Any]] = []
+    for m, n in facts or ():
+        pair = {dims._key(m), dims._key(n)}
+        for group in [g for g in groups if g & pair]:
+            pair |= group
+            groups.remove(group)
+        groups.append(pair)
+    return all(
+        dims.same((m,), (n,))
+        or any({dims._key(m), dims._key(n)} <= group for group in groups)
+        for m, n in zip(a, b, strict=True)
+    )
+
+
+def value_spec(x: Any) -> Any:
+    """A spec, or that of a value."""
+    return x if isinstance(x, Spec) else types.spec_of(x)
+
+
+def inferred(
+    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
+) -> tuple[Any, Facts]:
+    """The spec of a result (a tuple for several), and the facts it rests on.
+
+    A length is None where it is that of the result itself. ``ask(specs, params)`` is
+    the op at known lengths.
+
+    Raises
+    ------
+    ShapeError
+        If no lengths satisfy the op.
+    """
+    facts: Facts = []
+    token = _FACTS.set(facts)
+    try:
+        if op.lengths is not None:
+            try:
+                return _simple(op.lengths(*specs, **params)), facts
+            except UnknownLengthError:
+                facts.clear()
+        elif op.elementwise and not dims.found(params):
+            found = _entrywise(op, specs, params, ask)
+            if found is not None:
+                return _simple(found), facts
+    finally:
+        _FACTS.reset(token)
+    return _Probe(op, specs, params, ask).run()
+
+
+def _simple(spec: Any) -> Any:
+    """A spec whose lengths have not too many parts; those are measured."""
+    if isinstance(spec, tuple):
+        return tuple(map(_simple, spec))
+    if not any(isinstance(n, Dim) and _parts(n) > MOST_PARTS for n in spec.shape):
+        return spec
+    shape = tuple(
+        None if isinstance(n, Dim) and _parts(n) > MOST_PARTS else n for n in spec.shape
+    )
+    return Spec(shape, spec.dtype, spec.weak)
+
+
+#: Lengths with more parts than this are measured, not derived.
+MOST_PARTS = 40
+
+
+def _parts(n: Dim) -> int:
+    return sum(1 for _ in dims.atoms_of(n)) + len(n.terms)
+
+
+def _entrywise(
+    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
+) -> Spec | None:
+    """An elementwise op: the operands broadcast, one entry tells the dtype."""
+    shapes, entries = [], []
+    for x in specs:
+        if isinstance(x, Spec) and not x.weak:
+            shapes.append(x.shape)
+            entries.append(Spec((), x.dtype))
+        elif types.weak(x) or isinstance(x, Spec):
+            entries.append(x)
+        elif hasattr(x, "dtype") and hasattr(x, "shape"):
+            shapes.append(tuple(x.shape))
+            entries.append(Spec((), x.dtype))
+        else:
+            return None
+    made = ask(entries, params)
+    if isinstance(made, tuple):
+        return None
+    return Spec(dims.broadcast_shapes(*shapes), made.dtype)
+
+
+# Stand-ins
+
+
+#: Three sets of lengths, told apart by no sum or product that is likely.
+STAND_INS = (
+    (5, 7, 11, 13, 17, 19, 23, 29),
+    (9, 6, 14, 8, 19, 11, 25, 31),
+    (12, 17, 7, 22, 10, 27, 15, 33),
+)
+#: How often an op is asked at lengths that might satisfy it.
+MOST_TRIES = 150
+
+
+class _Probe:
+    """An op that is asked at stand-ins for the unknown lengths of its operands."""
+
+    def __init__(
+        self, op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
+    ) -> None:
+        self.op = op
+        self.specs = specs
+        self.params = params
+        self.ask = ask
+        self.atoms = _atoms([s for x in specs for s in _shapes(x)], params)
+        self.error: Exception | None = None
+
+    def run(self) -> tuple[Any, Facts]:
+        """The spec of the result, and what must be equal."""
+        for chosen in self.ways():
+            sets = [self.at(chosen, t) for t in range(len(STAND_INS))]
+            made = [self.answer(lengths) for lengths in sets]
+            if all(m is not None for m in made):
+                return self.fitted(sets, made), self.facts(chosen)
+        shown = ", ".join(repr(value_spec(x)) for x in self.specs)
+        if isinstance(self.error, WorkbenchError):
+            raise self.error
+        if self.error is not None and not isinstance(self.error, ValueError):
+            raise self.error
+        raise ShapeError(
+            f"{self.op.name}({shown}): no lengths make these shapes fit."
+            f" {self.op.cure or 'Compare them with what the function expects.'}"
+        )
+
+    def ways(self) -> Iterator[dict[Any, Any]]:
+        """What may be equal: nothing, one pair, more. Values are keys or numbers."""
+        yield {}
+        keys = list(self.atoms)
+        known = {n for x in self.specs for s in _shapes(x) for n in s if not _is_dim(n)}
+        known |= {n for n in _numbers(self.params) if 0 < n < 1000}
+        single = [(b, a) for a, b in combinations(keys, 2)]
+        single += [(a, n) for a in keys for n in sorted(known)]
+        tries = 0
+        for count in range(1, len(keys) + 1):
+            for chosen in combinations(single, count):
+                if len({a for a, _ in chosen}) == count:
+                    tries += 1
+                    if tries > MOST_TRIES:
+                        return
+                    yield dict(chosen)
+
+    def at(self, chosen: dict[Any, Any], t: int) -> dict[Any, int]:
+        """The stand-in of each atom, by its key."""
+        made: dict[Any, int] = {}
+        for i, key in enumerate(self.atoms):
+            row = STAND_INS[t]
+            to = chosen.get(key)
+            if to is None:
+                made[key] = row[i % len(row)] + 24 * (i // len(row))
+            else:
+                made[key] = made[to] if isinstance(to, tuple) else to
+        return made
+
+    def answer(self, lengths: dict[Any, int]) -> Any:
+        """The spec of the result at these lengths; None if the op refuses them."""
+
+        def new(atom: dims.Atom) -> Any:
+            return lengths.get(atom.key)
+
+        try:
+            specs = [_replaced(x, new) for x in self.specs]
+            return self.ask(specs, dims.replaced(self.params, new))
+        except UnknownLengthError:
+            raise
+        except Exception as error:
+            if self.error is None or not isinstance(error, ValueError):
+                self.error = error
+            return None
+
+    def facts(self, chosen: dict[Any, Any]) -> Facts:
+        """What is equal in a way, as lengths."""
+        return [
+            (
+                Dim({(self.atoms[a],): 1}),
+                Dim({(self.atoms[b],): 1}) if isinstance(b, tuple) else b,
+            )
+            for a, b in chosen.items()
+        ]
+
+    def fitted(self, sets: list[dict[Any, int]], made: list[Any]) -> Any:
+        """The answers as one, with lengths that fit all."""
+        first = made[0]
+        if isinstance(first, tuple):
+            if any(len(m) != len(first) for m in made):
+                raise UnknownLengthError(
+                    f"{self.op.name}: how many results there are depends on lengths"
+                    " that are known only when the program runs."
+                )
+            return tuple(
+                self.fitted(sets, [m[i] for m in made]) for i in range(len(first))
+            )
+        if any(len(m.shape) != len(first.shape) for m in made):
+            raise UnknownLengthError(
+                f"{self.op.name}: how many axes the result has depends on lengths that"
+                " are known only when the program runs. Name the axes."
+            )
+        candidates = list(self.candidates(sets))
+        shape = tuple(
+            _fit([m.shape[axis] for m in made], candidates)
+            for axis in range(len(first.shape))
+        )
+        return _simple(Spec(shape, first.dtype, first.weak))
+
+    def candidates(
+        self, sets: list[dict[Any, int]]
+    ) -> Iterator[tuple[Any, tuple[int, ...]]]:
+        """Lengths that may occur in a result, and their values at the stand-ins."""
+        seen = set()
+        shapes = [s for x in self.specs for s in _shapes(x)]
+        simple = [n for s in shapes for n in s if _is_dim(n)]
+        simple += list(_dims(self.params))
+        simple += [Dim({(a,): 1}) for a in self.atoms.values()]
+        wider = [_product(s) for s in shapes]
+        ranks = {len(s) for s in shapes}
+        if len(shapes) > 1 and len(ranks) == 1:
+            wider += [sum(lengths) for lengths in zip(*shapes, strict=True)]
+        for n in [*simple, *wider]:
+            if isinstance(n, Dim) and n.key not in seen:
+                seen.add(n.key)
+                yield n, tuple(self.value(n, lengths) for lengths in sets)
+
+    @staticmethod
+    def value(n: Dim, lengths: dict[Any, int]) -> int:
+        found: int = n.replaced(lambda atom: lengths.get(atom.key))
+        return found
+
+
+#: What a length may be made of two.
+PAIRS: tuple[Callable[[Any, Any], Any], ...] = (
+    operator.mul,
+    operator.add,
+    operator.sub,
+    lambda a, b: b - a,
+    dims.smallest,
+    dims.largest,
+)
+
+
+def _fit(found: list[Any], candidates: list[tuple[Any, tuple[int, ...]]]) -> Any:
+    """The length that has these values at the stand-ins; None if there is no such."""
+    if any(_is_dim(n) or n is None for n in found):
+        return None
+    first = found[0]
+    if all(n == first for n in found):
+        return first
+    for n, values in candidates:
+        shift = first - values[0]
+        if all(f - v == shift for f, v in zip(found, values, strict=True)):
+            return n + shift
+    for n, values in candidates:
+        if values[0] and first % values[0] == 0:
+            factor = first // values[0]
+            if all(f == factor * v for f, v in zip(found, values, strict=True)):
+                return factor * n
+    for n, values in candidates:
+        for k in range(2, 9):
+            for up in range(k):
+                if all((v + up) // k == f for f, v in zip(found, values, strict=True)):
+                    return (n + up) // k
+    for (a, left), (b, right) in combinations(candidates, 2):
+        pairs = list(zip(found, left, right, strict=True))
+        for made in PAIRS:
+            shift = first - made(left[0], right[0])
+            if all(f - made(v, w) == shift for f, v, w in pairs):
+                return made(a, b) + shift
+    return None
+
+
+def _is_dim(n: Any) -> bool:
+    return isinstance(n, Dim)
+
+
+def _product(shape: Sequence[Any]) -> Any:
+    total: Any = 1
+    for n in shape:
+        total = total * n
+    return total
+
+
+def _shapes(x: Any) -> list[tuple[Any, ...]]:
+    """The shapes of an operand, one or several."""
+    if isinstance(x, Spec):
+        return [x.shape]
+    if isinstance(x, tuple):
+        return [s for part in x for s in _shapes(part)]
+    return [tuple(x.shape)] if hasattr(x, "shape") else []
+
+
+def _replaced(x: Any, new: dims.Replace) -> Any:
+    """An operand at known lengths."""
+    if isinstance(x, tuple):
+        return tuple(_replaced(part, new) for part in x)
+    if not isinstance(x, Spec) or not dims.found(x.shape):
+        return x
+    shape = dims.replaced(x.shape, new)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"negative lengths {shape}")
+    return Spec(shape, x.dtype, x.weak)
+
+
+def _atoms(shapes: list[Any], params: dict[str, Any]) -> dict[Any, dims.Atom]:
+    """What stand-ins are for: lengths, and what lengths broadcast to."""
+    found: dict[Any, dims.Atom] = {}
+    stack: list[Any] = [params, shapes]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Dim):
+            stack += [a for product in x.terms for a in product]
+        elif isinstance(x, Length) or (isinstance(x, Made) and x.kind == "broadcast"):
+            found.setdefault(x.key, x)
+        elif isinstance(x, Made):
+            stack += x.args
+        elif isinstance(x, (tuple, list)):
+            stack += reversed(x)
+        elif isinstance(x, dict):
+            stack += x.values()
+    return found
+
+
+def _dims(x: Any) -> Iterator[Dim]:
+    """The lengths in settings."""
+    if isinstance(x, Dim):
+        yield x
+    elif isinstance(x, (tuple, list)):
+        for y in x:
+            yield from _dims(y)
+    elif isinstance(x, dict):
+        for y in x.values():
+            yield from _dims(y)
+
+
+def _numbers(x: Any) -> Iterator[int]:
+    """The integers in settings."""
+    if type(x) is int:
+        yield x
+    elif isinstance(x, (tuple, list)):
+        for y in x:
+            yield from _numbers(y)
+    elif isinstance(x, dict):
+        for y in x.values():
+            yield from _numbers(y)

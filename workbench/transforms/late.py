@@ -1,0 +1,348 @@
+"""Rules and functions that need lengths which are known only when the program runs.
+
+A few rules of ops, and a few of NumPy's functions, look at a length with Python's
+``if`` or count up to it. In a program of unknown lengths each of them becomes one
+node, which runs the same rule or function on the arrays at hand: `vjp` and `jvp` of
+an op, `batch` of an op, `call` of a function. Their derivatives are those of what
+they run, so every order works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UnknownLengthError
+from workbench.graph import dims, late, types
+from workbench.graph.op import FUNCTIONS, Op
+from workbench.graph.tensor import Tensor
+from workbench.graph.trace import record
+from workbench.graph.types import Spec
+from workbench.ops import several
+from workbench.ops.define import dtype_of, op, shape_of
+from workbench.transforms import batch as batching
+from workbench.transforms import forward, reverse
+from workbench.transforms.flat import pulled, pushed, vectorized
+
+__all__ = ["BATCH", "CALL", "JVP", "VJP"]
+
+Params = dict[str, Any]
+
+
+def _declare(name: str, run: Any, lengths: Any, rule: str) -> Op:
+    """An op of several outputs that is a function of its operands, flat."""
+
+    def compute(*arrays: Any, **params: Any) -> Any:
+        return tuple(run(arrays, **params))
+
+    def pull(
+        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Sequence[Any]:
+        _known(inputs)
+        return pulled(lambda xs: run(xs, **params), inputs, g)
+
+    def push(
+        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        _known(inputs)
+        return tuple(pushed(lambda xs: run(xs, **params), inputs, tangents))
+
+    def batch(
+        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        _known(inputs)
+        return tuple(vectorized(lambda xs: run(xs, **params), inputs, batched))
+
+    made = op(name, compute, rule=rule, infer=lengths, lengths=lengths)
+    made.pull, made.push, made.batch = pull, push, batch
+    return made
+
+
+def _known(operands: Sequence[Any]) -> None:
+    """Leave it to the run, where lengths are not known."""
+    if any(dims.found(shape_of(x)) for x in operands if hasattr(x, "shape")):
+        raise UnknownLengthError("a rule that runs when lengths are known")
+
+
+def _traced(run: Any) -> Any:
+    """The specs of the outputs of a flat function, at known lengths."""
+
+    def infer(*operands: Any, **params: Any) -> tuple[Spec, ...]:
+        made = record(lambda leaves: list(run(leaves, **params)), _specs(operands))
+        return tuple(types.spec_of(y) for y in made.outputs)
+
+    return infer
+
+
+def _specs(operands: Sequence[Any]) -> list[Any]:
+    if any(isinstance(x, Spec) and dims.found(x.shape) for x in operands):
+        raise UnknownLengthError("asked at stand-ins")
+    return list(operands)
+
+
+# A reverse rule
+
+
+def _cotangents(
+    arrays: Sequence[Any], *, of: Op, mask: int, given: Any, settings: Any
+) -> list[Any]:
+    """What the rule of an op passes on, for those inputs whose bit is set."""
+    settings = dict(settings)
+    g, y, inputs = _split(arrays, given)
+    assert of.pull is not None
+    passed = list(of.pull(mask, g, y, inputs, settings))
+    made = []
+    for i, x in enumerate(inputs):
+        if mask >> i & 1:
+            c = passed[i] if i < len(passed) else None
+            c = None if c is None else reverse.fit(c, x)
+            made.append(np.zeros_like(x) if c is None else c)
+    return made
+
+
+def _split(arrays: Sequence[Any], given: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """The cotangents, the outputs and the inputs among the operands.
+
+    ``given`` says of each output whether it has a cotangent; None for a single one.
+    """
+    rest = iter(arrays)
+    if given is None:
+        return next(rest), next(rest), tuple(rest)
+    g = several.Parts(next(rest) if there else None for there in given)
+    y = tuple(next(rest) for _ in given)
+    return g, y, tuple(rest)
+
+
+def _cotangent_specs(
+    *operands: Any, of: Op, mask: int, given: Any, settings: Any
+) -> tuple[Spec, ...]:
+    _, _, inputs = _split(operands, given)
+    return tuple(
+        Spec(shape_of(x), dtype_of(x)) for i, x in enumerate(inputs) if mask >> i & 1
+    )
+
+
+VJP = _declare(
+    "vjp", _cotangents, _cotangent_specs, "the rule of the op, as the program runs"
+)
+
+
+def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
+    """What `pull` of a node would give, by a node that runs the rule."""
+    of, inputs, settings = late.stripped(node)
+    mask = sum(
+        1 << i
+        for i, x in enumerate(inputs)
+        if mask >> i & 1 and types.differentiable(dtype_of(x))
+    )
+    y = several.outputs(node)
+    given = None
+    operands: list[Any] = [g, y]
+    if isinstance(y, tuple):
+        given = tuple(part is not None for part in g)
+        operands = [*(part for part in g if part is not None), *y]
+    params = {
+        "of": of,
+        "mask": mask,
+        "given": given,
+        "settings": tuple(settings.items()),
+    }
+    made = iter(several.several(VJP, (*operands, *inputs), params))
+    return [next(made) if mask >> i & 1 else None for i in range(len(inputs))]
+
+
+# A forward rule
+
+
+def _tangents(
+    arrays: Sequence[Any], *, of: Op, moving: Any, count: Any, settings: Any
+) -> list[Any]:
+    """The tangents of the outputs of an op; ``count`` is None for a single one."""
+    settings = dict(settings)
+    rest = iter(arrays)
+    tangents = tuple(next(rest) if there else None for there in moving)
+    y: Any = next(rest) if count is None else tuple(next(rest) for _ in range(count))
+    inputs = tuple(rest)
+    push = of.push
+    if push is None:
+        assert of.pull is not None
+        push = forward.transposed(of.pull)
+    made = push(tangents, y, inputs, settings)
+    parts = (y,) if count is None else y
+    found = (made,) if count is None else made
+    if made is None:
+        found = (None,) * len(parts)
+    return [
+        np.zeros_like(part) if t is None else forward.fitted(t, part)
+        for t, part in zip(found, parts, strict=True)
+    ]
+
+
+def _tangent_specs(
+    *operands: Any, of: Op, moving: Any, count: Any, settings: Any
+) -> tuple[Spec, ...]:
+    first = sum(moving)
+    found = operands[first : first + (1 if count is None else count)]
+    return tuple(Spec(shape_of(y), dtype_of(y)) for y in found)
+
+
+JVP = _declare(
+    "jvp", _tangents, _tangent_specs, "the rule of the op, as the program runs"
+)
+
+
+def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
+    """What `push` of a node would give, by a node that runs the rule."""
+    of, inputs, settings = late.stripped(node)
+    tangents = tangents[: len(inputs)]
+    if all(t is None for t in tangents):
+        return None
+    y = several.outputs(node)
+    many = isinstance(y, tuple)
+    params = {
+        "of": of,
+        "moving": tuple(t is not None for t in tangents),
+        "count": len(y) if many else None,
+        "settings": tuple(settings.items()),
+    }
+    moved = [t for t in tangents if t is not None]
+    operands = (*moved, *(y if many else (y,)), *inputs)
+    made = several.several(JVP, operands, params)
+    return tuple(made) if many else made[0]
+
+
+# A rule for batches
+
+
+def _examples(
+    arrays: Sequence[Any], *, of: Op, batched: Any, settings: Any
+) -> Sequence[Any]:
+    """The outputs of an op for many examples."""
+    first = next(x for x, b in zip(arrays, batched, strict=True) if b)
+    made = batching.applied(
+        of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
+    )
+    if isinstance(made, Tensor):
+        made = several.outputs(made)
+    return made if isinstance(made, tuple) else (made,)
+
+
+BATCH = _declare("batch", _examples, None, "the rule of the op, as the program runs")
+BATCH.infer = _traced(_examples)
+BATCH.lengths = None
+
+
+def _batch_later(
+    of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> Any:
+    made = several.several(
+        BATCH,
+        inputs,
+        {"of": of, "batched": batched, "settings": tuple(params.items())},
+    )
+    return made
+
+
+# A function
+
+
+class Hole(int):
+    """The place of an operand among the arguments of a call."""
+
+    __slots__ = ()
+
+
+class Listed(tuple[Any, ...]):
+    """A list among the arguments of a call, as a setting holds it."""
+
+    __slots__ = ()
+
+
+class Sliced(tuple[Any, ...]):
+    """A slice among the arguments of a call, as a setting holds it."""
+
+    __slots__ = ()
+
+
+class Mapped(tuple[Any, ...]):
+    """A dict among the arguments of a call, as a setting holds it."""
+
+    __slots__ = ()
+
+
+def _kept(x: Any, operands: list[Any]) -> Any:
+    """An argument as a setting; its Tensors and arrays become operands."""
+    if isinstance(x, Tensor) or type(x) is np.ndarray:
+        operands.append(x)
+        return Hole(len(operands) - 1)
+    if type(x) is tuple:
+        return tuple(_kept(y, operands) for y in x)
+    if type(x) is list:
+        return Listed(_kept(y, operands) for y in x)
+    if type(x) is slice:
+        return Sliced(_kept(y, operands) for y in (x.start, x.stop, x.step))
+    if type(x) is dict:
+        return Mapped((k, _kept(v, operands)) for k, v in x.items())
+    return x
+
+
+def _given(x: Any, operands: Sequence[Any]) -> Any:
+    """The argument again, with other operands."""
+    if type(x) is Hole:
+        return operands[x]
+    if type(x) is Listed:
+        return [_given(y, operands) for y in x]
+    if type(x) is Sliced:
+        return slice(*[_given(y, operands) for y in x])
+    if type(x) is Mapped:
+        return {k: _given(v, operands) for k, v in x}
+    if type(x) is tuple:
+        return tuple(_given(y, operands) for y in x)
+    return x
+
+
+def _called(
+    arrays: Sequence[Any], *, function: Any, args: Any, settings: Any
+) -> Sequence[Any]:
+    """The results of a function, flat."""
+    made = function(*_given(args, arrays), **_given(settings, arrays))
+    _KIND.set(made)
+    return list(made) if isinstance(made, (tuple, list)) else [made]
+
+
+#: What the last call returned, for how it nests.
+_KIND: ContextVar[Any] = ContextVar("kind", default=None)
+
+CALL = _declare("call", _called, None, "the derivative of the function")
+CALL.infer = _traced(_called)
+CALL.lengths = None
+
+
+def _call_later(function: Any, args: Any, settings: Params) -> Any:
+    """A call of a function as one node, which runs it on arrays."""
+    operands: list[Any] = []
+    params = {
+        "function": function,
+        "args": _kept(tuple(args), operands),
+        "settings": _kept(dict(settings), operands),
+    }
+    made = several.several(CALL, tuple(operands), params)
+    seen = _KIND.get()
+    if isinstance(seen, list):
+        return list(made)
+    if isinstance(seen, tuple):
+        return type(seen)(*made) if hasattr(seen, "_fields") else tuple(made)
+    return made[0]
+
+
+FUNCTIONS.update(
+    {
+        "late vjp": _pull_later,
+        "late jvp": _push_later,
+        "late batch": _batch_later,
+        "late call": _call_later,
+    }
+)
