@@ -223,7 +223,7 @@ class OpFromGraph(Op):
     def _whole(self, values: Sequence[Any]) -> Whole:
         """The graph for values of these shapes: recorded once for each."""
         key = key_of(values)
-        if key == self._key:
+        if key is None or key == self._key:
             return self.whole
         found = self._wholes.get(key)
         if found is None:
@@ -249,7 +249,7 @@ class OpFromGraph(Op):
         return self.whole.program(values)
 
     def _infer(self, *specs: Any) -> Any:
-        return self._whole(specs)._infer()
+        return self.whole._infer(*specs)
 
     # Derivatives
 

@@ -156,9 +156,10 @@ def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[An
 
 def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
     if not isinstance(given, Tensor):
-        if type(given) is np.ndarray or not types.weak(given):
+        plain = types.weak(given) or isinstance(given, (list, tuple))
+        if not types.weak(given):
             given = admit(given)
-        if not hasattr(given, "dtype") or not hasattr(given, "shape"):
+        if (plain and not isinstance(given, Tensor)) or not hasattr(given, "dtype"):
             given = np.asarray(given)
             if given.dtype.kind not in "biufc":
                 raise DtypeError(

@@ -16,8 +16,8 @@ import numpy as np
 from workbench.custom.from_graph_checks import listed
 from workbench.custom.registry import registered
 from workbench.custom.running import Derivatives, OpNode
-from workbench.custom.saying import check_signature
-from workbench.errors import UsageError
+from workbench.custom.saying import check_signature, placed
+from workbench.errors import ShapeError, UsageError
 from workbench.graph.op import Op
 from workbench.graph.tensor import NO_PARAMS, Tensor
 from workbench.ops import several
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from workbench.custom.from_graph import OpFromGraph
 
 __all__ = ["Rules"]
+
+Rule = Callable[..., Any]
 
 #: Rules that are words: of the graph, zeros, and no gradient at all.
 TRUE, ZERO, APART = "true", "zero", "disconnected"
@@ -46,10 +48,12 @@ class Rules:
         self.stand_in = Tensor(
             self.true, tuple(op.whole.leaves), (), NO_PARAMS, None, None, -1, None
         )
-        self.stand_in.spec = op.whole._infer()
+        self.stand_in.spec = op.whole.spec
         own = vjp is not None or jvp is None
         self.derivatives = _Checked(
-            op, self._vjp if own else None, None if self.jvp is None else self._jvp
+            op,
+            Named(self._vjp, self.vjp, op) if own else None,
+            None if self.jvp is None else Named(self._jvp, self.jvp, op),
         )
 
     def __bool__(self) -> bool:
@@ -138,8 +142,12 @@ class Rules:
         models = [*op.inputs, *arriving]
         for i, (x, model) in enumerate(zip(rule.inputs, models, strict=True)):
             if len(x.spec.shape) != len(model.spec.shape):
-                role = listed([model], i) if i < len(op.inputs) else f"the {what[:-11]}"
-                raise UsageError(
+                role = (
+                    listed([model], i)
+                    if i < len(op.inputs)
+                    else f"the {what.split()[0]}"
+                )
+                raise ShapeError(
                     f"{op.name}: {listed([x], i)} of its {which} {rule.name} has"
                     f" {len(x.spec.shape)} axes, and {role} that it stands for has"
                     f" {len(model.spec.shape)}."
@@ -293,6 +301,24 @@ class Rules:
         )
 
 
+class Named:
+    """A rule as it runs, under the name of what the user gave."""
+
+    def __init__(self, run: Rule, given: Any, op: Op) -> None:
+        self.run = run
+        self.given = given
+        self.op = op
+
+    @property
+    def __name__(self) -> str:
+        given = registered(self.op.name) if self.given is None else self.given
+        ours = isinstance(given, (list, str, Expression)) or takes_arrays(given)
+        return _text(given) if ours else placed(given)
+
+    def __call__(self, node: Node, *arriving: Any) -> Any:
+        return self.run(node, *arriving)
+
+
 class _Checked(Derivatives):
     """Both modes, whose gradients are compared with what a user has declared."""
 
@@ -302,6 +328,11 @@ class _Checked(Derivatives):
         """The pattern, where it is declared and not found."""
         op: Any = self.op
         return None if op.declared is None else op.connection(inputs, params)
+
+    def input(self, i: int) -> str:
+        """An input by its name."""
+        op: Any = self.op
+        return listed([op.whole.leaves[i]], i)
 
 
 def takes_arrays(rule: Any) -> bool:
@@ -333,6 +364,3 @@ def _text(rule: Any) -> str:
     if isinstance(rule, Expression):
         return rule.text
     return str(getattr(rule, "name", None) or name_of(rule))
-
-
-Rule = Callable[..., Any]

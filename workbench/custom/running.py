@@ -193,14 +193,18 @@ class Derivatives:
             f"Return one gradient (or None) per input: return {named('g', count)}.",
         )  # fmt: skip
 
+    def input(self, i: int) -> str:
+        """What an error calls an input."""
+        return f"input {i}"
+
     def fitted(self, c: Any, x: Any, i: int, rule: Rule) -> Any:
         """A gradient in the shape and dtype of its input."""
-        c = self.number(c, f"the gradient of input {i}", rule)
+        c = self.number(c, f"the gradient of {self.input(i)}", rule)
         have, want = shape_of(c), shape_of(x)
         if not types.weak(c) and have != want and not is_broadcast(want, have):
             self.refuse(
                 ShapeError, rule,
-                f"returned a gradient of shape {have} for input {i}, which is"
+                f"returned a gradient of shape {have} for {self.input(i)}, which is"
                 f" {types.spec_of(x)}",
                 "Give it the input's shape; a broadcast of that shape is summed back.",
             )  # fmt: skip
@@ -262,14 +266,14 @@ class Derivatives:
         if c is not None and not any(row):
             self.refuse(
                 UsageError, rule,
-                f"returned a gradient for input {i}, on which no output depends, as"
-                " connection declares",
+                f"returned a gradient for {self.input(i)}, on which no output depends,"
+                " as its connection declares",
                 "Return None for it, or declare the connection.",
             )  # fmt: skip
         if c is None and any(row) and has_derivative(x):
             self.refuse(
                 UsageError, rule,
-                f"returned None for input {i}, on which an output depends, as"
+                f"returned None for {self.input(i)}, on which an output depends, as its"
                 " connection declares",
                 "Return a gradient (np.zeros_like(x) where it is zero), or declare that"
                 " no output depends on it.",

@@ -9,11 +9,13 @@ that hold ops stays as small as it was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph import types
+from workbench.graph import types, walk
+from workbench.graph.dims import Dim, Length, atoms_of, replaced
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor, apply, leaf
@@ -27,6 +29,16 @@ from workbench.transforms.program import Program
 __all__ = ["Mapped", "Whole", "called", "key_of", "symbol"]
 
 Params = dict[str, Any]
+
+
+class Derived(NamedTuple):
+    """A derivative of an op as an op, and which arrays it takes and gives."""
+
+    op: Whole
+    #: The places of what it reads, among the inputs and what arrives.
+    reads: list[int]
+    #: What its outputs are derivatives of.
+    places: list[int]
 
 
 class Whole(Op):
@@ -55,6 +67,9 @@ class Whole(Op):
         #: Its derivatives, and its form for many examples, by what they are asked.
         self.known: dict[Hashable, Any] = {}
         self.specs = [types.spec_of(y) for y in self.outputs]
+        #: Whether a length of its outputs is known only when it runs.
+        self.open = key_of(self.specs) is None
+        self.spec: Any = self.specs[0] if self.single else tuple(self.specs)
 
     def _body(self, *specs: Any) -> Graph:
         """What it is made of."""
@@ -65,7 +80,29 @@ class Whole(Op):
         return made[0] if self.single else tuple(made)
 
     def _infer(self, *specs: Any) -> Any:
-        return self.specs[0] if self.single else tuple(self.specs)
+        made = self.specs if not self.open else self._placed(specs)
+        return made[0] if self.single else tuple(made)
+
+    def _placed(self, specs: Sequence[Any]) -> list[Spec]:
+        """The specs of the outputs, in the lengths of what is given."""
+        known: dict[Any, Any] = {}
+        for x, given in zip(self.leaves, specs, strict=True):
+            for n, m in zip(shape_of(x), shape_of(given), strict=True):
+                for atom in alone(n):
+                    known.setdefault(atom, m)
+        made = []
+        for spec in self.specs:
+            shape: Any = replaced(spec.shape, known.get)
+            # What is measured inside is told by the result alone.
+            shape = [None if measured(n) & self.ours else n for n in shape]
+            made.append(Spec(tuple(shape), spec.dtype))
+        return made
+
+    @cached_property
+    def ours(self) -> set[int]:
+        """The serials of all that is inside."""
+        roots = [y for y in self.outputs if isinstance(y, Tensor)]
+        return {x.serial for x in walk.order(roots)}
 
     def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         found = self.known.get(key)
@@ -80,18 +117,19 @@ class Whole(Op):
     ) -> list[Any]:
         parts = (g,) if self.single else tuple(g)
         present = tuple([c is not None for c in parts])
-        derived, places = self._once(
+        op, reads, places = self._once(
             ("vjp", mask, present), lambda: self._reverse(mask, present)
         )
         passed: list[Any] = [None] * len(inputs)
         if places:
             given = (*inputs, *[c for c in parts if c is not None])
-            for i, c in zip(places, called(derived, given), strict=True):
+            made = called(op, tuple([given[i] for i in reads]))
+            for i, c in zip(places, made, strict=True):
                 passed[i] = c
         return passed
 
-    def _reverse(self, mask: int, present: Sequence[bool]) -> tuple[Whole, list[int]]:
-        """The op of the cotangents of some inputs, and the places of these."""
+    def _reverse(self, mask: int, present: Sequence[bool]) -> Derived:
+        """The cotangents of some inputs."""
         chosen = [i for i in range(len(self.leaves)) if mask >> i & 1]
         outputs = [y for y, p in zip(self.outputs, present, strict=True) if p]
         seeds = [symbol(types.spec_of(y), _labelled("d_", y)) for y in outputs]
@@ -100,7 +138,7 @@ class Whole(Op):
         )
         places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
         found = [c for c in made if c is not None]
-        return Whole(f"{self.name}_vjp", [*self.leaves, *seeds], found), places
+        return derived(f"{self.name}_vjp", [*self.leaves, *seeds], found, places)
 
     # Forward mode
 
@@ -108,22 +146,23 @@ class Whole(Op):
         self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
     ) -> Any:
         moving = tuple([t is not None for t in tangents])
-        derived, places = self._once(("jvp", moving), lambda: self._forward(moving))
+        op, reads, places = self._once(("jvp", moving), lambda: self._forward(moving))
         moved: list[Any] = [None] * len(self.outputs)
         if places:
             given = (*inputs, *[t for t in tangents if t is not None])
-            for i, t in zip(places, called(derived, given), strict=True):
+            made = called(op, tuple([given[i] for i in reads]))
+            for i, t in zip(places, made, strict=True):
                 moved[i] = t
         return moved[0] if self.single else tuple(moved)
 
-    def _forward(self, moving: Sequence[bool]) -> tuple[Whole, list[int]]:
-        """The op of the tangents of the outputs, and the places of those that move."""
+    def _forward(self, moving: Sequence[bool]) -> Derived:
+        """The tangents of the outputs that move."""
         wrt = [x for x, m in zip(self.leaves, moving, strict=True) if m]
         seeds = [symbol(types.spec_of(x), _labelled("t_", x)) for x in wrt]
         made = forward.push_forward(self.outputs, wrt, seeds, record=True)
         places = [i for i, t in enumerate(made) if t is not None]
         found = [t for t in made if t is not None]
-        return Whole(f"{self.name}_jvp", [*self.leaves, *seeds], found), places
+        return derived(f"{self.name}_jvp", [*self.leaves, *seeds], found, places)
 
     # Many examples
 
@@ -249,6 +288,27 @@ class Mapped(Op):
         return apply(Mapped(self, batched), inputs)
 
 
+def derived(
+    name: str, leaves: Sequence[Tensor], outputs: Sequence[Any], places: list[int]
+) -> Derived:
+    """A derivative that takes those leaves alone that its outputs depend on.
+
+    So it is seen what it depends on: not on the cotangents, if it is linear in them.
+    """
+    serials = {x.serial for x in leaves}
+    roots = [y for y in outputs if isinstance(y, Tensor)]
+    needed = {x.serial for x in walk.order(roots, min(serials, default=0))}
+    # Lengths of the outputs that no axis of what is read has.
+    has = {
+        a for x in leaves if x.serial in needed for n in shape_of(x) for a in alone(n)
+    }
+    for y in roots:
+        if not has.issuperset(atoms_of(shape_of(y))):
+            needed |= measured(shape_of(y))
+    reads = [i for i, x in enumerate(leaves) if x.serial in needed]
+    return Derived(Whole(name, [leaves[i] for i in reads], outputs), reads, places)
+
+
 def called(op: Whole, inputs: tuple[Any, ...]) -> list[Any]:
     """The outputs of a whole op, one or several, in a list."""
     if op.single:
@@ -263,9 +323,28 @@ def symbol(spec: Spec, name: str | None = None) -> Tensor:
     return made
 
 
-def key_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What tells values of other shapes or dtypes apart: they need other programs."""
-    return tuple([(shape_of(x), dtype_of(x)) for x in values])
+def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What tells values of other shapes or dtypes apart: they need other programs.
+
+    None if a length is unknown: one program then serves all lengths.
+    """
+    key = []
+    for x in values:
+        shape: tuple[Any, ...] = shape_of(x)
+        if any(isinstance(n, Dim) for n in shape):
+            return None
+        key.append((shape, dtype_of(x)))
+    return tuple(key)
+
+
+def alone(n: Any) -> list[Any]:
+    """The unknown length that an entry of a shape is, and nothing more."""
+    return [n.alone] if isinstance(n, Dim) and n.alone is not None else []
+
+
+def measured(n: Any) -> set[int]:
+    """The serials of the Tensors whose lengths an entry of a shape is made of."""
+    return {a.tensor.serial for a in atoms_of(n) if isinstance(a, Length)}
 
 
 def _labelled(prefix: str, x: Any) -> str | None:
