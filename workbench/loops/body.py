@@ -1,0 +1,263 @@
+"""`Body`: the program of one step of a loop, or of a branch, and its derivatives.
+
+A body is a graph without values: leaves (what comes in) and outputs. Its derivatives
+are recorded on the same leaves and on fresh ones for tangents or cotangents, so they
+read the values of the step that they belong to, and no value is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import dims, types
+from workbench.graph.dims import Dim, Length
+from workbench.graph.graph import Graph
+from workbench.graph.tensor import MaskedTensor, Tensor, leaf
+from workbench.graph.types import Spec
+from workbench.ops.define import masked
+from workbench.transforms import forward, reverse
+from workbench.transforms.batch import Batched
+from workbench.transforms.program import Program
+
+__all__ = ["Body", "bits", "blank", "flagged", "known_lengths"]
+
+
+def blank(like: Any, name: str | None = None) -> Tensor:
+    """A leaf without value that looks like an array, a Tensor or a Spec."""
+    made = leaf(None, name)
+    spec = like if isinstance(like, Spec) else types.spec_of(like)
+    made.spec = Spec(spec.shape, spec.dtype)
+    return made
+
+
+def bits(places: Iterable[int]) -> int:
+    """A set of places as a mask."""
+    found = 0
+    for i in places:
+        found |= 1 << i
+    return found
+
+
+class Body:
+    """A program from leaves to outputs; an output may be a leaf or a constant.
+
+    >>> x = blank(Spec((), np.dtype(float)))
+    >>> body = Body([x], [np.sin(x) * 2, 3.0])
+    >>> [node.op.name for node in body.nodes], body.reads
+    (['sin', 'multiply'], [1, 0])
+    """
+
+    def __init__(self, leaves: Sequence[Tensor], outputs: Sequence[Any]) -> None:
+        self.leaves = list(leaves)
+        self.outputs = list(outputs)
+
+    @property
+    def graph(self) -> Graph:
+        """The body as a graph."""
+        return Graph(self.leaves, self.outputs)
+
+    @cached_property
+    def nodes(self) -> list[Tensor]:
+        """What lies between the leaves and the outputs, ascending."""
+        stop = {x.serial for x in self.leaves}
+        seen = {x.serial: x for x in self.outputs if isinstance(x, Tensor)}
+        stack = list(seen.values())
+        while stack:
+            node = stack.pop()
+            if node.serial in stop:
+                continue
+            for x in node.inputs:
+                if isinstance(x, Tensor) and x.serial not in seen:
+                    seen[x.serial] = x
+                    stack.append(x)
+        return [seen[s] for s in sorted(seen) if s not in stop]
+
+    @cached_property
+    def reads(self) -> list[int]:
+        """For each output, the leaves that it depends on, as a mask."""
+        return self._depends(False)
+
+    @cached_property
+    def varies(self) -> list[int]:
+        """For each output, the leaves that it depends on through derivatives."""
+        return self._depends(True)
+
+    def cut(self) -> Body:
+        """The same, on leaves of its own where they are results of other leaves.
+
+        A value that comes from outside is no longer what the step computes: nothing
+        must flow through it to its operands.
+        """
+        if not known_lengths(self):
+            leaves = owning(self.leaves)
+            return Body(leaves, Program(self.outputs, self.leaves)(leaves))
+        inner = [x for x in self.leaves if x.inputs]
+        if not inner:
+            return self
+        fresh = {x.serial: blank(x, x.name) for x in inner}
+        leaves = [fresh.get(x.serial, x) for x in self.leaves]
+        made: dict[int, Any] = dict(fresh)
+        for node in self.nodes:
+            inputs = tuple(
+                [
+                    made.get(x.serial, x) if isinstance(x, Tensor) else x
+                    for x in node.inputs
+                ]
+            )
+            if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+                continue
+            copy = type(node)(
+                node.op, inputs, node.args, node.params, None, node.code, node.lasti,
+                node.context,
+            )  # fmt: skip
+            copy.spec = node.spec
+            if node.name is not None:
+                copy.name = node.name
+            if node.origin is not None:
+                forward = made.get(node.origin.forward.serial, node.origin.forward)
+                copy.origin = node.origin._replace(forward=forward)
+            made[node.serial] = copy
+        outputs = [
+            made.get(y.serial, y) if isinstance(y, Tensor) else y for y in self.outputs
+        ]
+        return Body(leaves, outputs)
+
+    def _depends(self, smooth: bool) -> list[int]:
+        found = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
+        for node in self.nodes:
+            mask = 0
+            if not (smooth and node.op.pull is None):
+                for x in node.inputs:
+                    if isinstance(x, Tensor):
+                        mask |= found.get(x.serial, 0)
+            found[node.serial] = mask
+        return [
+            found.get(y.serial, 0) if isinstance(y, Tensor) else 0 for y in self.outputs
+        ]
+
+    def needed(self) -> set[int]:
+        """The serials of those values that reverse mode reads, or may read.
+
+        What is read and is no output must be computed again, from its operands.
+        """
+        emitted = {y.serial for y in self.outputs if isinstance(y, Tensor)}
+        found: set[int] = set()
+        for node in reversed(self.nodes):
+            op, inputs = node.op, node.inputs
+            if op.pull is not None:
+                reads = op.reads
+                if reads is None:
+                    reads = (*range(len(inputs)), "y")
+                if "y" in reads:
+                    found.add(node.serial)
+                found.update(
+                    x.serial
+                    for i in reads
+                    if isinstance(i, int) and i < len(inputs)
+                    if isinstance(x := inputs[i], Tensor)
+                )
+            if node.serial in found and node.serial not in emitted:
+                found.update(x.serial for x in inputs if isinstance(x, Tensor))
+        return found
+
+    def pull(
+        self, arriving: Sequence[int], wanted: Sequence[int], flags: Collection[int]
+    ) -> tuple[list[Tensor], list[Any]]:
+        """The cotangents of wanted leaves, from fresh leaves for those that arrive.
+
+        ``arriving`` are outputs; ``flags`` are those of them whose cotangents have
+        left a mask. Returns the fresh leaves, and one result (or None) per wanted.
+        """
+        outputs = [self.outputs[i] for i in arriving]
+        fresh = [blank(y, _named(y)) for y in outputs]
+        seeds = [
+            masked(x) if i in flags else x for i, x in zip(arriving, fresh, strict=True)
+        ]
+        wrt = [self.leaves[i] for i in wanted]
+        return fresh, reverse.pull_back(outputs, seeds, wrt, record=True)
+
+    def push(
+        self, moving: Sequence[int], flags: Collection[int]
+    ) -> tuple[list[Tensor], list[Any]]:
+        """The tangents of all outputs, from fresh leaves for those of moving leaves."""
+        wrt = [self.leaves[i] for i in moving]
+        fresh = [blank(x, _named(x)) for x in wrt]
+        tangents = [
+            masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
+        ]
+        return fresh, forward.push_forward(self.outputs, wrt, tangents, record=True)
+
+    def batch(
+        self, batched: Collection[int], size: Any, spread: Collection[int]
+    ) -> tuple[Body, list[bool]]:
+        """The body for many examples: axis 0 of the leaves that are ``batched``.
+
+        The outputs in ``spread`` carry the axis in any case. Returns which do.
+        """
+        leaves = list(self.leaves)
+        for i in batched:
+            spec = types.spec_of(leaves[i])
+            leaves[i] = blank(Spec((size, *spec.shape), spec.dtype), leaves[i].name)
+        program = Batched(self.outputs, [self.leaves[i] for i in batched])
+        outputs = program([leaves[i] for i in batched], size)
+        carried = list(program.batched)
+        for i in spread:
+            if not carried[i]:
+                y = outputs[i]
+                shape = types.spec_of(y).shape
+                outputs[i] = np.broadcast_to(y, (size, *shape))
+                carried[i] = True
+        return Body(leaves, outputs), carried
+
+
+def owning(leaves: Sequence[Tensor]) -> list[Tensor]:
+    """Leaves like these, whose unknown lengths are their own.
+
+    Lengths that are equal stay so: they are those of the first leaf that has them.
+    """
+    fresh = [leaf(None, x.name) for x in leaves]
+    known: dict[Any, Dim] = {}
+    for x, made in zip(leaves, fresh, strict=True):
+        for axis, n in enumerate(x.spec.shape):
+            if isinstance(n, Dim) and n.alone is not None:
+                known.setdefault(n.key, Dim({(Length(made, axis),): 1}))
+
+    def mine(atom: Any) -> Any:
+        return known.get(Dim({(atom,): 1}).key)
+
+    for x, made in zip(leaves, fresh, strict=True):
+        shape = []
+        for axis, n in enumerate(x.spec.shape):
+            if isinstance(n, Dim) and n.key not in known:
+                parts = {a for a in dims.atoms_of(n) if isinstance(a, Length)}
+                own = Dim({(Length(made, axis),): 1})
+                if all(mine(a) is not None for a in parts):
+                    own = n.replaced(mine)
+                known[n.key] = own
+            shape.append(known[n.key] if isinstance(n, Dim) else n)
+        made.spec = Spec(tuple(shape), x.spec.dtype, x.spec.weak)
+    return fresh
+
+
+def known_lengths(body: Body) -> bool:
+    """Whether the shapes of all values of a step are known."""
+    return all(
+        isinstance(m, int)
+        for x in (*body.leaves, *body.nodes)
+        for spec in (x.spec if isinstance(x.spec, tuple) else (x.spec,))
+        for m in spec.shape
+    )
+
+
+def flagged(x: Any) -> bool:
+    """Whether a cotangent has left a mask."""
+    return isinstance(x, MaskedTensor)
+
+
+def _named(x: Any) -> str | None:
+    name = getattr(x, "name", None)
+    return f"d_{name}" if name else None

@@ -1,0 +1,526 @@
+"""How a loop runs: its step as straight Python code, inside one ``for``.
+
+The code is written once for each structure (its text is the key), so what a step
+costs beyond NumPy is what these lines cost. What depends on nothing that changes
+from step to step is computed before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import count
+from types import CodeType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.backends.numpy import Function
+from workbench.backends.spelling import INFIX, SILENT
+from workbench.graph import blame, dims, types
+from workbench.graph.graph import Graph
+from workbench.graph.source import Context
+from workbench.graph.tensor import Tensor
+from workbench.loops.body import Body
+
+if TYPE_CHECKING:
+    from workbench.loops.loop import Loop
+
+__all__ = ["Absent", "Runner"]
+
+#: Beyond so many ops the step is no straight code, whose compiling would take longer.
+MOST_LINES = 4000
+FILE = "<step of a loop>"
+#: A number of steps that is never reached.
+ENDLESS = 2**62
+
+
+class Absent(np.ndarray[Any, Any]):
+    """Stands for the saved values of a run that saved none: NaN, without memory."""
+
+
+def absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+    """What a loop returns in the place of values that nobody is going to read."""
+    nothing = np.nan if dtype.kind in "fc" else 0
+    return np.broadcast_to(np.full((), nothing, dtype), tuple(shape)).view(Absent)
+
+
+class Place:
+    """Where the values of an output of the step go: rows of a buffer.
+
+    Values that a carry has *before* each step are those that the output had one step
+    earlier, so they are rows of the same buffer, which then begins with the carry's
+    first value.
+    """
+
+    __slots__ = ("ahead", "chain", "output")
+
+    def __init__(self, output: int) -> None:
+        self.output = output
+        #: The outputs that hold the same, 1, 2, ... steps late, and their carries.
+        self.chain: list[tuple[int, int]] = []
+        self.ahead = 0
+
+
+class Runner:
+    """A loop as a function of arrays; ``saving`` as the loop's `keep`."""
+
+    def __init__(self, loop: Loop, saving: bool) -> None:
+        self.loop = loop
+        total = len(loop.body.outputs) - loop.until
+        self.hidden = [] if saving else list(range(loop.carries + loop.visible, total))
+        self.places = self._places(
+            [i for i in range(loop.carries, total) if i not in set(self.hidden)]
+        )
+        self.nodes: list[Tensor | None] = []
+        self.run: Callable[..., Any] = self._straight() or self._stepwise()
+
+    def _places(self, wanted: list[int]) -> list[Place]:
+        """Where outputs go; those that lag behind another share its buffer."""
+        loop, body = self.loop, self.loop.body
+        leaves = {
+            x.serial: i for i, x in enumerate(body.leaves[loop.consts + loop.seqs :])
+        }
+        places: dict[int, Place] = {}
+        lagging = []
+        for i in wanted:
+            serial = getattr(body.outputs[i], "serial", None)
+            if i >= loop.carries + loop.visible and serial in leaves:
+                lagging.append((i, leaves[serial]))
+            else:
+                places.setdefault(i, Place(i))
+        roots: dict[int, Place] = {}
+        for i, place in places.items():
+            serial = getattr(body.outputs[i], "serial", None)
+            if serial is not None:
+                roots.setdefault(serial, place)
+        steps = {}
+        for i, carry in lagging:
+            # A carry that takes over another's value lags one step further behind.
+            hops, at, seen = 1, carry, {carry}
+            while (following := getattr(body.outputs[at], "serial", None)) in leaves:
+                if following in roots:
+                    break
+                at = leaves[following]
+                if at in seen:
+                    break
+                seen.add(at)
+                hops += 1
+            following = getattr(body.outputs[at], "serial", None)
+            steps[i] = (roots.get(following), hops, carry)
+        for i, (place, hops, carry) in sorted(steps.items(), key=lambda x: x[1][1]):
+            if place is not None and not loop.until and len(place.chain) == hops - 1:
+                place.chain.append((i, carry))
+                place.ahead = hops
+            else:
+                places[i] = Place(i)
+        return list(places.values())
+
+    # Running
+
+    def __call__(self, n: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """All outputs of the loop: last carries, stacked outputs, number of steps."""
+        loop = self.loop
+        consts = inputs[: loop.consts]
+        seqs = inputs[loop.consts : loop.consts + loop.seqs]
+        inits = [
+            x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+            for x in inputs[loop.consts + loop.seqs :]
+        ]
+        if n <= 0:
+            return self._empty(consts, seqs, inits)
+        try:
+            carries, buffers, done = self.run(n, consts, seqs, inits)
+        except Exception as error:
+            told = self._told(error, error.__traceback__)
+            if told is error:
+                raise
+            raise told from error
+        made: dict[int, Any] = {}
+        for place, rows in zip(self.places, buffers, strict=True):
+            if loop.until:
+                rows = stacked(rows)
+            ahead = place.ahead
+            for late, (i, _) in enumerate(place.chain, 1):
+                start = late if loop.reverse else ahead - late
+                made[i] = rows[start : start + n]
+            if ahead:
+                rows = rows[:n] if loop.reverse else rows[ahead:]
+            made[place.output] = rows
+        return self._result(carries, made, done)
+
+    def _result(
+        self, carries: Sequence[Any], made: dict[int, Any], done: int
+    ) -> tuple[Any, ...]:
+        loop, outputs = self.loop, self.loop.body.outputs
+        for i in self.hidden:
+            spec = types.spec_of(outputs[i])
+            shape = [m if isinstance(m, int) else 0 for m in spec.shape]
+            made[i] = absent((done, *shape), spec.dtype)
+        ys = [made[i] for i in range(loop.carries, len(outputs) - loop.until)]
+        counted = (np.int64(done),) if loop.until else ()
+        return (*carries, *ys, *counted)
+
+    def _empty(
+        self, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The outputs of no step at all."""
+        loop = self.loop
+        made = {}
+        for place in self.places:
+            for i in (place.output, *(i for i, _ in place.chain)):
+                spec = types.spec_of(loop.body.outputs[i])
+                shape = spec.shape
+                if not all(isinstance(m, int) for m in shape):
+                    shape = self._measured(i, consts, seqs, inits)
+                like = next(iter((*inits, *seqs, *consts)), np.float64(0))
+                made[i] = np.empty_like(like, shape=(0, *shape), dtype=spec.dtype)
+        return self._result(inits, made, 0)
+
+    def _measured(
+        self,
+        output: int,
+        consts: Sequence[Any],
+        seqs: Sequence[Any],
+        inits: Sequence[Any],
+    ) -> tuple[int, ...]:
+        """The shape of an output that only a step can tell: one step on zeros."""
+        body = self.loop.body
+        entries = [np.zeros_like(x, shape=x.shape[1:]) for x in seqs]
+        with np.errstate(all="ignore"):
+            function = Function(Graph(body.leaves, [body.outputs[output]]))
+            (y,) = function(*consts, *entries, *inits)
+        return np.shape(y)
+
+    def _told(self, error: Exception, trace: TracebackType | None) -> Exception:
+        """NumPy's refusal in a step, with the op and the user's line."""
+        line = None
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == FILE:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        if line is None or line > len(self.nodes):
+            return error
+        node = self.nodes[line - 1]
+        if node is None or not isinstance(error, (ValueError, TypeError)):
+            return error
+        place = node.context
+        if place is None or place.code is None:
+            place = Context(None, node.code, node.lasti)
+        specs = tuple(x if not isinstance(x, Tensor) else x.spec for x in node.inputs)
+        return blame.refusal(node.op, specs, error, place.code, place.lasti)
+
+    # The step as code
+
+    def _straight(self) -> Callable[..., Any] | None:
+        """The whole loop as one function; None if that would not do."""
+        loop, body = self.loop, self.loop.body
+        if len(body.nodes) > MOST_LINES:
+            return None
+        before, inside, inputs, results = _invariants(loop)
+        code = _Code()
+        self.nodes = code.nodes
+        consts = [f"c{i}" for i in range(loop.consts)]
+        seqs = [f"s{i}" for i in range(loop.seqs)]
+        carries = [f"k{i}" for i in range(loop.carries)]
+        rows = [f"b{i}" for i in range(len(self.places))]
+        code.line("def run(n, consts, seqs, inits):")
+        for names, source in ((consts, "consts"), (carries, "inits")):
+            if names:
+                code.line(f"    {', '.join(names)}, = {source}")
+        if seqs:
+            code.line(f"    {', '.join(f'q{i}' for i in range(loop.seqs))}, = seqs")
+        added = self._added(inside)
+        for i in added:
+            code.line(f"    if k{i}.ndim: k{i} = k{i}.copy()")
+        known = code.write(before, dict(zip(body.leaves, consts, strict=False)), "    ")
+        names = {x.serial: name for x, name in zip(inputs, known, strict=True)}
+        # In the loop
+        for name in rows:
+            code.line(f"    {name} = {'[]' if loop.until else 'None'}")
+        order = "range(n - 1, -1, -1)" if loop.reverse else "range(n)"
+        if loop.until and not (loop.seqs or loop.reverse):
+            order = "count()"
+        code.line("    t = -1")
+        code.line(f"    for t in {order}:")
+        pad = "        "
+        if order == "count()":
+            code.line(f"{pad}if t == n:")
+            code.line(f"{pad}    t -= 1")
+            code.line(f"{pad}    break")
+        for i, name in enumerate(seqs):
+            code.line(f"{pad}{name} = q{i}[t]")
+        leaves = [*consts, *seqs, *carries]
+        for x, name in zip(body.leaves, leaves, strict=True):
+            names[x.serial] = name
+        skipped = {body.outputs[i].serial for i in added}
+        values = code.steps(inside, names, pad, results, skipped)
+        first = "n - 1" if loop.reverse else "0"
+        chosen = [values[place.output] for place in self.places]
+        if rows and not loop.until:
+            code.line(f"{pad}if t == {first}:")
+            for name, value, place in zip(rows, chosen, self.places, strict=True):
+                code.line(f"{pad}    {name} = rows(n + {place.ahead}, {value})")
+                for late, (_, carry) in enumerate(place.chain, 1):
+                    at = f"n + {late - 1}" if loop.reverse else place.ahead - late
+                    code.line(f"{pad}    {name}[{at}] = inits[{carry}]")
+        for name, value, place in zip(rows, chosen, self.places, strict=True):
+            if loop.until:
+                code.line(f"{pad}{name}.append({value})")
+            else:
+                late = f" + {place.ahead}" if place.ahead and not loop.reverse else ""
+                code.line(f"{pad}{name}[t{late}] = {value}")
+        for i in added:
+            # The one who sums owns the sum.
+            node = body.outputs[i]
+            term = (
+                node.inputs[1] if node.inputs[0] is _leaf(loop, i) else node.inputs[0]
+            )
+            code.line(f"{pad}k{i} += {code.name_of(term, names)}", node)
+        moved = [i for i in range(loop.carries) if i not in added]
+        moved = [i for i in moved if values[i] != f"k{i}"]
+        if moved:
+            left = ", ".join(f"k{i}" for i in moved)
+            code.line(f"{pad}{left} = {', '.join(values[i] for i in moved)}")
+        if loop.until:
+            code.line(f"{pad}if {values[-1]}:")
+            code.line(f"{pad}    break")
+        finals = ", ".join(carries) + ("," if carries else "")
+        made = ", ".join(rows) + ("," if rows else "")
+        done = "t + 1" if loop.until else "n"
+        code.line(f"    return ({finals}), ({made}), {done}")
+        code.scope.update(rows=_rows, count=count)
+        exec(_compiled("\n".join(code.lines)), code.scope)
+        made_run: Callable[..., Any] = code.scope["run"]
+        return made_run
+
+    def _added(self, inside: Sequence[Tensor]) -> list[int]:
+        """The carries that are sums: each step adds a term, and nobody else reads."""
+        loop, body = self.loop, self.loop.body
+        uses: dict[int, int] = {}
+        for node in inside:
+            for x in node.inputs:
+                if isinstance(x, Tensor):
+                    uses[x.serial] = uses.get(x.serial, 0) + 1
+        for y in body.outputs:
+            if isinstance(y, Tensor):
+                uses[y.serial] = uses.get(y.serial, 0) + 1
+        found = []
+        for i in range(loop.carries):
+            node, own = body.outputs[i], _leaf(loop, i)
+            if (
+                isinstance(node, Tensor)
+                and node.op.name == "add"
+                and uses[node.serial] == 1
+                and uses.get(own.serial) == 1
+                and sum(x is own for x in node.inputs) == 1
+                and all(
+                    isinstance(x, Tensor) and dims.same(x.spec.shape, own.spec.shape)
+                    for x in node.inputs
+                )
+                and all(x.spec.dtype == own.spec.dtype for x in node.inputs)
+            ):
+                found.append(i)
+        return found
+
+    def _stepwise(self) -> Callable[..., Any]:
+        """The loop around a compiled step, for steps that are very long."""
+        loop, body = self.loop, self.loop.body
+        step = Function(body.graph)
+        places, until = self.places, loop.until
+
+        def run(
+            n: int, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
+        ) -> tuple[Sequence[Any], list[Any], int]:
+            carries = list(inits)
+            buffers: list[Any] = [[] if until else None for _ in places]
+            first = n - 1 if loop.reverse else 0
+            done = 0
+            for t in range(n - 1, -1, -1) if loop.reverse else range(n):
+                made = step(*consts, *[x[t] for x in seqs], *carries)
+                for at, place in enumerate(places):
+                    y = made[place.output]
+                    if until:
+                        buffers[at].append(y)
+                        continue
+                    if t == first:
+                        buffers[at] = _rows(n + place.ahead, y)
+                        for late, (_, carry) in enumerate(place.chain, 1):
+                            row = n + late - 1 if loop.reverse else place.ahead - late
+                            buffers[at][row] = inits[carry]
+                    buffers[at][t + (0 if loop.reverse else place.ahead)] = y
+                carries = made[: loop.carries]
+                done += 1
+                if until and made[-1]:
+                    break
+            return carries, buffers, done
+
+        return run
+
+
+def _leaf(loop: Loop, carry: int) -> Tensor:
+    return loop.body.leaves[loop.consts + loop.seqs + carry]
+
+
+def _rows(n: int, y: Any) -> Any:
+    """A buffer for n values like this one."""
+    return np.empty_like(y, shape=(n, *np.shape(y)))
+
+
+def stacked(values: list[Any]) -> Any:
+    """A list of equal arrays or numbers as one array."""
+    if np.ndim(values[0]):
+        return np.stack(values)
+    return np.asarray(values, like=values[0]) if hasattr(
+        values[0], "__cuda_array_interface__"
+    ) else np.asarray(values)  # fmt: skip
+
+
+def _invariants(
+    loop: Loop,
+) -> tuple[Graph, list[Tensor], list[Tensor], list[Any]]:
+    """The part of the step that is the same in each, and the rest.
+
+    Returns the graph of the former, the nodes of the latter, what they read of the
+    former, and the outputs.
+    """
+    body = loop.body
+    fixed = {x.serial for x in body.leaves[: loop.consts]}
+    same = set()
+    inside = []
+    for node in body.nodes:
+        if all(
+            x.serial in fixed or x.serial in same
+            for x in node.inputs
+            if isinstance(x, Tensor)
+        ):
+            same.add(node.serial)
+        else:
+            inside.append(node)
+    read = {
+        x.serial: x
+        for x in (*(x for node in inside for x in node.inputs), *body.outputs)
+        if isinstance(x, Tensor) and x.serial in same
+    }
+    inputs = list(read.values())
+    return Graph(body.leaves[: loop.consts], inputs), inside, inputs, body.outputs
+
+
+class _Code:
+    """The lines of a loop, the objects that they name, and the node of each line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.nodes: list[Tensor | None] = []
+        self.scope: dict[str, Any] = {}
+        self.objects: dict[Any, str] = {}
+
+    def line(self, text: str, node: Tensor | None = None) -> None:
+        self.lines.append(text)
+        self.nodes.append(node)
+
+    def object(self, value: Any, key: Any = None) -> str:
+        """The name of something that the code cannot spell."""
+        key = ("id", id(value)) if key is None else key
+        if key not in self.objects:
+            self.objects[key] = f"f{len(self.objects)}"
+            self.scope[self.objects[key]] = value
+        return self.objects[key]
+
+    def write(self, graph: Graph, given: dict[Tensor, str], pad: str) -> list[str]:
+        """The lines of a graph; the names of its outputs."""
+        names = {x.serial: name for x, name in given.items()}
+        body = Body(graph.inputs, graph.outputs)
+        return self.steps(body.nodes, names, pad, graph.outputs, set(), "i")
+
+    def steps(
+        self,
+        nodes: Sequence[Tensor],
+        names: dict[int, str],
+        pad: str,
+        outputs: Sequence[Any],
+        skipped: set[int],
+        letter: str = "v",
+    ) -> list[str]:
+        """The lines of nodes; names are used again when their value is dead."""
+        # What only hands its operand on has no line, and goes by the operand's name.
+        same: dict[int, int] = {}
+        for node in nodes:
+            if _silent(node):
+                serial = node.inputs[0].serial
+                same[node.serial] = same.get(serial, serial)
+
+        def behind(xs: Sequence[Any]) -> list[int]:
+            return [same.get(x.serial, x.serial) for x in xs if isinstance(x, Tensor)]
+
+        last: dict[int, int] = {}
+        kept = set(behind(outputs))
+        for at, node in enumerate(nodes):
+            if node.serial in skipped:
+                kept.update(behind(node.inputs))
+            for serial in behind(node.inputs):
+                last[serial] = at
+        own: dict[int, str] = {}
+        free: list[str] = []
+        made = 0
+        for at, node in enumerate(nodes):
+            if node.serial in skipped:
+                continue
+            if node.serial in same:
+                names[node.serial] = names[same[node.serial]]
+                continue
+            operands = [self.name_of(x, names) for x in node.inputs]
+            text = self.expression(node, operands)
+            for serial in dict.fromkeys(behind(node.inputs)):
+                if last[serial] == at and serial in own and serial not in kept:
+                    free.append(own.pop(serial))
+            if free:
+                name = free.pop()
+            else:
+                name = f"{letter}{made}"
+                made += 1
+            self.line(f"{pad}{name} = {text}", node)
+            names[node.serial] = own[node.serial] = name
+        return [
+            "" if getattr(y, "serial", None) in skipped else self.name_of(y, names)
+            for y in outputs
+        ]
+
+    def name_of(self, x: Any, names: dict[int, str]) -> str:
+        if isinstance(x, Tensor):
+            found = names.get(x.serial)
+            if found is not None:
+                return found
+            x = x._value
+        if type(x) in (int, bool):
+            return f"({x!r})"
+        return self.object(x)
+
+    def expression(self, node: Tensor, operands: list[str]) -> str:
+        op, params = node.op, node.params
+        if op.name in INFIX and len(operands) == 2 and not params:
+            return f"{operands[0]} {INFIX[op.name][0]} {operands[1]}"
+        if op.name == "negative":
+            return f"-{operands[0]}"
+        if op.name == "item":
+            return f"{operands[0]}[{params['index']}]"
+        if params:
+            callee = self.object(partial(op.compute, **params), ("node", node.serial))
+        else:
+            callee = self.object(op.compute)
+        return f"{callee}({', '.join(operands)})"
+
+
+def _silent(node: Tensor) -> bool:
+    """Whether a node only hands on an operand that the step computes."""
+    return (
+        node.op.name in SILENT
+        and len(node.inputs) == 1
+        and not node.params
+        and isinstance(node.inputs[0], Tensor)
+    )
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> CodeType:
+    return compile(text, FILE, "exec")
