@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.graph import types, walk
+from workbench.graph import dims, types, walk
 from workbench.graph.op import declare
 from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.types import Spec
 
 __all__ = ["without_ones"]
 
@@ -42,11 +43,16 @@ def without_ones(results: list[Any], seeds: Iterable[Any], before: int) -> list[
                     isinstance(one, Tensor)
                     and one.serial in ones
                     and isinstance(other, Tensor)
-                    and types.spec_of(other) == types.spec_of(node)
+                    and _alike(types.spec_of(other), types.spec_of(node))
                 ):
                     became[node.serial] = other
                     break
     return [became.get(g.serial, g) if isinstance(g, Tensor) else g for g in results]
+
+
+def _alike(a: Spec, b: Spec) -> bool:
+    """Whether two specs are equal at all lengths."""
+    return (a.dtype, a.weak) == (b.dtype, b.weak) and dims.same(a.shape, b.shape)
 
 
 def _is_one(g: Any) -> bool:
