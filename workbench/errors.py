@@ -97,6 +97,9 @@ class GradientLostError(TraceError):
 class UnknownLengthError(TraceError):
     """A length that is known only when the program runs was asked for before."""
 
+    #: The function that has no answer before, not even as a node of the program.
+    function: object = None
+
 
 class NotDifferentiableError(WorkbenchError, TypeError):
     """An op on the way from ``wrt`` to the output has no derivative."""

@@ -6,14 +6,17 @@ Nothing is compiled, so a `Function` answers at once, however large its graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from workbench.backends import text
+from workbench.backends.checking import Checks, Known, checks, declared
 from workbench.backends.schedule import Schedule, Step, schedule
-from workbench.errors import UsageError
+from workbench.errors import ShapeError, UsageError
 from workbench.graph import blame
 from workbench.graph.graph import Graph
 from workbench.graph.source import Context
@@ -60,7 +63,7 @@ class Function:
         return np.sin(x) * y
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, own: bool = False) -> None:
         self.schedule: Schedule = schedule(graph)
         if any(step.node.op.inline for step in self.schedule.steps):
             graph = inlined(graph)
@@ -68,11 +71,19 @@ class Function:
         self.graph = graph
         self._template: list[Any] = [None] * self.schedule.size
         for slot, value in self.schedule.constants.items():
+            if own and isinstance(value, np.ndarray) and value.flags.writeable:
+                value = value.copy()
+                value.flags.writeable = False
             self._template[slot] = value
         self._program = [_instruction(step) for step in self.schedule.steps]
+        self._checks = checks(graph, [step.node for step in self.schedule.steps])
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """The outputs for these inputs."""
+        return self.run(arrays)
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """As a call."""
         inputs = self.schedule.inputs
         if len(arrays) != len(inputs):
             names = ", ".join(self.graph.label(x) for x in self.graph.inputs)
@@ -83,6 +94,8 @@ class Function:
         for slot, array in zip(inputs, arrays, strict=True):
             if slot >= 0:
                 values[slot] = array
+        if self._checks is not None:
+            return self._checked(values, self._checks, self._checks.start(arrays))
         del arrays
         done = 0
         try:
@@ -98,6 +111,28 @@ class Function:
             raise _refusal(
                 step, [values[slot] for slot in step.reads], error
             ) from error
+        return [values[slot] for slot in self.schedule.outputs]
+
+    def _checked(self, values: list[Any], checks: Checks, known: Known) -> list[Any]:
+        """The outputs, where lengths are looked at on the way."""
+        done = 0
+        try:
+            for compute, take, only, out, forgets in self._program:
+                values[out] = made = (
+                    compute(values[only]) if take is None else compute(*take(values))
+                )
+                checks.after(done, made, known)
+                done += 1
+                for slot in forgets:
+                    values[slot] = None
+        except (ValueError, TypeError) as error:
+            step = self.schedule.steps[done]
+            told = _refusal(step, [values[slot] for slot in step.reads], error)
+            if told is error:
+                raise
+            if isinstance(told, ShapeError):
+                told.args = (f"{told}{declared(step.node)}",)
+            raise told from error
         return [values[slot] for slot in self.schedule.outputs]
 
     @cached_property
@@ -143,6 +178,9 @@ def _nothing(values: list[Any]) -> tuple[Any, ...]:
     return ()
 
 
-def compile(graph: Graph) -> Function:
-    """The graph as a function; at once, in time linear in its size."""
-    return Function(graph)
+def compile(graph: Graph, own: bool = False) -> Function:
+    """The graph as a function; at once, in time linear in its size.
+
+    With ``own`` it has a copy of each constant, which others may then write into.
+    """
+    return Function(graph, own)

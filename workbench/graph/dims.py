@@ -668,8 +668,8 @@ def _asked(what: str, length: Dim) -> UnknownLengthError:
     else:
         cure = (
             "Write it where NumPy takes a length or an operand (x / n, np.reshape,"
-            " np.zeros(shape, like=x), np.arange(n, like=x)), use wb.scan in place of"
-            " a loop over it, or declare the length: shape=(3,)."
+            " np.zeros_like(x, shape=...), np.arange(n, like=x)), use wb.scan in place"
+            " of a loop over it, or declare the length: shape=(3,)."
         )
     named = ", ".join(
         dict.fromkeys(

@@ -220,7 +220,7 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(ufunc, method, inputs, kwargs)
         except blame.PLAIN as error:
-            if _waits(error, inputs, kwargs):
+            if _waits(error, ufunc, inputs, kwargs):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
                 return waiting("late call")(function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
@@ -248,7 +248,7 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(*args, **kwargs)
         except blame.PLAIN as error:
-            if _waits(error, args, kwargs):
+            if _waits(error, function, args, kwargs):
                 return waiting("late call")(function, args, kwargs)
             placed = _placed(error, FUNCTIONS["name"](function), args, kwargs)
             if placed is error:
@@ -305,8 +305,10 @@ class Tensor(ArrayMethods, Conversions):
 TENSORS.add(Tensor)
 
 
-def _waits(error: Exception, args: Any, settings: Any) -> bool:
+def _waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
     """Whether a function failed because a length is not known yet."""
+    if isinstance(error, UnknownLengthError) and error.function is function:
+        return False
     if isinstance(error, WorkbenchError) and not isinstance(error, UnknownLengthError):
         return False
     stack = [args, settings]

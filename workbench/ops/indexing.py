@@ -17,6 +17,7 @@ import numpy as np
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.graph import blame, dims, source
 from workbench.graph.dims import Dim, broadcast_shapes, largest, smallest
+from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, masked, shape_of
@@ -35,6 +36,8 @@ __all__ = [
     "known_masks",
     "own_ufunc",
     "split_index",
+    "split_place",
+    "unvalued",
 ]
 
 Params = dict[str, Any]
@@ -96,10 +99,29 @@ def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
     return tuple(key), tuple(arrays)
 
 
+class _Unvalued(Exception):
+    """A slice ends at a Tensor without a value: `spans.py` knows what to do."""
+
+
+def unvalued(x: Any) -> bool:
+    """Whether it is a Tensor without a value."""
+    return isinstance(x, Tensor) and x._value is None
+
+
 def _bound(part: Any) -> Any:
     if part is None or type(part) is int or isinstance(part, Dim):
         return part
+    if unvalued(part):
+        raise _Unvalued
     return operator.index(part)
+
+
+def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...]]:
+    """As `split_index`, of a place that is written: slices may end at Tensors."""
+    try:
+        return split_index(index)
+    except _Unvalued:
+        return split_index(FUNCTIONS["positions"](x, index))
 
 
 @lru_cache(maxsize=4096)
@@ -318,7 +340,10 @@ SCATTER = linear(
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``."""
-    key, arrays = split_index(index)
+    try:
+        key, arrays = split_index(index)
+    except _Unvalued:
+        return FUNCTIONS["span"](x, index)
     known_masks(x, arrays)
     return apply(GETITEM, (x, *arrays), {"key": key})
 
@@ -349,7 +374,10 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
     value = self._value
     if type(self) is Tensor and type(index) in _plain_kinds and value is not None:
         # The eager path: x[3] and x[1:], without a walk up the frames.
-        key, _ = split_index(index)
+        try:
+            key, _ = split_index(index)
+        except _Unvalued:
+            return FUNCTIONS["span"](self, index)
         frame = _frame(1)
         try:
             taken = _take(value, key=key)

@@ -16,7 +16,7 @@ from workbench.ops.define import no_out, shape_of
 from workbench.ops.reductions import conjugate
 from workbench.ops.ufuncs import CALLS
 
-__all__: list[str] = []
+__all__ = ["mul_without_zeros", "prod_without_zeros"]
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
@@ -180,3 +180,56 @@ def matrix_power(a: Any, n: int) -> Any:
         if n:
             a = a @ a
     return reduce(operator.matmul, factors)
+
+
+# Products that leave zeros out
+
+
+def mul_without_zeros(a: Any, b: Any) -> Any:
+    """``a * b`` entry by entry, where a factor that is 0 counts as 1.
+
+    What counts as 1 does not vary: its derivative is 0, that of the other factor 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mul_without_zeros(np.array([0.0, 2.0, 3.0]), np.array([5.0, 0.0, 4.0]))
+    array([ 5.,  2., 12.])
+    """
+    a, b = admit(a), admit(b)
+    left, right = np.equal(a, 0), np.equal(b, 0)
+    product = np.where(left, 1, a) * np.where(right, 1, b)
+    return np.where(left & right, 0, product)
+
+
+def prod_without_zeros(
+    a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Any:
+    """The product of all entries that are not 0; 1 if there is none.
+
+    An entry that is 0 is left out and does not vary: its derivative is 0. That of
+    another is the product of those that are left.
+
+    Parameters
+    ----------
+    a
+        An array or Tensor.
+    axis
+        The axis, or tuple of axes; all by default.
+    dtype
+        The dtype to multiply in.
+    keepdims
+        Keep the reduced axes with length 1.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> float(prod_without_zeros(np.array([2.0, 0.0, 3.0])))
+    6.0
+    >>> wb.grad(prod_without_zeros)(np.array([2.0, 0.0, 3.0]))
+    array([3., 0., 2.])
+    """
+    a = admit(a)
+    return np.prod(
+        a, axis=axis, dtype=dtype, keepdims=keepdims, where=np.not_equal(a, 0)
+    )

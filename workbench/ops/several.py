@@ -50,6 +50,7 @@ ITEM = op(
     _item_pull,
     push=lambda t, y, whole, *, index: t[0][index],
     infer=_item_infer,
+    lengths=_item_infer,
     rule="g for this output",
     reads=(),
 )

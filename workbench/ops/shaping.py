@@ -16,8 +16,8 @@ import numpy as np
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.graph import blame, dims
 from workbench.graph.dims import Dim, broadcast_shapes, same
-from workbench.graph.op import declare, implements
-from workbench.graph.tensor import admit, apply
+from workbench.graph.op import FUNCTIONS, declare, implements
+from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
 
@@ -58,6 +58,8 @@ def integers(shape: Any) -> tuple[Any, ...]:
 
 def integer(n: Any) -> Any:
     """A length: a Python integer, or one that is not known yet."""
+    if isinstance(n, Tensor) and n._value is None:
+        return FUNCTIONS["as length"](n)
     return n if isinstance(n, Dim) else operator.index(n)
 
 
@@ -156,10 +158,12 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     shape = shape_of(a)
     if axis is None:
         if dims.found(shape):
-            raise UnknownLengthError(
+            error = UnknownLengthError(
                 f"np.squeeze of {shape}{blame.here()}: which axes have length 1 is"
                 " known only when the program runs. Name them: np.squeeze(x, axis=0)."
             )
+            error.function = np.squeeze
+            raise error
         return np.reshape(a, tuple(n for n in shape if n != 1))
     if not shape and axis in (0, -1):
         return a  # NumPy allows it

@@ -21,7 +21,7 @@ from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
 from workbench.ops.shaping import normal_axis
 from workbench.ops.updates import at
 
-__all__: list[str] = []
+__all__ = ["permute_row_elements"]
 
 
 @implements(np.take)
@@ -74,6 +74,39 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
             else np.reshape(np.arange(length, like=indices), tuple(line))
         )
     return apply(GETITEM, (arr, *parts), {"key": (ARRAY,) * rank})
+
+
+def permute_row_elements(x: Any, order: Any, inverse: bool = False) -> Any:
+    """The entries of each row in another order: ``x[..., order]``, row by row.
+
+    Parameters
+    ----------
+    x
+        An array or Tensor; rows run along its last axis.
+    order
+        A permutation of the places of a row, or one for each row; broadcast
+        against ``x``.
+    inverse
+        Undo it: entry i goes to place ``order[i]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, order = np.array([[10.0, 20.0, 30.0]]), np.array([2, 0, 1])
+    >>> permute_row_elements(x, order)
+    array([[30., 10., 20.]])
+    >>> permute_row_elements(permute_row_elements(x, order), order, inverse=True)
+    array([[10., 20., 30.]])
+    """
+    x, order = admit(x), admit(order)
+    if inverse:
+        order = np.argsort(order, axis=-1)
+    rank = max(len(shape_of(x)), len(shape_of(order)))
+    x, order = (
+        np.reshape(a, (1,) * (rank - len(shape_of(a))) + shape_of(a))
+        for a in (x, order)
+    )
+    return np.take_along_axis(x, order, -1)
 
 
 @implements(np.compress)

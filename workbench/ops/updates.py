@@ -27,7 +27,7 @@ from workbench.ops.indexing import (
     getitem,
     known_masks,
     own_ufunc,
-    split_index,
+    split_place,
 )
 
 __all__ = ["Place", "at"]
@@ -227,7 +227,7 @@ class Place:
     def __init__(self, x: Any, index: Any) -> None:
         self.x = x
         self.index = index
-        self.key, self.arrays = split_index(index)
+        self.key, self.arrays = split_place(x, index)
         known_masks(x, self.arrays)
 
     def get(self) -> Any:
