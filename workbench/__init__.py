@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from workbench.directions import elementwise_grad, gnvp, linearize
     from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
+    from workbench.loops.cond import cond
     from workbench.loops.returned import until
     from workbench.loops.scan import scan
+    from workbench.loops.while_loop import while_loop
     from workbench.session import Session
     from workbench.symbolic import (
         Function,
@@ -70,6 +72,7 @@ __all__ = [
     "at",
     "check_grads",
     "checkpoint",
+    "cond",
     "constant",
     "custom_gradient",
     "custom_jvp",
@@ -111,6 +114,7 @@ __all__ = [
     "vectors",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 #: Names whose modules load when they are first used.
@@ -123,6 +127,7 @@ _LATER = {
     "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.verify",
     "checkpoint": "workbench.checkpoints",
+    "cond": "workbench.loops.cond",
     "constant": "workbench.symbolic",
     "custom_gradient": "workbench.custom.functions",
     "custom_jvp": "workbench.custom.functions",
@@ -147,6 +152,7 @@ _LATER = {
     "until": "workbench.loops.returned",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",
+    "while_loop": "workbench.loops.while_loop",
 }
 
 #: Modules that load when first used. Those with the name of another package are not
@@ -161,7 +167,7 @@ _MODULES = {
 
 # What array libraries get when they ask a Tensor for its namespace.
 _FUNCTIONS["namespace"] = lambda: _import(_MODULES["numpy"])
-_FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.function").evaluate(
+_FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.evaluating").evaluate(
     *args
 )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
-from workbench.graph.shared import Shared, matches
+from workbench.graph.shared import Shared, copied, matches
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
@@ -104,7 +104,7 @@ class Signature:
                     f"{name}: a default is given for {_shown(x)}, which is none of"
                     f" the inputs ({self.listed()}). Its keys are symbols."
                 )
-            self.defaults[x] = self.check[seen[x.serial]](value)
+            self.defaults[x] = copied(self.check[seen[x.serial]](value))
 
     def listed(self) -> str:
         """The arguments by name, for errors."""

@@ -7,42 +7,43 @@ value as it was.
 
 from __future__ import annotations
 
-import keyword
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from workbench.backends import numpy as numpy_backend
+from workbench.backends.profile import Profile
 from workbench.backends.text import Form, Text
 from workbench.errors import (
     ShapeError,
     TraceError,
     UsageError,
 )
-from workbench.graph import blame, tree, walk
+from workbench.graph import blame, tree
 from workbench.graph.graph import Graph
 from workbench.graph.shared import Shared, copied, held, hold, matches
 from workbench.graph.tensor import Tensor
-from workbench.symbolic.arguments import Signature, called
+from workbench.symbolic.arguments import Signature
+from workbench.symbolic.owning import apart
 from workbench.symbolic.preparing import (
     check_unused,
     fitted,
-    is_leaf,
-    missing_symbols,
     output,
     replaced,
     shared_leaves,
+    swapped,
     updated,
 )
+from workbench.symbolic.spelled import identifier, returned
 from workbench.transforms.program import Program
 
-__all__ = ["Function", "evaluate", "function"]
+__all__ = ["Function", "function"]
 
 #: What a graph may run on, by name.
-BACKENDS: dict[str, Callable[[Graph], Any]] = {"numpy": numpy_backend.compile}
+BACKENDS: dict[str, Callable[..., Any]] = {"numpy": numpy_backend.compile}
 UNUSED = ("raise", "warn", "ignore")
 
 
@@ -180,7 +181,7 @@ class Function:
         structure: tree.Tree | None,
         name: str | None,
         backend: str,
-        profile: bool,
+        profile: bool = False,
     ) -> None:
         self.graph = graph
         self.name = name
@@ -190,7 +191,8 @@ class Function:
         self._changed = changed
         self._tree = structure
         self._count = len(graph.outputs) - len(changed)
-        self._run = BACKENDS[backend](graph)
+        self._compiled = BACKENDS[backend](graph, own=True)
+        self._run = self.profile.run if profile else self._compiled.run
         # In one order everywhere, so that two functions never wait for each other.
         self._locks = [x.lock for x in sorted(changed, key=lambda x: x.serial)]
 
@@ -199,57 +201,61 @@ class Function:
         arrays = self._signature.arrays(args, named)
         if any(isinstance(x, Tensor) for x in arrays):
             return self._recorded(arrays)
+        return self._called(arrays, self._run)
+
+    def profiled(self, *args: Any, **named: Any) -> Any:
+        """A call that is measured: its outputs; `profile` tells what it has cost.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> x = wb.vector("x", shape=3)
+        >>> f = wb.function([x], np.exp(x) + 1)
+        >>> f.profiled(np.zeros(3))
+        array([2., 2., 2.])
+        >>> sorted(row.op for row in f.profile)
+        ['add', 'exp']
+        """
+        return self._called(self._signature.arrays(args, named), self.profile.run)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What each node has cost in the calls that were measured; print it."""
+        return Profile(self._compiled)
+
+    def _called(
+        self, arrays: list[Any], run: Callable[[Sequence[Any]], list[Any]]
+    ) -> Any:
         if not self._changed:
-            results = self._run(*arrays, *held(self.shared))
-            return self._nested(results, arrays)
+            states = held(self.shared)
+            return self._nested(run([*arrays, *states]), [*arrays, *states])
         with ExitStack() as stack:
             for lock in self._locks:
                 stack.enter_context(lock)
-            results = self._run(*arrays, *held(self.shared))
-            news = self._owned_states(results[self._count :], arrays)
-            made = self._nested(results[: self._count], [*arrays, *news])
+            states = held(self.shared)
+            results = run([*arrays, *states])
+            news = self._new_states(results[self._count :], [*arrays, *states])
+            made = self._nested(results[: self._count], [*arrays, *states, *news])
             hold(self._changed, news)
         return made
 
-    @property
-    def updates(self) -> dict[Shared, Any]:
-        """The shared values that a call writes, and their new values."""
-        return dict(zip(self._changed, self.graph.outputs[self._count :], strict=True))
-
-    @property
-    def defaults(self) -> dict[Tensor, Any]:
-        """What stands for arguments that a call leaves out, by symbol."""
-        return {x: copied(value) for x, value in self._signature.defaults.items()}
-
     def _nested(self, results: list[Any], others: list[Any]) -> Any:
         """The outputs as they nest, each array the caller's own."""
-        if self._tree is None:
-            return None
-        taken = {_memory(x) for x in others if isinstance(x, np.ndarray)}
-        taken.update(
-            _memory(x.state) for x in self.shared if isinstance(x.state, np.ndarray)
-        )
-        return self._tree(_apart(results, taken))
+        return None if self._tree is None else self._tree(apart(results, others))
 
-    def _owned_states(self, news: list[Any], arrays: list[Any]) -> list[Any]:
+    def _new_states(self, news: list[Any], others: list[Any]) -> list[Any]:
         """What shared values shall hold: arrays that nobody else has, of their shape.
 
-        Also where lengths were unknown before the run.
+        Their lengths may have been unknown before the run.
         """
-        news = [
-            np.asarray(new) if isinstance(new, np.generic) else new for new in news
-        ]  # fmt: skip
+        news = [np.asarray(x) if isinstance(x, np.generic) else x for x in news]
         for x, new in zip(self._changed, news, strict=True):
             if x.spec.dtype != object and not matches(np.shape(new), x.spec.shape):
                 raise ShapeError(
                     f"the update of {x.described()} came out with shape"
                     f" {np.shape(new)}. Nothing was updated."
                 )
-        taken = {_memory(x) for x in arrays if isinstance(x, np.ndarray)}
-        taken.update(
-            _memory(x.state) for x in self.shared if isinstance(x.state, np.ndarray)
-        )
-        return _apart(news, taken)
+        return apart(news, others)
 
     def _recorded(self, arrays: list[Any]) -> Any:
         """The outputs as Tensors, for a function that is called inside a trace."""
@@ -262,9 +268,53 @@ class Function:
         known = all(not isinstance(x, Tensor) or x._value is not None for x in arrays)
         states = held(self.shared) if known else list(self.shared)
         program = Program(self.graph.outputs, self.graph.inputs)
-        if self._tree is None:
-            return None
-        return self._tree(program([*arrays, *states]))
+        results = program([*arrays, *states])
+        return None if self._tree is None else self._tree(results)
+
+    def copy(
+        self, *, swap: Any = None, updates: bool = True, name: str | None = None
+    ) -> Function:
+        """The same function, on other shared values, or without its updates.
+
+        Parameters
+        ----------
+        swap
+            A mapping (or pairs) from shared values that it reads or writes to others
+            of the same dtype and shape, which take their place.
+        updates
+            False for one that only returns.
+        name
+            Its name, if another.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> n, m = wb.shared(0), wb.shared(10)
+        >>> count = wb.function([], n, updates={n: n + 1})
+        >>> other = count.copy(swap={n: m})
+        >>> int(count()), int(other()), int(n.get_value()), int(m.get_value())
+        (0, 10, 1, 11)
+        """
+        new = swapped(swap, {*self.shared, *self._changed})
+        changed = [new.get(x, x) for x in self._changed] if updates else []
+        outputs = self.graph.outputs[: None if updates else self._count]
+        outputs = replaced(outputs, new)
+        shared = shared_leaves(outputs, self._signature)
+        return Function(
+            Graph([*self._signature.symbols, *shared], outputs),
+            self._signature, shared, changed, self._tree, name or self.name,
+            self.backend,
+        )  # fmt: skip
+
+    @property
+    def updates(self) -> dict[Shared, Any]:
+        """The shared values that a call writes, and their new values."""
+        return dict(zip(self._changed, self.graph.outputs[self._count :], strict=True))
+
+    @property
+    def defaults(self) -> dict[Tensor, Any]:
+        """What stands for arguments that a call leaves out, by symbol."""
+        return {x: copied(value) for x, value in self._signature.defaults.items()}
 
     @property
     def source(self) -> str:
@@ -295,9 +345,6 @@ class Function:
         return self._text().constants
 
     def _text(self) -> Text:
-        name = re.sub(r"\W+", "_", self.name or "function")
-        if keyword.iskeyword(name) or name[0].isdigit():
-            name = f"f_{name}"
         states = [
             None if x.spec.dtype == object else state
             for x, state in zip(self.shared, held(self.shared), strict=True)
@@ -306,24 +353,13 @@ class Function:
         if self._changed:
             names = [x.name or "one without a name" for x in self._changed]
             note = f"Returns the outputs, and the new values of {', '.join(names)}."
-        found: Text = self._run.text(Form(name, states, self._returned, note))
-        return found
 
-    def _returned(self, codes: list[str]) -> str:
-        """What the source returns, from the code of each output."""
-        outputs = list(map(_Code, codes))
-        nested: Any = None
-        if self._tree is not None:
-            nested = self._tree(outputs[: self._count])
-            if not _plain(nested):
-                nested = tuple(outputs[: self._count])
-        if self._changed:
-            nested = (nested, outputs[self._count :])
-        text = repr(nested)
-        # A tuple needs no parentheses where it is returned.
-        if type(nested) is tuple and len(nested) > 1:
-            return text[1:-1]
-        return text
+        def nested(codes: list[str]) -> str:
+            return returned(codes, self._tree, len(self._changed))
+
+        form = Form(identifier(self.name), states, nested, note)
+        found: Text = self._compiled.text(form)
+        return found
 
     def __repr__(self) -> str:
         takes = self._signature.listed() if self._signature.inputs else ""
@@ -331,100 +367,6 @@ class Function:
         return (
             f"<Function {self.name or ''}({takes}) of {len(self.graph)} nodes{writes}>"
         )
-
-
-def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
-    """See `Tensor.eval`."""
-    if y._value is not None:
-        return y.value
-    if isinstance(y, Shared):
-        return y.get_value()
-    if values is not None and not isinstance(values, Mapping):
-        raise UsageError(
-            "expression.eval takes a mapping from symbols to values, not"
-            f" {type(values).__name__}: y.eval({{x: 1.0}}), or y.eval(x=1.0)."
-        )
-    run: Function | None = getattr(y, "compiled", None)
-    if run is None:
-        symbols = [
-            x for x in walk.order([y]) if is_leaf(x) and not isinstance(x, Shared)
-        ]
-        run = y.compiled = function(symbols, y, name="eval")
-    symbols = run._signature.symbols
-    places = {x.serial: i for i, x in enumerate(symbols)}
-    names: dict[str, list[int]] = {}
-    for i, x in enumerate(symbols):
-        if x.name is not None:
-            names.setdefault(x.name, []).append(i)
-    given: dict[int, Any] = {}
-    for key, value in [*(values or {}).items(), *named.items()]:
-        if isinstance(key, Tensor):
-            found = [places[key.serial]] if key.serial in places else []
-        else:
-            found = names.get(key, [])
-        if len(found) != 1:
-            shown = called(key) if isinstance(key, Tensor) else repr(key)
-            why = "is no symbol of it" if not found else "names several of its symbols"
-            listed = ", ".join(map(called, symbols)) or "none"
-            raise UsageError(
-                f"eval of {blame.describe(y)}{blame.at(y.site)}: {shown} {why}."
-                f" Its symbols are {listed}."
-            )
-        given[found[0]] = value
-    missing = [x for i, x in enumerate(symbols) if i not in given]
-    if missing:
-        raise missing_symbols(missing, f"eval of {blame.describe(y)}{blame.at(y.site)}")
-    return run(*(given[i] for i in range(len(symbols))))
-
-
-class _Code:
-    """Code among the parts of a nest, whose text is then code too."""
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-
-    def __repr__(self) -> str:
-        return self.code
-
-
-def _plain(nested: Any) -> bool:
-    """Whether a nest is of Python's own containers, whose text is code."""
-    stack = [nested]
-    while stack:
-        x = stack.pop()
-        if type(x) is dict:
-            if not all(isinstance(key, (str, int)) for key in x):
-                return False
-            stack += x.values()
-        elif type(x) in (list, tuple):
-            stack += x
-        elif type(x) is not _Code:
-            return False
-    return True
-
-
-def _memory(x: Any) -> int:
-    """The array at the bottom of a view: two with the same one share memory."""
-    while isinstance(x.base, np.ndarray):
-        x = x.base
-    return id(x) if x.base is None else id(x.base)
-
-
-def _apart(arrays: list[Any], taken: set[int]) -> list[Any]:
-    """The arrays, with a copy of each whose memory somebody else has."""
-    made = []
-    for x in arrays:
-        if isinstance(x, np.ndarray):
-            memory = _memory(x)
-            if memory in taken or not x.flags.writeable:
-                x = x.copy()
-                memory = id(x)
-            taken.add(memory)
-        elif id(x) in taken and hasattr(x, "shape"):  # of another library
-            x = x.copy()
-        taken.add(id(x))
-        made.append(x)
-    return made
 
 
 def _listed(names: Any) -> str:

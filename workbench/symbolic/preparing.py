@@ -31,6 +31,7 @@ __all__ = [
     "output",
     "replaced",
     "shared_leaves",
+    "swapped",
     "updated",
 ]
 
@@ -116,6 +117,26 @@ def replaced(outputs: list[Any], givens: Any) -> list[Any]:
     return Program(outputs, list(new))(list(new.values()))
 
 
+def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
+    """Shared values, and those that take their place."""
+    found: dict[Tensor, Any] = {}
+    for x, other in pairs(swap, "swap", "{w: other}"):
+        for one in (x, other):
+            if not isinstance(one, Shared):
+                raise UsageError(f"swap: {one!r} is no shared value.")
+        if x not in known:
+            raise UsageError(
+                f"swap: the function neither reads nor writes {x.described()}."
+            )
+        if types.spec_of(x) != types.spec_of(other):
+            raise UsageError(
+                f"swap: {other.described()} takes the place of {x.spec}. Give one of"
+                " the same dtype and shape."
+            )
+        found[x] = other
+    return found
+
+
 def _replacing(value: Any, x: Tensor) -> Any:
     """What takes the place of a Tensor, in its dtype."""
     what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
@@ -166,9 +187,10 @@ def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
     """Tell, as the policy says, of inputs that nothing reads."""
     if policy == "ignore":
         return
-    needed = {
-        x.serial for x in walk.order([y for y in outputs if isinstance(y, Tensor)])
-    }
+    nodes = walk.order([y for y in outputs if isinstance(y, Tensor)])
+    # A gradient may be a constant, as that of a sum is: its input is used all the same.
+    nodes += walk.order([x.origin.forward for x in nodes if x.origin is not None])
+    needed = {x.serial for x in nodes}
     unused = [(i, x) for i, x in enumerate(signature.symbols) if x.serial not in needed]
     if not unused:
         return

@@ -1,0 +1,531 @@
+"""Functions of symbols: what they take, return, refuse; updates, givens, defaults."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import (
+    DtypeError,
+    MissingInputError,
+    ShapeError,
+    TraceError,
+    UnusedInputError,
+    UsageError,
+)
+from workbench.graph.op import declare
+from workbench.graph.tensor import apply
+
+x, y = wb.scalars("x y")
+v = wb.vector("v", shape=3)
+
+
+# What it returns
+
+
+def test_outputs_nest_as_they_were_given() -> None:
+    f = wb.function([x, y], {"sum": x + y, "more": [x * y, (x - y, 7.0)]})
+    made = f(3.0, 2.0)
+    assert list(made) == ["sum", "more"]
+    assert made == {"sum": 5.0, "more": [6.0, (1.0, 7.0)]}
+    assert wb.function([x], x + 1)(1.0) == 2.0
+    assert wb.function([x], [x + 1])(1.0) == [2.0]
+    assert wb.function([x], (x,))(1.0) == (1.0,)
+    assert wb.function([], None)() is None
+
+
+def test_a_dataclass_of_outputs() -> None:
+    @dataclass
+    class Moments:
+        mean: Any
+        variance: Any
+
+    f = wb.function([v], Moments(np.mean(v), np.var(v)))
+    made = f([1.0, 2.0, 6.0])
+    assert isinstance(made, Moments)
+    np.testing.assert_allclose([made.mean, made.variance], [3.0, 14 / 3])
+
+
+def test_derivatives_are_outputs_like_any_other() -> None:
+    f = wb.function([v], wb.grad(np.sum(np.sin(v) * v), v))
+    at = np.array([0.3, -1.0, 2.0])
+    np.testing.assert_allclose(f(at), np.sin(at) + at * np.cos(at))
+
+
+def test_a_gradient_that_is_constant_uses_its_input() -> None:
+    np.testing.assert_array_equal(
+        wb.function([v], wb.grad(np.sum(v), v))(np.ones(3)), np.ones(3)
+    )
+
+
+def test_what_is_returned_is_the_callers_own() -> None:
+    constant = np.ones(3)
+    w = wb.shared(np.ones(3), "w")
+    outputs = [v, v[1:], v.reshape(1, 3), w, w[:2], constant * 1, wb.constant([1.0])]
+    f = wb.function([v], [*outputs, constant])
+    given = np.zeros(3)
+    for made in f(given):
+        made += 100.0
+    np.testing.assert_array_equal(given, 0)
+    np.testing.assert_array_equal(w.get_value(), 1)
+    np.testing.assert_array_equal(constant, 1)
+    np.testing.assert_array_equal(f(given)[-1], 1)
+    np.testing.assert_array_equal(f(given)[-2], 1)
+
+
+def test_a_constant_is_that_of_the_time_when_the_function_was_made() -> None:
+    W = np.eye(3)
+    f = wb.function([v], W @ v)
+    W *= 5
+    np.testing.assert_array_equal(f(np.ones(3)), np.ones(3))
+
+
+def test_integers_booleans_and_complex_numbers() -> None:
+    n, z = wb.scalar("n", dtype=int), wb.vector("z", dtype=complex, shape=2)
+    b = wb.vector("b", dtype=bool, shape=2)
+    f = wb.function([n, z, b], np.where(b, z * n, np.conj(z)))
+    np.testing.assert_array_equal(
+        f(2, [1 + 1j, 2 - 1j], [True, False]), [2 + 2j, 2 + 1j]
+    )
+
+
+# How it is called
+
+
+def test_by_position_by_name_and_by_default() -> None:
+    f = wb.function([x, y], x - 2 * y, defaults={y: 3.0})
+    assert f(1.0) == f(x=1.0) == f(1.0, 3.0) == f(y=3.0, x=1.0) == -5.0
+    assert f(1.0, y=0.0) == 1.0
+    ((symbol, value),) = f.defaults.items()
+    assert symbol is y
+    assert value == 3.0
+
+
+def test_a_default_belongs_to_the_function() -> None:
+    start = np.zeros(3)
+    f = wb.function([x, v], x + v, defaults=[(v, start)])
+    f.defaults[v][:] = 7
+    start += 5
+    np.testing.assert_array_equal(f(1.0), np.ones(3))
+
+
+def test_inputs_nest_too() -> None:
+    f = wb.function([{"w": v, "b": x}, y], np.sum(v) * x + y)
+    assert f({"w": [1, 2, 3], "b": 2}, 1.0) == 13.0
+    g = wb.function({"model": (v, x), "shift": y}, np.sum(v) * x + y)
+    assert g((np.ones(3), 2.0), 1.0) == g(shift=1.0, model=([1, 1, 1], 2.0)) == 7.0
+    with pytest.raises(UsageError, match="model is nested otherwise"):
+        g((np.ones(3),), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "told"),
+    [
+        ((), {}, "f is called without x. It takes x, y."),
+        ((1, 2, 3), {}, "f takes 2 arguments (x, y), and is called with 3."),
+        ((1,), {"z": 2}, "f has no argument 'z'. Its arguments are x, y."),
+        ((1,), {"x": 2}, "f is given 'x' twice: by position and by name."),
+    ],
+)
+def test_a_call_that_does_not_fit(args: Any, named: Any, told: str) -> None:
+    f = wb.function([x, y], x + y, name="f", defaults={y: 0})
+    with pytest.raises(UsageError, match=re.escape(told)):
+        f(*args, **named)
+
+
+def test_two_inputs_of_one_name_go_by_position() -> None:
+    a, b = wb.scalar("a"), wb.scalar("a")
+    f = wb.function([a, b], a - b)
+    assert f(3.0, 1.0) == 2.0
+    with pytest.raises(UsageError, match="several arguments of the name 'a'"):
+        f(a=1.0)
+
+
+single = wb.vector("single", dtype="float32", shape=2)
+short = wb.scalar("short", dtype="int8")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "value"),
+    [
+        (x, 1), (x, True), (x, np.int32(1)), (x, np.float32(1)), (x, np.array(1)),
+        (v, [1, 2, 3]), (v, range(3)), (v, np.arange(3)), (v, np.ones(3, np.float16)),
+        (single, [0.1, 0.2]), (single, [1, 2]), (single, np.ones(2, np.int16)),
+        (short, -128), (short, True), (short, np.int8(3)),
+    ],
+)  # fmt: skip
+def test_casts_that_change_no_value_are_made(symbol: Any, value: Any) -> None:
+    made = wb.function([symbol], symbol)(value)
+    assert made.dtype == symbol.dtype
+    np.testing.assert_array_equal(made, np.asarray(value, symbol.dtype))
+
+
+@pytest.mark.parametrize(
+    ("symbol", "value", "error", "told"),
+    [
+        (
+            single,
+            np.ones(2),
+            DtypeError,
+            ["'single'", "float32", ".astype(np.float32)"],
+        ),
+        (single, np.arange(2), DtypeError, ["'single'", "int64"]),
+        (x, 1j, DtypeError, ["'x'", "complex128", "real part"]),
+        (x, "1", DtypeError, ["'x'", "no array of numbers"]),
+        (x, None, DtypeError, ["'x'", "None"]),
+        (x, np.datetime64("2026-01-01"), DtypeError, ["'x'"]),
+        (short, 1.0, DtypeError, ["'short'", "int8"]),
+        (short, 300, DtypeError, ["'short'", "300", "out of its range"]),
+        (x, [1.0], ShapeError, ["'x'", "shape (1,)", "0 axes, not 1"]),
+        (v, 1.0, ShapeError, ["'v'", "shape ()", "1 axis, not 0"]),
+        (v, [1.0, 2.0], ShapeError, ["'v'", "float64[3]", "(2,)"]),
+        (v, [[1.0], [1.0, 2.0]], ShapeError, ["'v'", "uneven"]),
+        (v, np.ma.masked_array([1.0, 2, 3], [0, 1, 0]), TraceError, ["masked"]),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_named(
+    symbol: Any, value: Any, error: type[Exception], told: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        wb.function([symbol], symbol * 1)(value)
+    for word in told:
+        assert word in str(caught.value)
+
+
+def test_a_symbol_without_a_name_is_named_by_its_place() -> None:
+    a, b = wb.scalar(), wb.vector(shape=2)
+    with pytest.raises(ShapeError, match=r"number 2 float64\[2\] \(at test_function"):
+        wb.function([a, b], a * b)(1.0, 1.0)
+
+
+# What it is made of
+
+
+def test_a_symbol_that_no_input_gives() -> None:
+    with pytest.raises(MissingInputError) as caught:
+        wb.function([x], x + np.sum(v) * y, name="model")
+    told = str(caught.value)
+    for word in ("model needs the symbols", "'y' float64[]", "'v' float64[3]"):
+        assert word in told
+    assert 'wb.scalars("x y")' in told  # the line that made it
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        ([x, x], "the symbol 'x' is given twice among the inputs, at places 1 and 2"),
+        ([{"a": x}, [x]], "given twice"),
+        ([x + 1], "is computed from others"),
+        ([wb.constant(1.0)], "has a value already"),
+        ([wb.shared(1.0, "w")], "is a shared value"),
+        ([1.0], "the input 1.0 is no symbol"),
+        ("x", "a list of symbols, not 'x'"),
+        (None, "a list of symbols, not None"),
+        ({1: x}, "names, not 1"),
+    ],
+)
+def test_an_input_that_is_none(inputs: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        wb.function(inputs, x * 2)
+
+
+def test_an_input_that_nothing_reads() -> None:
+    with pytest.raises(UnusedInputError, match="nothing reads the input 'y'"):
+        wb.function([x, y], x)
+    with pytest.warns(UserWarning, match="nothing reads the input 'y'"):
+        f = wb.function([x, y], x, on_unused_input="warn")
+    assert f(1.0, 2.0) == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert wb.function([x, y], x, on_unused_input="ignore")(1.0, 2.0) == 1.0
+    w = wb.shared(0.0)
+    wb.function([x, y], x, updates={w: y})  # read by an update
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"backend": "fast"}, "no backend 'fast'. Choose 'numpy'."),
+        ({"on_unused_input": "no"}, "none of 'raise', 'warn', 'ignore'"),
+        ({"name": 3}, "the name of a function is a text, not 3"),
+        ({"updates": {x: 1.0}}, "is no shared value"),
+        ({"updates": 3}, "a mapping or a list of pairs, not int"),
+        ({"updates": [3]}, "3 is no pair"),
+        ({"givens": {"x": 1.0}}, "'x' is no Tensor"),
+        ({"givens": [(x, 1.0), (x, 2.0)]}, "is replaced twice"),
+        ({"defaults": {y: 1.0}}, "none of the inputs (x)"),
+    ],
+)
+def test_an_option_that_does_not_fit(options: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        wb.function([x], x * 2, **options)
+
+
+def test_outputs_that_are_none() -> None:
+    with pytest.raises(UsageError, match="not 'text'"):
+        wb.function([x], [x, "text"])
+
+
+# Givens
+
+
+def test_givens_replace_symbols_shared_values_and_expressions() -> None:
+    w = wb.shared(2.0, "w")
+    square = x * x
+    assert wb.function([y], square + w, givens={x: y + 1})(2.0) == 11.0
+    assert wb.function([x], square + w, givens={w: x})(3.0) == 12.0
+    assert wb.function([y], square + w, givens=[(square, y)])(5.0) == 7.0
+    assert wb.function([], square, givens={x: np.float64(3.0)})() == 9.0
+    assert wb.function([x], square, givens={w: 1.0})(2.0) == 4.0
+
+
+def test_givens_are_made_all_at_once() -> None:
+    f = wb.function([x, y], x - y, givens={x: y, y: x})
+    assert f(5.0, 2.0) == -3.0
+    g = wb.function([x], x * y, givens=[(y, x + 1), (x, x * 10)])
+    assert g(2.0) == 20.0 * 3.0  # the x that is put in is not replaced again
+
+
+def test_givens_reach_updates() -> None:
+    total = wb.shared(0.0)
+    f = wb.function([y], None, updates={total: total + x}, givens={x: 2 * y})
+    f(3.0)
+    assert total.get_value() == 6.0
+
+
+@pytest.mark.parametrize(
+    ("new", "error", "told"),
+    [
+        (np.ones(4), ShapeError, "givens: what replaces the input 'v' float64[3]"),
+        (1.0, ShapeError, "Give one of the shape (3,)"),
+        (1j * v, DtypeError, "of dtype complex128"),
+    ],
+)
+def test_givens_that_do_not_fit(new: Any, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=re.escape(told)):
+        wb.function([v], v * 2, givens={v: new})
+
+
+def test_givens_keep_names_lines_and_origins() -> None:
+    h = np.tanh(v)
+    h.name = "h"
+    g = wb.grad(np.sum(h), v)
+    u = wb.vector("u", shape=3)
+    text = str(wb.function([u], [h, g], givens={v: 2 * u}).graph)
+    assert re.search(r"h +=\s+tanh\(%", text)
+    assert "from tanh h" in text
+
+
+# Updates
+
+
+def test_updates_read_the_old_values_and_are_written_together() -> None:
+    a, b = wb.shared(1.0, "a"), wb.shared(2.0, "b")
+    swap = wb.function([], [a, b], updates=[(a, b), (b, a + b)])
+    assert swap() == [1.0, 2.0]
+    assert swap() == [2.0, 3.0]
+    assert (a.get_value(), b.get_value()) == (3.0, 5.0)
+
+
+def test_updates_by_plain_values_and_casts() -> None:
+    n, w = wb.shared(3, "n"), wb.shared(np.zeros(3, np.float32), "w")
+    f = wb.function([v], None, updates={n: 0, w: w + v})
+    f(np.ones(3))
+    assert n.get_value() == 0
+    assert w.get_value().dtype == np.float32
+    np.testing.assert_array_equal(w.get_value(), 1)
+
+
+def test_an_update_keeps_nothing_of_the_caller() -> None:
+    w = wb.shared(np.zeros(3), "w")
+    f = wb.function([v], [v, w], updates={w: v})
+    given = np.ones(3)
+    first, _ = f(given)
+    given += 5
+    first += 7
+    np.testing.assert_array_equal(w.get_value(), 1)
+
+
+@pytest.mark.parametrize(
+    ("new", "error", "told"),
+    [
+        (v[:2], ShapeError, "the update of the shared value 'w' float64[3]"),
+        (v * 1j, DtypeError, "does not become float64 by itself"),
+        (np.ones(2), ShapeError, "shape (2,)"),
+    ],
+)
+def test_an_update_that_does_not_fit(
+    new: Any, error: type[Exception], told: str
+) -> None:
+    w = wb.shared(np.zeros(3), "w")
+    with pytest.raises(error, match=re.escape(told)):
+        wb.function([v], None, updates={w: new}, on_unused_input="ignore")
+
+
+def test_a_shared_value_is_updated_once() -> None:
+    w = wb.shared(0.0, "w")
+    with pytest.raises(UsageError, match="is updated twice"):
+        wb.function([], None, updates=[(w, w + 1), (w, w + 2)])
+
+
+def failing(error: BaseException) -> Any:
+    """An op that fails when it runs."""
+
+    def compute(value: Any) -> Any:
+        raise error
+
+    op = declare(f"failing_{type(error).__name__}_test")
+    op.compute, op.infer = compute, lambda spec: spec
+    return op
+
+
+@pytest.mark.parametrize("error", [FloatingPointError("no"), KeyboardInterrupt()])
+def test_an_error_leaves_every_shared_value(error: BaseException) -> None:
+    a, b = wb.shared(1.0), wb.shared(2.0)
+    bad = apply(failing(error), (x,))
+    f = wb.function([x], bad, updates={a: a + 1, b: bad})
+    with pytest.raises(type(error)):
+        f(1.0)
+    assert (a.get_value(), b.get_value()) == (1.0, 2.0)
+    step = wb.function([], None, updates={a: a + 1})
+    step()  # no lock is left behind
+    assert a.get_value() == 2.0
+
+
+def test_calls_from_many_threads_lose_no_update() -> None:
+    n, m = wb.shared(0, "n"), wb.shared(0, "m")
+    one = wb.function([], None, updates={n: n + 1, m: m - 1})
+    other = wb.function([], None, updates={m: m + 1, n: n - 1})
+    both = wb.function([], n + m)
+    sums: list[int] = []
+
+    def work(f: Any) -> None:
+        for _ in range(200):
+            f()
+            sums.append(int(both()))
+
+    threads = [threading.Thread(target=work, args=(f,)) for f in (one, other) * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (n.get_value(), m.get_value()) == (0, 0)
+    assert set(sums) == {0}  # nobody saw half of an update
+
+
+def test_a_call_within_a_call() -> None:
+    n = wb.shared(0, "n")
+    inner = wb.function([], n, updates={n: n + 1})
+    op = declare("calling_test")
+    op.compute, op.infer = (lambda a: a + inner()), (lambda spec: spec)
+    outer = wb.function([x], apply(op, (x,)), updates={n: n + 10})
+    assert outer(1.0) == 1.0
+    assert n.get_value() == 10  # computed from what it was before
+
+
+# Inside derivatives, copies, profile
+
+
+def test_a_function_is_differentiated_like_any_other() -> None:
+    w = wb.shared(np.array([1.0, 2.0, 3.0]), "w")
+    f = wb.function([v], np.sum(w * v**3))
+    at = np.array([1.0, -1.0, 2.0])
+    np.testing.assert_allclose(wb.grad(f)(at), 3 * w.get_value() * at**2)
+    np.testing.assert_allclose(wb.hessian(f)(at), np.diag(6 * w.get_value() * at))
+    u = wb.vector("u", shape=3)
+    inside = wb.function([u], wb.grad(f(2 * u), u))
+    np.testing.assert_allclose(inside(at), 48 * np.array([1, 2, 3]) / 2 * at**2)
+    step = wb.function([v], np.sum(v), updates={w: v})
+    with pytest.raises(TraceError, match="with updates"):
+        wb.grad(step)(at)
+
+
+def test_a_copy_on_other_values() -> None:
+    n, m = wb.shared(0.0, "n"), wb.shared(5.0, "m")
+    f = wb.function([x], n * x, updates={n: n + x}, defaults={x: 1.0}, name="f")
+    g = f.copy(swap={n: m}, name="g")
+    assert g(2.0) == 10.0
+    assert (n.get_value(), m.get_value()) == (0.0, 7.0)
+    still = f.copy(updates=False)
+    assert still(2.0) == 0.0
+    assert n.get_value() == 0.0
+    assert (still.name, g.name, g.defaults[x]) == ("f", "g", 1.0)
+    with pytest.raises(UsageError, match="neither reads nor writes"):
+        f.copy(swap={m: n})
+    with pytest.raises(UsageError, match="takes the place of"):
+        f.copy(swap={n: wb.shared(np.ones(2))})
+
+
+def test_the_profile_tells_what_each_node_costs() -> None:
+    big = wb.vector("big", shape=200_000)
+    h = np.exp(np.sin(big))
+    h.name = "h"
+    f = wb.function([big], np.sum(h) + big[0], profile=True, name="f")
+    data = np.ones(200_000)
+    for _ in range(3):
+        f(data)
+    profile = f.profile
+    assert profile.calls == 3
+    rows = list(profile)
+    assert len(rows) == len(profile) == 5
+    assert all(row.calls == 3 for row in rows)
+    np.testing.assert_allclose(sum(row.share for row in rows), 1.0)
+    assert [row.time for row in rows] == sorted((r.time for r in rows), reverse=True)
+    by_op = {row.op: row for row in rows}
+    assert by_op["sin"].memory == by_op["exp h"].memory == data.nbytes
+    assert by_op["getitem"].memory <= 8
+    # sin and exp at once; then sin is gone.
+    assert profile.peak == 2 * data.nbytes
+    text = str(profile)
+    assert "h = np.exp(np.sin(big))" in text
+    assert text.splitlines()[2].split()[-1]
+    assert "3.05 MiB at once" in text
+
+
+def test_a_function_that_nobody_measures() -> None:
+    f = wb.function([x], np.sin(x))
+    f(1.0)
+    assert f.profile.calls == 0
+    assert "f.profiled" in str(f.profile)
+    assert f.profiled(0.5) == np.sin(0.5)
+    f(1.0)
+    assert f.profile.calls == 1
+
+
+# Size
+
+
+def test_a_hundred_thousand_nodes_are_linear() -> None:
+    def seconds(count: int) -> float:
+        z = x
+        for _ in range(count // 2):
+            z = np.sin(z) + 1.0
+        start = time.perf_counter()
+        f = wb.function([x], [z, wb.grad(z, x)])
+        f(0.5)
+        return time.perf_counter() - start
+
+    small, large = seconds(10_000), seconds(100_000)
+    assert large < 40 * max(small, 0.05)
+
+
+def test_ten_thousand_symbols(rng: np.random.Generator) -> None:
+    many = [wb.scalar(f"x{i}") for i in range(10_000)]
+    total: Any = 0.0
+    for symbol in many:
+        total = total + symbol
+    start = time.perf_counter()
+    f = wb.function(many, total)
+    values = rng.normal(size=10_000)
+    np.testing.assert_allclose(f(*values), np.sum(values), atol=1e-9)
+    made = total.eval(dict(zip(many, values, strict=True)))
+    np.testing.assert_allclose(made, np.sum(values), atol=1e-9)
+    assert time.perf_counter() - start < 5
