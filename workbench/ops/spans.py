@@ -1,0 +1,233 @@
+"""Lengths that values decide: slices whose ends are Tensors, and `arange` up to one.
+
+``x[i * n : (i + 1) * n]`` with a symbol ``i`` is the op `span`, whose result has a
+length that is measured when the program runs. An integer without a value that stands
+for a length, ``np.reshape(x, (n, -1))``, is the length of ``np.arange(n)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import TraceError
+from workbench.graph import blame
+from workbench.graph.late import Late
+from workbench.graph.op import FUNCTIONS, OPS, implements, severed
+from workbench.graph.tensor import Tensor, apply, value_of
+from workbench.graph.types import Spec
+from workbench.ops.define import dtype_of, linear, op, shape_of
+from workbench.ops.indexing import getitem, is_mask, unvalued
+
+__all__: list[str] = []
+
+Batched = tuple[bool, ...]
+#: Start, stop and step of a slice: a number, None, or `GIVEN` for the next operand.
+Key = tuple[Any, ...]
+
+GIVEN = "given"
+
+
+# x[start:stop:step] along one axis
+
+
+def _place(key: Key, bounds: tuple[Any, ...], axis: int) -> Any:
+    rest = iter(bounds)
+    ends = [int(next(rest)) if type(b) is str else b for b in key]
+    return (*(slice(None),) * axis, slice(*ends))
+
+
+def _span(x: Any, *bounds: Any, axis: int, key: Key) -> Any:
+    return x[_place(key, bounds, axis)]
+
+
+def _span_transpose(g: Any, x: Any, *bounds: Any, axis: int, key: Key) -> Any:
+    params = {"axis": axis, "key": key, "length": shape_of(x)[axis]}
+    return apply(UNSPAN, (g, *bounds), params)
+
+
+def _unspan(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> Any:
+    shape = (*g.shape[:axis], length, *g.shape[axis + 1 :])
+    out = np.zeros_like(g, shape=shape)
+    out[_place(key, bounds, axis)] = g
+    return out
+
+
+def _with_length(x: Any, axis: int, length: Any) -> Spec:
+    shape = shape_of(x)
+    return Spec((*shape[:axis], length, *shape[axis + 1 :]), dtype_of(x))
+
+
+def _span_lengths(x: Any, *bounds: Any, axis: int, key: Key) -> Spec:
+    return _with_length(x, axis, None)
+
+
+def _unspan_lengths(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> Spec:
+    return _with_length(g, axis, length)
+
+
+def _batch(name: str) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+        if not any(batched[1:]):
+            return apply(OPS[name], inputs, {**params, "axis": params["axis"] + 1})
+        size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+        examples = [
+            apply(
+                OPS[name],
+                tuple(x[i] if b else x for x, b in zip(inputs, batched, strict=True)),
+                params,
+            )
+            for i in range(size)
+        ]
+        return np.stack(examples)
+
+    return batch
+
+
+SPAN = linear(
+    "span",
+    _span,
+    _span_transpose,
+    rule="g in the slice, else 0",
+    infer=_span_lengths,
+    lengths=_span_lengths,
+    batch=_batch("span"),
+)
+UNSPAN = linear(
+    "unspan",
+    _unspan,
+    lambda g, x, *bounds, axis, key, length: apply(
+        SPAN, (g, *bounds), {"axis": axis, "key": key}
+    ),
+    rule="g in the slice",
+    infer=_unspan_lengths,
+    lengths=_unspan_lengths,
+    batch=_batch("unspan"),
+)
+
+
+def _cut(x: Any, part: slice, axis: int) -> Any:
+    """``x`` between the ends of a slice along an axis."""
+    key, bounds = [], []
+    for bound in (part.start, part.stop, part.step):
+        if isinstance(bound, Tensor):
+            if bound.dtype.kind not in "iu" or shape_of(bound) != ():
+                raise IndexError(
+                    f"a slice that ends at {blame.describe(bound)}{blame.here()}: its"
+                    " ends are single integers; write .astype(int)"
+                )
+            key.append(GIVEN)
+            bounds.append(bound)
+        else:
+            key.append(bound)
+    return apply(SPAN, (x, *bounds), {"axis": axis, "key": tuple(key)})
+
+
+def _moves(part: Any) -> bool:
+    return isinstance(part, slice) and any(
+        map(unvalued, (part.start, part.stop, part.step))
+    )
+
+
+def _spelt(x: Any, index: Any) -> list[tuple[Any, int]]:
+    """The parts of an index, each with the axis that it begins at."""
+    parts = index if type(index) is tuple else (index,)
+    widths = [
+        0 if p is None or p is Ellipsis else len(shape_of(p)) if is_mask(p) else 1
+        for p in parts
+    ]
+    found, axis = [], 0
+    for part, width in zip(parts, widths, strict=True):
+        found.append((part, axis))
+        axis += len(shape_of(x)) - sum(widths) if part is Ellipsis else width
+    return found
+
+
+def spanned(x: Any, index: Any) -> Any:
+    """``x[index]``, where slices end at Tensors without a value."""
+    rest = []
+    for part, axis in _spelt(x, index):
+        if _moves(part):
+            x, part = _cut(x, part, axis), slice(None)
+        rest.append(part)
+    if all(isinstance(p, slice) and p == slice(None) for p in rest):
+        return x
+    return getitem(x, tuple(rest))
+
+
+def positions(x: Any, index: Any) -> Any:
+    """The same index with arrays of positions, for who writes there."""
+    parts = _spelt(x, index)
+    made = []
+    for part, axis in parts:
+        if _moves(part):
+            others = [p for p, _ in parts if p is not part]
+            if not all(p is Ellipsis or isinstance(p, slice) for p in others) or any(
+                map(_moves, others)
+            ):
+                raise TraceError(
+                    f"at(x)[...] of {blame.describe(x)}{blame.here()}: a slice that"
+                    " ends at a Tensor stands beside integers or arrays. Write one"
+                    " index after the other: row = x[i], at(row)[a:b].set(v), and"
+                    " at(x)[i].set(row)."
+                )
+            n = shape_of(x)[axis]
+            part = _cut(np.arange(n, like=x), part, 0)
+        made.append(part)
+    return tuple(made)
+
+
+FUNCTIONS["span"] = spanned
+FUNCTIONS["positions"] = positions
+
+
+# arange up to a Tensor
+
+
+def _arange(*ends: Any, dtype: Any = None) -> Any:
+    like = next((e for e in ends if hasattr(e, "__array_function__")), None)
+    return np.arange(*ends, dtype=dtype, like=like)
+
+
+def _arange_lengths(*ends: Any, dtype: Any = None) -> Spec:
+    entries = [e.example() if isinstance(e, Spec) else e for e in ends]
+    return Spec((None,), _arange(*entries, dtype=dtype).dtype)
+
+
+ARANGE = op(
+    "arange",
+    _arange,
+    infer=_arange_lengths,
+    lengths=_arange_lengths,
+    rule="positions have no derivative",
+)
+ARANGE.connection = severed
+
+_of_numbers = FUNCTIONS[np.arange]
+
+
+@implements(np.arange)
+def arange(*ends: Any, like: Any = None, dtype: Any = None, **more: Any) -> Any:
+    """`numpy.arange` with ``like=``; its ends may be Tensors without a value."""
+    named = [more.pop(k) for k in ("start", "stop", "step") if k in more]
+    if any(map(unvalued, (*ends, *named))):
+        kind = None if dtype is None else np.dtype(dtype)
+        params = {} if kind is None else {"dtype": kind}
+        return apply(ARANGE, (*ends, *named), params)
+    ends = tuple(map(value_of, ends))
+    return _of_numbers(*ends, *map(value_of, named), like=like, dtype=dtype, **more)
+
+
+def length(n: Tensor) -> Any:
+    """An integer without a value as a length."""
+    if type(n.op) is Late and n.op.base is OPS["length"]:
+        return n.op.settled(n.inputs, n.params)[2]["n"]
+    if n.dtype.kind not in "iu" or shape_of(n) != ():
+        raise TypeError(
+            f"{blame.describe(n)}{blame.here()} is no length: a length is one integer."
+        )
+    return shape_of(apply(ARANGE, (n,)))[0]
+
+
+FUNCTIONS["as length"] = length
