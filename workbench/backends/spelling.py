@@ -94,6 +94,15 @@ RENAMED: dict[str, dict[str, str]] = {
 
 #: Helpers that stand above the function where it calls them.
 HELPERS: dict[str, str] = {
+    "specify_shape": '''\
+def specify_shape(x, shape):
+    """x, which has these lengths; None is any."""
+    if len(x.shape) != len(shape) or any(
+        n not in (None, m) for m, n in zip(x.shape, shape)
+    ):
+        raise ValueError(f"an array of shape {x.shape} is to have {shape}")
+    return x
+''',
     "mul0": '''\
 def mul0(a, b):
     """a * b, and 0 where either is 0, be the other infinite or NaN."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.samples.table import Table, apart
+from workbench.ops.taking import permute_row_elements
 from workbench.ops.updates import at
 
 row = Table()
@@ -169,3 +170,13 @@ row(
     batch=False,
 )
 row("take_along_axis flat", lambda x: np.take_along_axis(x, _R, None), apart(2, 2))
+
+row("permute_row_elements",
+    lambda x: permute_row_elements(x, np.array([[2, 0, 1], [0, 2, 1]])) ** 2,
+    apart(2, 3), kinds="fc")  # fmt: skip
+row("permute_row_elements one for all, inverse",
+    lambda x: permute_row_elements(x, np.array([2, 0, 1]), inverse=True) ** 2,
+    apart(2, 2, 3))  # fmt: skip
+row("permute_row_elements of one row",
+    lambda x: permute_row_elements(x, np.array([[1, 0], [0, 1], [1, 0]])) ** 2,
+    apart(2))  # fmt: skip

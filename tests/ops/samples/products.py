@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from tests.ops.samples.table import Table, apart, matrix
+from workbench.ops.products import mul_without_zeros, prod_without_zeros
 
 row = Table()
 
@@ -182,3 +183,18 @@ row("vecdot axis", lambda a, b: np.linalg.vecdot(a, b, axis=0), apart(3, 2),
     apart(3, 1), kinds="fc")  # fmt: skip
 row("tensordot of nothing", lambda a, b: np.tensordot(a, b, 1), apart(2, 0),
     apart(0, 2))  # fmt: skip
+row("mul_without_zeros", lambda a, b: mul_without_zeros(a * [1, 0, 1], b * [1, 1, 0]),
+    apart(2, 3), apart(3), kinds="fc")  # fmt: skip
+row("mul_without_zeros of nothing", lambda a, b: mul_without_zeros(a * 0, b * 0),
+    apart(2), apart(2))  # fmt: skip
+row("mul_without_zeros twice", lambda a: mul_without_zeros(a, a[::-1]), apart(4),
+    kinds="fc")  # fmt: skip
+for _axis in (None, 0, (0, 2)):
+    row(
+        f"prod_without_zeros axis={_axis}",
+        lambda x, a=_axis: prod_without_zeros(x * [1, 0, 1], axis=a) ** 2,
+        apart(2, 2, 3),
+    )
+row("prod_without_zeros keepdims",
+    lambda x: prod_without_zeros(x * [1, 0], axis=1, keepdims=True), apart(3, 2),
+    kinds="fc")  # fmt: skip

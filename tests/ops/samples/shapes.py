@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.ops.samples.table import Table, apart
+from workbench.ops.stated import specify_shape
 
 row = Table()
 
@@ -205,3 +206,5 @@ row(
     apart(3, 4),
     apart(2, 2),
 )
+row("specify_shape", lambda x: specify_shape(x, (None, 3)) ** 2, apart(2, 3),
+    kinds="fc")  # fmt: skip
