@@ -542,3 +542,75 @@ def test_other_threads_run_while_a_kernel_does() -> None:
     Waits()(np.ones(1, np.int32))  # compiled
     threading.Timer(0.05, lambda: ready.__setitem__(0, 1)).start()
     assert Waits()(ready) == 1
+
+
+# Unknown lengths
+
+
+class Padded(wb.KernelOp):
+    """Outputs of several lengths that follow from one."""
+
+    inputs = "x: T[n]"
+    outputs = "y: T[n], wider: T[2 * n + 1], half: T[n // 2], total: T[]"
+    c = r"""
+    void padded(const T *x, T *y, T *wider, T *half, T *total, int64_t n) {
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = x[i] * x[i];
+            wider[2 * i] = x[i];
+            *total += x[i];
+        }
+        for (int64_t i = 0; i < n / 2; i++) half[i] = -1;
+    }
+    """
+
+    def vjp(self, node: Any, g: Any, g_wider: Any, g_half: Any, g_total: Any) -> Any:
+        (x,) = node.inputs
+        return 2 * x * g + g_wider[:-1:2] + g_total
+
+
+@needs_c
+def test_lengths_that_are_not_known_yet() -> None:
+    x = wb.vector("x")
+    y, wider, half, total = Padded()(x)
+    (n,) = x.shape
+    shapes = [part.shape for part in (y, wider, half, total)]
+    assert shapes == [(n,), (2 * n + 1,), (n // 2,), ()]
+    slope = wb.grad(np.sum(y) + 10 * np.sum(wider) + 100 * total, x)
+    f = wb.function([x], [half, total, slope])
+    for size in (0, 1, 5):
+        at = np.arange(size) + 1.0
+        found = f(at)
+        assert found[0].shape == (size // 2,)
+        assert found[1] == at.sum()
+        np.testing.assert_array_equal(found[2], 2 * at + 110)
+
+
+@needs_c
+def test_a_letter_says_that_two_unknown_lengths_are_one(
+    rng: np.random.Generator,
+) -> None:
+    names = ("x", "w", "y", "g")
+    x, w, y, g = (wb.matrix(name) for name in names)
+    dx, dw = CDistGrad()(x, w, y, g)
+    assert (dx.ndim, dw.ndim) == (2, 2)
+    f = wb.function([x, w, y, g], [dx, dw])
+    at = (
+        rng.normal(size=(3, 2)), rng.normal(size=(4, 2)),
+        1 + rng.random((3, 4)), rng.normal(size=(3, 4)),
+    )  # fmt: skip
+    for found, want in zip(f(*at), CDistGrad().fallback(*at), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+    with pytest.raises(ShapeError, match="both are d"):
+        f(at[0], np.ones((4, 3)), *at[2:])
+    with pytest.raises(ShapeError, match="of length 3 and axis 1 of w is of length 5"):
+        CDistGrad()(wb.matrix(shape=(None, 3)), wb.matrix(shape=(2, 5)), y, g)
+
+
+@needs_c
+def test_A4_cdist_of_symbols_of_any_length(rng: np.random.Generator) -> None:
+    x, w = wb.matrix("x"), wb.matrix("w")
+    f = wb.function([x, w], wb.grad(np.sum(Cdist()(x, w) ** 2), x))
+    at = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
+    # The squared distance has the gradient 2 (x - w).
+    want = 2 * np.sum(at[0][:, None] - at[1], axis=1)
+    np.testing.assert_allclose(f(*at), want, rtol=1e-12)

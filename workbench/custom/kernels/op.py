@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device, launch
+from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device
 from workbench.custom.kernels.declared import (
     arrays,
     kinds_of,
@@ -20,19 +18,28 @@ from workbench.custom.kernels.declared import (
     threads_of,
     told,
 )
-from workbench.custom.kernels.native import Native, native
+from workbench.custom.kernels.native import Native
 from workbench.custom.kernels.places import Home, Text
+from workbench.custom.kernels.running import (
+    by_fallback,
+    on_device,
+    on_host,
+    several,
+)
 from workbench.custom.kernels.signature import Bound, Signature
-from workbench.custom.kernels.toolchain import MissingCompiler
 from workbench.custom.op import Op
 from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
-from workbench.graph import blame, source, types
+from workbench.graph import blame, types
+from workbench.graph.probe import value_spec
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["KernelOp"]
+
+#: How many kinds of operands an op remembers.
+MOST_KNOWN = 256
 
 
 class KernelOp(Op):
@@ -218,7 +225,7 @@ class KernelOp(Op):
         try:
             if all(map(_is_operand, given)):
                 # Otherwise the call itself says what it cannot take.
-                bound = self._signature.bind(list(map(_seen, given)), self._told)
+                bound = self._bind(list(map(_seen, given)))
                 given = [
                     _as(x, bound.dtypes[pattern.name])
                     for x, pattern in zip(given, self._signature.inputs, strict=True)
@@ -231,111 +238,50 @@ class KernelOp(Op):
         return super().__call__(*given)
 
     @property
+    def _bound(self) -> Any:
+        """The op as programs hold it, which knows its lengths where they have none."""
+        made: Any = super()._bound
+        if made.lengths is None:
+            made.lengths = lambda *specs, **params: self.infer(*map(value_spec, specs))
+        return made
+
+    @property
     def _told(self) -> dict[str, Any]:
         """The settings, looked at."""
-        return told(self.name, self._kinds, self._settings)
-
-    def _on_host(self, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs by the compiled kernel; by the fallback if there is none."""
-        try:
-            kernel = self._native(bound)
-        except MissingCompiler as error:
-            if not self._has_fallback():
-                raise MissingCompiler(
-                    f"{self.name}: {error} Or write fallback(self, *arrays) in"
-                    f" {type(self).__name__}, which computes the same by NumPy."
-                ) from None
-            self._warn(error)
-            return self._by_fallback(bound, arrays)
-        signature, settings = self._signature, self._told
-        made = [
-            np.zeros(spec.shape, spec.dtype)
-            for spec in signature.results(bound, settings)
-        ]
-        given = [
-            _contiguous(x, bound.dtypes[pattern.name])
-            for x, pattern in zip(arrays, signature.inputs, strict=True)
-        ]
-        numbers = list(settings.values())
-        status = kernel(given, made, _lengths(signature, bound), numbers)
-        if status:
-            means = self.messages.get(status, "it has no message for that")
-            raise KernelError(
-                f"{self.name}({', '.join(map(repr, map(types.spec_of, arrays)))})"
-                f"{blame.here()}: the kernel returned status {status}: {means}."
-            )
-        return [y[()] if y.ndim == 0 else y for y in made]
-
-    def _native(self, bound: Bound) -> Native:
-        key = tuple(bound.types.items())
-        found = self._natives.get(key)
+        found: dict[str, Any] | None = self.__dict__.get("_looked_at")
         if found is None:
-            language = next(name for name in ("c", "cpp") if name in self._texts)
-            found = self._natives[key] = native(
-                language, self._texts[language], self._signature, bound.types,
-                self._kinds, self.flags, self.time_limit,
-            )  # fmt: skip
+            found = told(self.name, self._kinds, self._settings)
+            object.__setattr__(self, "_looked_at", found)
         return found
 
-    def _on_device(self, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs by the CUDA kernel, on the GPU that holds the inputs."""
-        signature, settings = self._signature, self._told
-        results = signature.results(bound, settings)
-        if self.threads is None:
-            threads = prod(results[0].shape)
-        else:
-            text = threads_of(type(self), signature)
-            lengths = {
-                k: prod(v) if k == "..." else v for k, v in bound.lengths.items()
-            }
-            known = Bound(lengths={**lengths, "size": lengths.get("...", 0)})
-            threads = signature.length(text, text.dims[0], known, settings)
-        return launch(
-            self._texts["cuda"], signature, bound.types, settings, self._kinds, arrays,
-            [bound.dtypes[p.name] for p in signature.inputs], results,
-            _lengths(signature, bound), threads,
-        )  # fmt: skip
-
-    def _by_fallback(self, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs by NumPy, held against what is declared."""
-        made = _several(self.fallback(*arrays))
-        wanted = self._signature.results(bound, self._told)
-        found = [types.spec_of(y) for y in made]
-        if [Spec(s.shape, s.dtype) for s in found] != wanted:
-            raise KernelError(
-                f"{self.name}: {type(self).__name__}.fallback returned"
-                f" {', '.join(map(repr, found))}, and the outputs are declared as"
-                f" {', '.join(map(repr, wanted))}. Cast with .astype, or mend the"
-                " declaration."
-            )
-        return list(made)
-
-    def _warn(self, why: Exception) -> None:
-        """Say once that the slow way is taken."""
-        cls = type(self)
-        if not cls._warned:
-            cls._warned = True
-            site = source.decode(*source.caller())
-            warnings.warn_explicit(
-                f"{self.name} runs by its NumPy fallback: {why}",
-                RuntimeWarning,
-                site.filename if site else "<unknown>",
-                site.line if site else 1,
-            )
+    def _bind(self, values: Sequence[Any]) -> Bound:
+        """What the letters stand for, kept for arrays of the same shapes and dtypes."""
+        for x in values:
+            if not isinstance(x, np.ndarray):
+                return self._signature.bind(values, self._told)
+        known: dict[Any, Bound] = self.__dict__.setdefault("_bindings", {})
+        key = tuple([(x.dtype, x.shape) for x in values])
+        found = known.get(key)
+        if found is None:
+            found = self._signature.bind(values, self._told)
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known[key] = found
+        return found
 
 
 def _compute(self: KernelOp, *arrays: Any) -> Any:
     """The outputs for arrays on the CPU or on a GPU."""
-    bound = self._signature.bind(arrays, self._told)
-    on_device = any(map(is_device, arrays))
-    if on_device and "cuda" in self._texts:
-        made = self._on_device(bound, arrays)
-    elif not on_device and self._texts.keys() - {"cuda"}:
-        made = self._on_host(bound, arrays)
+    bound = self._bind(arrays)
+    there = any(map(is_device, arrays))
+    if there and "cuda" in self._texts:
+        made = on_device(self, bound, arrays)
+    elif not there and self._texts.keys() - {"cuda"}:
+        made = on_host(self, bound, arrays)
     elif self._has_fallback():
-        made = self._by_fallback(bound, arrays)
+        made = by_fallback(self, bound, arrays)
     else:
-        have, lack = ("a GPU", "cuda") if on_device else ("the CPU", "c")
+        have, lack = ("a GPU", "cuda") if there else ("the CPU", "c")
         raise KernelError(
             f"{self.name} has no source for arrays on {have}. Write {lack} = '''...'''"
             f" in {type(self).__name__}, or fallback(self, *arrays) in NumPy."
@@ -359,10 +305,10 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
         )
 
     def vjp(self: KernelOp, node: Any, *cotangents: Any) -> Any:
-        return pulled(lambda xs: _several(self.fallback(*xs)), node.inputs, cotangents)
+        return pulled(lambda xs: several(self.fallback(*xs)), node.inputs, cotangents)
 
     def jvp(self: KernelOp, node: Any, *tangents: Any) -> Any:
-        moved = pushed(lambda xs: _several(self.fallback(*xs)), node.inputs, tangents)
+        moved = pushed(lambda xs: several(self.fallback(*xs)), node.inputs, tangents)
         return moved[0] if len(moved) == 1 else tuple(moved)
 
     if not cls._gives("vjp") and not cls._gives("jvp"):
@@ -372,10 +318,6 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
 
 
 # Arrays
-
-
-def _several(made: Any) -> tuple[Any, ...]:
-    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
 def _is_operand(x: Any) -> bool:
@@ -396,16 +338,3 @@ def _as(x: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(x, Tensor) and types.spec_of(_seen(x)).weak:
         return x.astype(dtype)
     return x
-
-
-def _contiguous(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array whose entries lie one after another, as C sees them."""
-    made = np.asarray(x, dtype, order="C")
-    return made if made.flags.aligned else made.copy()
-
-
-def _lengths(signature: Signature, bound: Bound) -> list[int]:
-    return [
-        prod(n) if letter == "..." else int(n)
-        for letter, n in ((k, bound.lengths[k]) for k in signature.letters)
-    ]

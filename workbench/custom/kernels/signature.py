@@ -15,6 +15,7 @@ import numpy as np
 from workbench.custom.kernels.patterns import DTYPES, NAME, Pattern, evaluate
 from workbench.errors import DtypeError, KernelError, ShapeError
 from workbench.graph import types
+from workbench.graph.probe import meet
 from workbench.graph.types import Spec
 
 __all__ = ["Bound", "Signature"]
@@ -33,6 +34,8 @@ class Bound:
     lengths: dict[str, Any] = field(default_factory=dict)
     #: The dtype of each letter for one.
     types: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    #: The outputs, once somebody has asked for them.
+    results: list[Spec] | None = None
 
 
 class Signature:
@@ -226,26 +229,29 @@ class Signature:
         first: dict[str, str] = {}
         later: list[tuple[Pattern, str, Any, str]] = []
         for pattern, spec in zip(self.inputs, specs, strict=True):
-            axes = self._axes(pattern, spec)
-            for dim, have, place in axes:
+            for dim, have, place in self._axes(pattern, spec):
                 if dim in self.settings or not (dim == "..." or NAME.fullmatch(dim)):
                     later.append((pattern, dim, have, place))
-                elif dim not in bound.lengths or not _known(bound.lengths[dim]):
-                    bound.lengths[dim] = have
-                    first[dim] = place
-                elif _known(have) and bound.lengths[dim] != have:
+                    continue
+                known = bound.lengths.get(dim, have)
+                before = first.setdefault(dim, place)
+                try:
+                    bound.lengths[dim] = _met(known, have)
+                except ValueError:
                     raise ShapeError(
-                        f"{self.op}: {first[dim]} is {_length(bound.lengths[dim])} and"
-                        f" {place} is {_length(have)}, and both are {dim}"
+                        f"{self.op}: {before} is {_length(known)} and {place} is"
+                        f" {_length(have)}, and both are {dim}"
                         f" ({', '.join(f'{p.name}: {p.text}' for p in self.inputs)})."
-                    )
+                    ) from None
         for pattern, dim, have, place in later:
             want = self.length(pattern, dim, bound, settings)
-            if _known(have) and _known(want) and want != have:
+            try:
+                meet(have, want)
+            except ValueError:
                 raise ShapeError(
                     f"{self.op}: {place} is {_length(have)}, and {pattern.text} asks"
                     f" for {dim}{f' = {want}' * (dim != str(want))}."
-                )
+                ) from None
 
     def _axes(self, pattern: Pattern, spec: Spec) -> list[tuple[str, Any, str]]:
         """Each axis of an input: its text, its length, how an error names it."""
@@ -308,10 +314,18 @@ class Signature:
         return made
 
 
+def _met(a: Any, b: Any) -> Any:
+    """The one length, or shape, of two that must be equal."""
+    if not isinstance(a, tuple):
+        return meet(a, b)
+    if len(a) != len(b):
+        raise ValueError
+    return tuple(map(meet, a, b))
+
+
 def _known(n: Any) -> bool:
-    """Whether a length, or all those of a shape, are numbers and no unknowns."""
-    parts = n if isinstance(n, tuple) else (n,)
-    return all(isinstance(k, (int, np.integer, float)) for k in parts)
+    """Whether a length is a number, and known before the program runs."""
+    return isinstance(n, (int, np.integer, float))
 
 
 def _length(n: Any) -> str:
