@@ -1,0 +1,136 @@
+"""`theano.config`: the flags that old programs read and set.
+
+``floatX`` decides the dtype of what is declared without one, and ``compute_test_value``
+and its like are taken and change nothing: graphs here are checked when they are built,
+and nothing is compiled. `THEANO_FLAGS` is read once, as Theano read it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from workbench.errors import UsageError
+
+__all__ = ["Config", "change_flags", "config"]
+
+FLOATS = ("float16", "float32", "float64")
+
+#: Flags that are kept as they are set, with what Theano had.
+QUIET: dict[str, Any] = {
+    "allow_gc": True,
+    "assert_no_cpu_op": "ignore",
+    "base_compiledir": "",
+    "blas": "",
+    "cast_policy": "custom",
+    "check_input": True,
+    "compiledir": "",
+    "compute_test_value": "off",
+    "cxx": "",
+    "deterministic": "default",
+    "device": "cpu",
+    "dnn": "",
+    "exception_verbosity": "low",
+    "experimental": "",
+    "force_device": False,
+    "gcc": "",
+    "gpuarray": "",
+    "int_division": "int",
+    "lib": "",
+    "linker": "cvm",
+    "mode": "Mode",
+    "nvcc": "",
+    "on_opt_error": "warn",
+    "on_unused_input": "raise",
+    "openmp": False,
+    "openmp_elemwise_minsize": 200000,
+    "optimizer": "fast_run",
+    "optimizer_including": "",
+    "optimizer_excluding": "",
+    "optimizer_verbose": False,
+    "print_active_device": True,
+    "profile": False,
+    "profile_memory": False,
+    "profile_optimizer": False,
+    "reoptimize_unpickled_function": False,
+    "scan": "",
+    "traceback": "",
+    "unittests": "",
+    "vm": "",
+    "warn": "",
+    "warn_float64": "ignore",
+}
+
+
+class Section:
+    """Flags with a dot in their names, ``config.gcc.cxxflags``: kept, unused."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, flag: str) -> Any:
+        if flag.startswith("_"):
+            raise AttributeError(flag)
+        return ""
+
+    def __repr__(self) -> str:
+        return f"<flags {self._name}.*>"
+
+
+class Config:
+    """The flags, as attributes.
+
+    >>> from workbench.compat import theano
+    >>> theano.config.floatX
+    'float64'
+    """
+
+    floatX: str
+
+    def __init__(self) -> None:
+        made: dict[str, Any] = {"floatX": "float64", **QUIET}
+        for name in ("blas", "dnn", "experimental", "gcc", "gpuarray", "lib", "nvcc",
+                     "scan", "traceback", "unittests", "vm", "warn"):  # fmt: skip
+            made[name] = Section(name)
+        vars(self).update(made)
+
+    def __setattr__(self, flag: str, value: Any) -> None:
+        if flag == "floatX" and value not in FLOATS:
+            raise UsageError(
+                f"theano.config.floatX is one of {', '.join(FLOATS)}, not {value!r}."
+            )
+        object.__setattr__(self, flag, value)
+
+    def __getattr__(self, flag: str) -> Any:
+        raise AttributeError(
+            f"theano.config.{flag} is no flag that Workbench knows. Those that it uses:"
+            " floatX, on_unused_input; the others are kept as they are set."
+        )
+
+    def read(self, text: str) -> None:
+        """Set what `THEANO_FLAGS` says: ``floatX=float32,device=cpu``."""
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            flag, _, value = part.partition("=")
+            if flag.strip() == "floatX":
+                self.floatX = value.strip()
+            elif "." not in flag:
+                vars(self)[flag.strip()] = value.strip()
+
+
+config = Config()
+config.read(os.environ.get("THEANO_FLAGS", ""))
+
+
+@contextmanager
+def change_flags(**flags: Any) -> Iterator[None]:
+    """``with change_flags(floatX="float32"):`` sets flags for a while."""
+    old = {flag: vars(config).get(flag) for flag in flags}
+    try:
+        for flag, value in flags.items():
+            setattr(config, flag, value)
+        yield
+    finally:
+        for flag, value in old.items():
+            setattr(config, flag, value)

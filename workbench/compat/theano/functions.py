@@ -1,0 +1,324 @@
+"""`theano.function`: `workbench.function` with Theano's arguments.
+
+What comes back is the library's `Function`; only ``allow_input_downcast`` and
+``no_default_updates`` put something around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.apply import owner
+from workbench.compat.theano.config import config
+from workbench.compat.theano.sharing import DEFAULT_UPDATES, shared
+from workbench.compat.theano.types import as_tensor_variable, type_of
+from workbench.errors import UsageError
+from workbench.graph import walk
+from workbench.graph.shared import Shared
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.symbolic.arguments import is_symbol
+from workbench.symbolic.function import Function
+from workbench.symbolic.function import function as ours
+
+__all__ = ["In", "Out", "Param", "SymbolicOutput", "function"]
+
+
+class In:
+    """An input with a default, a name of its own, or an update.
+
+    Parameters
+    ----------
+    variable
+        The symbol.
+    name
+        What a call may name it by; the symbol's own name unless given.
+    value
+        What stands for it where a call leaves it out.
+    update
+        What it becomes after the call: the function keeps it from then on.
+    """
+
+    def __init__(
+        self,
+        variable: Any,
+        name: str | None = None,
+        value: Any = None,
+        update: Any = None,
+        mutable: bool | None = None,
+        strict: bool = False,
+        allow_downcast: bool | None = None,
+        autoname: bool = True,
+        implicit: bool | None = None,
+        borrow: bool | None = None,
+        shared: bool = False,
+    ) -> None:
+        self.variable = as_tensor_variable(variable)
+        self.name = name or self.variable.name
+        self.value = value
+        self.update = update
+        self.allow_downcast = allow_downcast
+
+
+def Param(
+    variable: Any, default: Any = None, name: str | None = None, **settings: Any
+) -> In:
+    """An input with a default: `In` under its older name."""
+    return In(variable, name=name, value=default, **settings)
+
+
+class Out:
+    """An output; ``borrow`` changes nothing, for every result is the caller's own."""
+
+    def __init__(self, variable: Any, borrow: bool = False) -> None:
+        self.variable = variable
+
+
+SymbolicOutput = Out
+
+
+def function(
+    inputs: Any,
+    outputs: Any = None,
+    mode: Any = None,
+    updates: Any = None,
+    givens: Any = None,
+    no_default_updates: Any = False,
+    accept_inplace: bool = False,
+    name: str | None = None,
+    rebuild_strict: bool = True,
+    allow_input_downcast: bool | None = None,
+    profile: Any = None,
+    on_unused_input: str | None = None,
+) -> Any:
+    """Expressions as a function of their variables: `workbench.function`.
+
+    Parameters
+    ----------
+    inputs
+        Variables, or `In` with a default. One that is computed from others is an
+        input all the same: what it is computed from is not needed then.
+    outputs
+        A variable, a list, a mapping, or None.
+    mode
+        Taken, and without effect: nothing is compiled.
+    updates, givens, name, profile, on_unused_input
+        As `workbench.function` has them.
+    no_default_updates
+        Draw the same random numbers in each call, and leave shared values alone that
+        have a ``default_update``; or a list of those meant.
+    allow_input_downcast
+        Cast arrays that do not fit into the dtype of their input.
+
+    Examples
+    --------
+    >>> from workbench.compat import theano
+    >>> import workbench.compat.theano.tensor as T
+    >>> x, y = T.dscalars("x", "y")
+    >>> f = theano.function([x, theano.In(y, value=1)], x + y)
+    >>> float(f(33)), float(f(33, 2))
+    (34.0, 35.0)
+    """
+    if not isinstance(inputs, (list, tuple)):
+        raise UsageError(f"theano.function: inputs is a list of variables: {inputs!r}.")
+    given = [x if isinstance(x, In) else _input(x) for x in inputs]
+    changed = _pairs(updates, "updates")
+    replaced = _pairs(givens, "givens")
+    symbols: list[Tensor] = []
+    defaults: dict[Tensor, Any] = {}
+    named: dict[str, Tensor] = {}
+    for one in given:
+        x = one.variable
+        if one.update is not None:
+            # It lives in the function: a shared value that a call need not give.
+            state = shared(np.asarray(one.value, x.dtype), one.name)
+            replaced.append((x, state))
+            changed.append((state, one.update))
+            continue
+        if not is_symbol(x):
+            symbol = type_of(x)(x.name)
+            replaced.append((x, symbol))
+            x = symbol
+        symbols.append(x)
+        if one.name != x.name:
+            named[str(one.name)] = x
+        if one.value is not None:
+            value = one.value
+            defaults[x] = value.get_value() if isinstance(value, Shared) else value
+    wanted, structure = _outputs(outputs)
+    changed += _default_updates([*wanted, *[new for _, new in changed]], changed,
+                                no_default_updates)  # fmt: skip
+    takes: Any = symbols
+    if named:
+        names = {x.serial: name for name, x in named.items()}
+        takes = {
+            names.get(x.serial) or x.name or f"input{i}": x
+            for i, x in enumerate(symbols)
+        }
+    made = ours(
+        takes,
+        structure(wanted),
+        updates=changed,
+        givens=replaced,
+        defaults=defaults,
+        on_unused_input=on_unused_input or config.on_unused_input,
+        name=name,
+        profile=bool(profile),
+    )
+    made.maker = Maker(made)  # type: ignore[attr-defined]
+    around: Any = made
+    casting = [
+        allow_input_downcast or one.allow_downcast
+        for one in given if one.update is None
+    ]  # fmt: skip
+    if any(casting):
+        around = _Around(made, _casting(symbols, casting))
+    if no_default_updates:
+        around = _Around(around, _drawing_again(made, no_default_updates))
+    return around
+
+
+def _input(x: Any) -> In:
+    if isinstance(x, (list, tuple)):  # (variable, default)
+        return In(x[0], value=x[1])
+    if not isinstance(x, Tensor):
+        raise UsageError(f"theano.function: the input {x!r} is no variable.")
+    if isinstance(x, Shared):
+        raise UsageError(
+            f"theano.function: {x.described()} is no input: functions read it by"
+            " themselves. Use givens={shared: variable} to put another in its place."
+        )
+    return In(x)
+
+
+def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return list(given.items())
+    found = [tuple(pair) for pair in given]
+    if any(len(pair) != 2 for pair in found):
+        raise UsageError(f"theano.function: {what} is a list of pairs.")
+    return [(a, b) for a, b in found]
+
+
+def _outputs(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """The outputs as variables, and how they nest."""
+    if outputs is None:
+        return [], lambda ys: None
+    if isinstance(outputs, Mapping):
+        names = list(outputs)
+        found = [_output(outputs[n]) for n in names]
+        return found, lambda ys: dict(zip(names, ys, strict=True))
+    # A tuple of lengths is one output, the shape.
+    several = isinstance(outputs, tuple) and any(
+        isinstance(y, (Tensor, Out)) for y in outputs
+    )
+    if several or isinstance(outputs, list):
+        return [_output(y) for y in outputs], list
+    return [_output(outputs)], lambda ys: ys[0]
+
+
+def _output(y: Any) -> Any:
+    return as_tensor_variable(y.variable if isinstance(y, Out) else y)
+
+
+def _default_updates(
+    outputs: Sequence[Any], updates: Sequence[Any], without: Any
+) -> list[Any]:
+    """What shared values that the outputs read are updated to by themselves."""
+    if not DEFAULT_UPDATES or without is True:
+        return []
+    known = {x.serial for x, _ in updates}
+    known |= {x.serial for x in without or ()}
+    roots = [y for y in outputs if isinstance(y, Tensor)]
+    return [
+        (x, DEFAULT_UPDATES[x.serial])
+        for x in walk.order(roots)
+        if x.serial in DEFAULT_UPDATES and x.serial not in known
+    ]
+
+
+class _Around:
+    """A function with something done before each call, and after it."""
+
+    def __init__(self, inner: Any, before: Any) -> None:
+        self.inner = inner
+        self.before = before
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The outputs."""
+        args, named, after = self.before(args, named)
+        try:
+            return self.inner(*args, **named)
+        finally:
+            after()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _casting(symbols: list[Tensor], chosen: list[Any]) -> Any:
+    """Casts arguments to the dtypes of their inputs."""
+    by_name = {x.name: x for x, on in zip(symbols, chosen, strict=True) if on}
+
+    def before(args: Any, named: Any) -> Any:
+        cast = [
+            np.asarray(a, x.dtype) if on else a
+            for a, x, on in zip(args, symbols, chosen, strict=False)
+        ]
+        given = {
+            k: np.asarray(v, by_name[k].dtype) if k in by_name else v
+            for k, v in named.items()
+        }
+        return (*cast, *args[len(cast) :]), given, _nothing
+
+    return before
+
+
+def _drawing_again(made: Function, chosen: Any) -> Any:
+    """Puts generators back to where they were before the call."""
+    held = [
+        x for x in made.shared
+        if x.spec.dtype == object and (chosen is True or x in set(chosen))
+    ]  # fmt: skip
+
+    def before(args: Any, named: Any) -> Any:
+        bits = [x.state.bit_generator for x in held]
+        states = [b.state for b in bits]
+
+        def after() -> None:
+            for b, state in zip(bits, states, strict=True):
+                b.state = state
+
+        return args, named, after
+
+    return before
+
+
+class Maker:
+    """``f.maker.fgraph``: the program of a function, for who looks at its nodes."""
+
+    def __init__(self, made: Function) -> None:
+        self._made = made
+        self.mode = None
+
+    @property
+    def fgraph(self) -> Any:
+        """Its inputs, its outputs, and `toposort`, which lists its nodes."""
+        graph = self._made.graph
+        return SimpleNamespace(
+            inputs=list(graph.inputs),
+            outputs=list(graph.outputs),
+            toposort=lambda: [owner(x) for x in graph.nodes if x.op is not IDENTITY],
+        )

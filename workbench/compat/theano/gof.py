@@ -1,0 +1,85 @@
+"""`theano.gof`: what a graph is made of, and walks over it.
+
+The modules that these names stood in (``theano.gof.graph``, ``.op``, ``.type``) are
+this one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from workbench.compat.theano.apply import Apply, owner
+from workbench.compat.theano.op import Op, PureOp
+from workbench.compat.theano.types import TensorConstant as Constant
+from workbench.compat.theano.types import Type
+from workbench.graph import walk
+from workbench.graph.tensor import IDENTITY
+from workbench.graph.tensor import Tensor as Variable
+from workbench.ops.several import ITEM
+
+__all__ = [
+    "Apply",
+    "Constant",
+    "Op",
+    "PureOp",
+    "Type",
+    "Variable",
+    "ancestors",
+    "inputs",
+    "io_toposort",
+    "list_of_nodes",
+    "variables",
+]
+
+
+def ancestors(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
+    """All variables that some were computed from, and these themselves."""
+    roots = list(variable_list)
+    blocked = {x.serial for x in blockers or ()}
+    if not blocked:
+        return [x for x in walk.order(roots) if not _whole(x)]
+    found: dict[int, Any] = {}
+    stack = list(roots)
+    while stack:
+        x = stack.pop()
+        if x.serial not in found:
+            found[x.serial] = x
+            if x.serial not in blocked:
+                stack += [i for i in x.inputs if isinstance(i, Variable)]
+    return [found[n] for n in sorted(found)]
+
+
+def _whole(x: Any) -> bool:
+    """Whether a Tensor holds several outputs at once, which no variable does."""
+    return isinstance(getattr(x, "spec", None), tuple) and x.op is not ITEM
+
+
+def inputs(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
+    """The symbols, constants and shared values that some were computed from."""
+    return [
+        x for x in ancestors(variable_list, blockers)
+        if x.op is IDENTITY and not x.inputs
+    ]  # fmt: skip
+
+
+def variables(i: Iterable[Any], o: Iterable[Any]) -> list[Any]:
+    """All variables between inputs and outputs, both included."""
+    return ancestors(o, list(i))
+
+
+def io_toposort(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
+    """The nodes between inputs and outputs, each after those that it needs."""
+    known = {x.serial for x in inputs}
+    found = ancestors(outputs, list(inputs))
+    nodes = [owner(x) for x in found if x.serial not in known]
+    return list(dict.fromkeys(n for n in nodes if n is not None))
+
+
+def list_of_nodes(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
+    """`io_toposort`."""
+    return io_toposort(list(inputs), outputs)
+
+
+graph = op = type = utils = sys.modules[__name__]

@@ -1,0 +1,51 @@
+"""`theano.ifelse`: of two branches only the one that is taken runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.compat.theano.types import as_tensor_variable
+from workbench.graph import walk
+from workbench.graph.tensor import Tensor
+from workbench.symbolic.preparing import is_leaf
+from workbench.transforms.program import Program
+
+__all__ = ["ifelse"]
+
+
+def ifelse(
+    condition: Any, then_branch: Any, else_branch: Any, name: str | None = None
+) -> Any:
+    """``then_branch`` if the condition is not 0, else ``else_branch``; lists too.
+
+    `workbench.cond`: what only the other branch needs is not computed.
+
+    >>> from workbench.compat.theano.ifelse import ifelse
+    >>> import workbench.compat.theano.tensor as T
+    >>> a, b = T.scalars("a", "b")
+    >>> z = ifelse(T.lt(a, b), T.exp(a), T.exp(b))
+    >>> float(z.eval({a: 0.0, b: 1.0}))
+    1.0
+    """
+    from workbench.loops.cond import cond
+
+    several = isinstance(then_branch, (list, tuple))
+    branches = [
+        [as_tensor_variable(y) for y in (branch if several else [branch])]
+        for branch in (then_branch, else_branch)
+    ]
+    # The branches exist already: they are run anew, each inside its own.
+    leaves = [x for x in walk.order(branches[0] + branches[1]) if is_leaf(x)]
+    programs = [Program(branch, leaves) for branch in branches]
+
+    def taken(program: Program) -> Any:
+        return lambda *values: list(program(values))
+
+    made = cond(
+        as_tensor_variable(condition) != 0,
+        taken(programs[0]),
+        taken(programs[1]),
+        *leaves,
+    )
+    found: list[Tensor] = [as_tensor_variable(y) for y in made]
+    return found if several else found[0]

@@ -1,0 +1,77 @@
+"""`install`: ``import theano`` finds this package, until `uninstall`."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from workbench.errors import UsageError
+
+__all__ = ["install", "uninstall"]
+
+ROOT = __name__.rpartition(".")[0]
+
+#: Where each module of Theano's is found, from the package on.
+PLACES = """
+    compile compile.builders compile.debugmode compile.function_module compile.io
+    compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
+    compile.sharedvalue config configparser gof gof.graph gof.op gof.type gof.utils
+    gradient ifelse printing sandbox sandbox.rng_mrg scan_module scan_module.scan_utils
+    scan_module.scan_views sparse tensor tensor.basic tensor.elemwise tensor.extra_ops
+    tensor.nlinalg tensor.nnet tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
+    tensor.nnet.nnet tensor.nnet.sigm tensor.opt tensor.random tensor.raw_random
+    tensor.shared_randomstreams tensor.sharedvar tensor.signal tensor.signal.conv
+    tensor.signal.downsample tensor.signal.pool tensor.slinalg tensor.subtensor
+    tensor.type tensor.var updates
+""".split()
+
+
+def _found(place: str) -> Any:
+    found: Any = sys.modules[ROOT]
+    for part in place.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def install() -> ModuleType:
+    """Make ``import theano``, ``import theano.tensor as T`` and the like work.
+
+    Returns
+    -------
+    The module that ``import theano`` gives from now on, in this process.
+
+    Raises
+    ------
+    UsageError
+        If Theano itself has been imported.
+
+    Examples
+    --------
+    >>> from workbench.compat import theano
+    >>> _ = theano.install()
+    >>> import theano.tensor as T
+    >>> T.dscalar("x").dtype
+    dtype('float64')
+    >>> theano.uninstall()
+    """
+    ours = sys.modules[ROOT]
+    known = sys.modules.get("theano")
+    if known is not None and known is not ours:
+        raise UsageError(
+            f"theano itself has been imported, from {getattr(known, '__file__', '?')}."
+            " Call install() before anything imports it, in a fresh process."
+        )
+    sys.modules["theano"] = ours
+    for place in PLACES:
+        found = _found(place)
+        if isinstance(found, ModuleType):
+            sys.modules[f"theano.{place}"] = found
+    return ours
+
+
+def uninstall() -> None:
+    """Forget what `install` did; what programs have imported they keep."""
+    if sys.modules.get("theano") is sys.modules[ROOT]:
+        for name in ["theano", *(f"theano.{place}" for place in PLACES)]:
+            sys.modules.pop(name, None)

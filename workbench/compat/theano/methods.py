@@ -1,0 +1,131 @@
+"""What Theano asks of a variable, set on `Tensor` when this package is imported.
+
+Only names that NumPy's arrays do not have, and a few whose further arguments are
+Theano's alone (``x.flatten(2)``, ``x.reshape(shape, ndim=2)``): what NumPy takes they
+take as before.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano import apply, types
+from workbench.compat.theano.tensor import elementwise, making, reductions, shapes
+from workbench.compat.theano.tensor import subtensor as places
+from workbench.compat.theano.tensor.lengths import as_lengths
+from workbench.errors import UsageError
+from workbench.graph.methods import ArrayMethods
+from workbench.graph.tensor import Tensor
+
+__all__ = ["METHODS", "PROPERTIES"]
+
+
+def clone(x: Tensor, name: str | None = None) -> Any:
+    """A new symbol of the type of a variable."""
+    return types.type_of(x)(name or x.name)
+
+
+def fill(x: Tensor, value: Any) -> Any:
+    """An array in the shape of ``x`` that holds ``value`` everywhere."""
+    return elementwise.second(x, elementwise.cast(value, x.dtype))
+
+
+def nonzero(x: Tensor, return_matrix: bool = False) -> Any:
+    """`numpy.nonzero`; one matrix of all indices if asked for."""
+    return places.nonzero(x, return_matrix)
+
+
+def norm(x: Tensor, L: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The norm of order ``L`` of all entries, or along axes."""
+    return reductions.norm(x, L, axis, keepdims)
+
+
+def flatten(x: Tensor, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Any:
+    """NumPy's ``flatten(order)``, or Theano's ``flatten(ndim)``."""
+    if isinstance(ndim, str):
+        return _flatten(x, ndim)
+    if (outdim or ndim) == 1:
+        return _flatten(x, order)
+    return shapes.flatten(x, outdim or ndim)
+
+
+def reshape(x: Tensor, *shape: Any, ndim: int | None = None, order: str = "C") -> Any:
+    """NumPy's ``reshape``; the lengths may be variables."""
+    wanted = shape[0] if len(shape) == 1 else shape
+    if isinstance(wanted, Tensor) and len(shape) == 2:
+        wanted, ndim = shape  # x.reshape(shape, 2)
+    elif len(shape) == 2 and isinstance(shape[0], (tuple, list)):
+        wanted, ndim = shape
+    return _reshape(x, as_lengths(wanted, ndim), order=order)
+
+
+def _flatten(x: Tensor, order: str) -> Any:
+    return ArrayMethods.flatten(x, order)
+
+
+def _reshape(x: Tensor, shape: Any, order: str) -> Any:
+    return ArrayMethods.reshape(x, shape, order=order)
+
+
+def _summed(name: str) -> Any:
+    function = getattr(np, name)
+
+    def method(x: Tensor, axis: Any = None, dtype: Any = None, **more: Any) -> Any:
+        if isinstance(dtype, bool):  # x.mean(axis, keepdims)
+            raise UsageError(f"x.{name}(axis, {dtype}): write keepdims={dtype}.")
+        kind = more.pop("acc_dtype", None) or dtype
+        more.pop("no_zeros_in_input", None)
+        axis = tuple(axis) if isinstance(axis, list) else axis
+        return function(x, axis=axis, dtype=kind, **more)
+
+    method.__name__ = name
+    method.__doc__ = f"`numpy.{name}`."
+    return method
+
+
+def rounded(x: Tensor, decimals: Any = 0, mode: str | None = None, **more: Any) -> Any:
+    """NumPy's ``round(decimals)``, or Theano's ``round(mode)``."""
+    if isinstance(decimals, str) or mode is not None:
+        return elementwise.round(x, mode or decimals)
+    return np.round(x, decimals, **more)
+
+
+METHODS: dict[str, Any] = {
+    "dimshuffle": shapes.dimshuffle,
+    "clone": clone,
+    "fill": fill,
+    "flatten": flatten,
+    "norm": norm,
+    "nonzero": nonzero,
+    "nonzero_values": places.nonzero_values,
+    "ones_like": making.ones_like,
+    "reshape": reshape,
+    "round": rounded,
+    "zeros_like": making.zeros_like,
+    "get_scalar_constant_value": apply.scalar_value,
+    "get_parents": lambda x: [] if x.owner is None else [x.owner],
+    "sum": _summed("sum"),
+    "mean": _summed("mean"),
+    "prod": _summed("prod"),
+    "allclose": elementwise.TABLE["allclose"],
+    "isclose": elementwise.TABLE["isclose"],
+    "argsort": reductions.argsort,
+}
+
+PROPERTIES: dict[str, Any] = {
+    "type": types.type_of,
+    "broadcastable": lambda x: types.type_of(x).broadcastable,
+    "owner": apply.owner,
+    "index": apply.position,
+    # Test values are not looked at: what is written there goes nowhere.
+    "tag": lambda x: SimpleNamespace(),
+    "data": lambda x: x.value,
+}
+
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)
+for _name, _read in PROPERTIES.items():
+    setattr(Tensor, _name, property(_read))

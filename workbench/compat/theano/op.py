@@ -1,0 +1,291 @@
+"""`theano.Op`: an op by ``make_node``, ``perform``, ``grad`` and the rest of them.
+
+Each class becomes an op of the library's own kind (`workbench.Op`) when it is first
+applied: ``perform`` is its value, ``L_op`` or ``grad`` its reverse mode, ``R_op`` its
+forward mode, ``infer_shape`` and the types of ``make_node`` what is known before it
+runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from workbench.compat.theano.apply import Apply
+from workbench.compat.theano.types import TensorType, as_tensor_variable
+from workbench.custom.op import Op as OurOp
+from workbench.custom.registry import snake
+from workbench.errors import RegistrationError, ShapeError, UsageError
+from workbench.graph.tensor import Tensor
+from workbench.graph.trace import live
+from workbench.graph.types import Spec
+
+__all__ = ["Op", "PureOp", "as_op"]
+
+
+class Op:
+    """An op of an old program: subclasses bring ``make_node`` and ``perform``.
+
+    ``__props__`` names the attributes that tell one instance from another: instances
+    with the same are equal. ``itypes`` and ``otypes`` stand in for ``make_node``.
+    ``c_code`` is not read; `workbench.KernelOp` runs native source.
+    """
+
+    view_map: ClassVar[dict[int, list[int]]] = {}
+    destroy_map: ClassVar[dict[int, list[int]]] = {}
+    default_output: int | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    # What a user writes
+
+    def make_node(self, *inputs: Any) -> Apply:
+        """The op on some inputs: ``Apply(self, inputs, [x.type()])``."""
+        itypes, otypes = getattr(self, "itypes", None), getattr(self, "otypes", None)
+        if itypes is None or otypes is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no make_node: write one that returns"
+                " Apply(self, inputs, outputs), or give itypes and otypes."
+            )
+        if len(inputs) != len(itypes):
+            raise UsageError(
+                f"{type(self).__name__} takes {len(itypes)} inputs, not {len(inputs)}."
+            )
+        given = [as_tensor_variable(x) for x in inputs]
+        for i, (x, kind) in enumerate(zip(given, itypes, strict=True)):
+            if x.ndim != kind.ndim or not np.can_cast(x.dtype, kind.dtype, "same_kind"):
+                raise UsageError(
+                    f"{type(self).__name__}: input {i} is {x!r}, and its type is"
+                    f" {kind!r}."
+                )
+        given = [
+            x if x.dtype == kind.dtype else x.astype(kind.dtype)
+            for x, kind in zip(given, itypes, strict=True)
+        ]
+        return Apply(self, given, [kind() for kind in otypes])
+
+    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+        """Compute: ``output_storage[i][0] = array``."""
+        native = hasattr(self, "c_code") or hasattr(self, "c_code_cache_version")
+        more = (
+            " Its c_code is not read: workbench.KernelOp runs native source."
+            if native or hasattr(self, "make_thunk")
+            else ""
+        )
+        raise NotImplementedError(
+            f"{type(self).__name__} has no perform(self, node, inputs, output_storage)."
+            + more
+        )
+
+    # How it is applied
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Its output on these inputs; a list of several."""
+        wants_list = kwargs.pop("return_list", False)
+        name = kwargs.pop("name", None)
+        node = self.make_node(*inputs, **kwargs)
+        if name is not None and len(node.outputs) == 1:
+            node.outputs[0].name = name
+        if self.default_output is not None:
+            chosen = node.outputs[self.default_output]
+            return [chosen] if wants_list else chosen
+        if len(node.outputs) == 1 and not wants_list:
+            return node.outputs[0]
+        return list(node.outputs)
+
+    def record(self, node: Apply, outputs: Sequence[Any]) -> list[Any]:
+        """The outputs of an `Apply`: one node of the program."""
+        specs = tuple(y.spec if y._value is None else Spec(y.shape, y.dtype)
+                      for y in outputs)  # fmt: skip
+        site = (tuple(map(_like, node.inputs)), tuple(map(_like, outputs)))
+        adapted = adapter(type(self))(self, site, node, specs)
+        made = adapted(*node.inputs)
+        found = list(made) if isinstance(made, tuple) else [made]
+        return [as_tensor_variable(y) for y in found]
+
+    # Equality by __props__
+
+    def _props(self) -> tuple[Any, ...] | None:
+        names = getattr(self, "__props__", None)
+        if names is None:
+            return None
+        if isinstance(names, str):
+            names = (names,)
+        return tuple(getattr(self, name) for name in names)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return False
+        mine = self._props()
+        return mine is not None and bool(mine == other._props())
+
+    def __hash__(self) -> int:
+        props = self._props()
+        return object.__hash__(self) if props is None else hash((type(self), props))
+
+    def __str__(self) -> str:
+        names, props = getattr(self, "__props__", None), self._props()
+        if not names or props is None:
+            return type(self).__name__
+        given = ", ".join(f"{k}={v!r}" for k, v in zip(names, props, strict=True))
+        return f"{type(self).__name__}{{{given}}}"
+
+    __repr__ = __str__
+
+
+PureOp = Op
+
+
+def _like(x: Any) -> tuple[str, tuple[Any, ...]]:
+    """What a variable's type says, hashable: two sites alike may share an op."""
+    lengths = tuple(n if isinstance(n, int) else None for n in x.shape)
+    return str(x.dtype), lengths
+
+
+#: The op of the library's kind for each class of an old program.
+ADAPTERS: dict[type[Op], type[OurOp]] = {}
+
+
+def adapter(kind: type[Op]) -> type[OurOp]:
+    """The op of the library's kind behind a class; made when first asked for."""
+    found = ADAPTERS.get(kind)
+    if found is not None:
+        return found
+    body: dict[str, Any] = {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__annotations__": {
+            "op": Any, "site": Any, "node": Any, "specs": Any,
+        },
+        "node": dataclasses.field(compare=False),
+        "specs": dataclasses.field(compare=False),
+        "compute": _compute,
+        "infer": _infer,
+    }  # fmt: skip
+    if hasattr(kind, "L_op") or hasattr(kind, "grad"):
+        body["vjp"] = _vjp
+    if hasattr(kind, "R_op"):
+        body["jvp"] = _jvp
+    if hasattr(kind, "connection_pattern"):
+        body["connection"] = _connection
+    plain = snake(kind.__name__)
+    for name in (plain, f"{plain}_op", f"{plain}_{id(kind):x}"):
+        try:
+            found = type(kind.__name__, (OurOp,), {**body, "name": name})
+            break
+        except RegistrationError:  # an op of NumPy's, or of another program
+            continue
+    assert found is not None
+    ADAPTERS[kind] = found
+    return found
+
+
+def _compute(self: Any, *arrays: Any) -> Any:
+    storage: list[list[Any]] = [[None] for _ in self.specs]
+    self.op.perform(self.node, list(arrays), storage)
+    made = [
+        _checked(self.op, i, cell[0], spec)
+        for i, (cell, spec) in enumerate(zip(storage, self.specs, strict=True))
+    ]
+    return tuple(made) if len(made) > 1 else made[0]
+
+
+def _checked(op: Op, i: int, value: Any, spec: Spec) -> Any:
+    """An output of ``perform``, in the dtype and rank of its type."""
+    if value is None:
+        raise UsageError(
+            f"{op}.perform left output {i} empty: write output_storage[{i}][0] = array."
+        )
+    array = value if hasattr(value, "dtype") else np.asarray(value)
+    if len(array.shape) != len(spec.shape):
+        raise ShapeError(
+            f"{op}.perform gave output {i} the shape {array.shape}; its type, from"
+            f" make_node, has {len(spec.shape)} axes."
+        )
+    return array if array.dtype == spec.dtype else array.astype(spec.dtype)
+
+
+def _infer(self: Any, *given: Spec) -> Any:
+    return self.specs if len(self.specs) > 1 else self.specs[0]
+
+
+def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
+    inputs, outputs = _variables(node.inputs), _variables(node.outputs)
+    grads = _variables(cotangents)
+    op = self.op
+    if hasattr(op, "L_op"):
+        made = op.L_op(inputs, outputs, grads)
+    else:
+        made = op.grad(inputs, grads)
+    if not isinstance(made, (list, tuple)):
+        made = [made]
+    return [plain(c) for c in made]
+
+
+def _jvp(self: Any, node: Any, *tangents: Any) -> Any:
+    points = [None if t is None else as_tensor_variable(t) for t in tangents]
+    made = self.op.R_op(_variables(node.inputs), points)
+    if not isinstance(made, (list, tuple)):
+        made = [made]
+    moved = [
+        np.zeros_like(y) if t is None else plain(t)
+        for t, y in zip(made, node.outputs, strict=True)
+    ]
+    return tuple(moved) if len(moved) > 1 else moved[0]
+
+
+def _connection(self: Any) -> Any:
+    return self.op.connection_pattern(self.node)
+
+
+def _variables(xs: Any) -> list[Any]:
+    return [None if x is None else as_tensor_variable(x) for x in xs]
+
+
+def plain(x: Any) -> Any:
+    """A gradient of an old rule as the sweep takes it: an array in an eager run."""
+    if isinstance(x, Tensor) and x._value is not None and not live(x):
+        return x._value
+    return x
+
+
+def as_op(
+    itypes: Sequence[TensorType],
+    otypes: Sequence[TensorType],
+    infer_shape: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Op]:
+    """A decorator that makes an op of a function of arrays; it has no gradient.
+
+    >>> import theano_tensor as T  # doctest: +SKIP
+    """
+    takes = list(itypes) if isinstance(itypes, (list, tuple)) else [itypes]
+    gives = list(otypes) if isinstance(otypes, (list, tuple)) else [otypes]
+
+    def decorate(function: Callable[..., Any]) -> Op:
+        def perform(self: Any, node: Any, inputs: Any, output_storage: Any) -> None:
+            made = function(*inputs)
+            if not isinstance(made, (list, tuple)):
+                made = (made,)
+            for cell, value in zip(output_storage, made, strict=True):
+                cell[0] = value
+
+        body: dict[str, Any] = {
+            "__module__": function.__module__,
+            "__qualname__": function.__qualname__,
+            "__doc__": function.__doc__,
+            "itypes": takes,
+            "otypes": gives,
+            "perform": perform,
+        }
+        if infer_shape is not None:
+            body["infer_shape"] = lambda self, node, shapes: infer_shape(node, shapes)
+        made: Op = type(function.__name__, (Op,), body)()
+        return made
+
+    return decorate

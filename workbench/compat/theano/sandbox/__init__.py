@@ -1,0 +1,7 @@
+"""`theano.sandbox`: of it, the random streams."""
+
+from __future__ import annotations
+
+from workbench.compat.theano.sandbox import rng_mrg
+
+__all__ = ["rng_mrg"]

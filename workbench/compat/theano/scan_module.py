@@ -1,0 +1,179 @@
+"""`theano.scan` and its kin: `workbench.scan` with Theano's arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.compat.theano.types import as_tensor_variable
+from workbench.compat.theano.updates import OrderedUpdates
+from workbench.errors import UsageError
+from workbench.loops.returned import until
+from workbench.loops.scan import scan as ours
+
+__all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
+
+
+def scan(
+    fn: Callable[..., Any],
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    mode: Any = None,
+    name: str | None = None,
+    profile: Any = False,
+    allow_gc: bool | None = None,
+    strict: bool = False,
+    return_list: bool = False,
+) -> tuple[Any, Any]:
+    """A loop in the graph: `workbench.scan`.
+
+    Returns
+    -------
+    The outputs of all steps, stacked (one as itself), and the updates of shared values
+    that ``fn`` returned: to be handed to `theano.function`.
+
+    Examples
+    --------
+    >>> import workbench.compat.theano as theano, workbench.compat.theano.tensor as T
+    >>> x = T.dscalar("x")
+    >>> powers, updates = theano.scan(
+    ...     lambda before, x: before * x, outputs_info=T.ones(()),
+    ...     non_sequences=x, n_steps=4)
+    >>> theano.function([x], powers, updates=updates)(2.0)
+    array([ 2.,  4.,  8., 16.])
+    """
+    if truncate_gradient != -1:
+        raise UsageError(
+            f"theano.scan(truncate_gradient={truncate_gradient}) is not known: cut the"
+            " state yourself, with theano.gradient.disconnected_grad, or loop over the"
+            " last steps only."
+        )
+    outputs, updates = _scanned(
+        fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name
+    )
+    return (outputs if return_list else _bare(outputs)), updates
+
+
+def _scanned(
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any,
+    n_steps: Any,
+    reverse: bool,
+    strict: bool,
+    name: str | None,
+    last: bool = False,
+) -> tuple[list[Any], OrderedUpdates]:
+    stacks, updates = ours(
+        fn,
+        [_sequence(x) for x in _listed(sequences)],
+        [_first(x) for x in _listed(outputs_info)],
+        _listed(non_sequences),
+        n_steps=n_steps,
+        reverse=bool(reverse),
+        strict=strict,
+        last=last,
+        return_updates=True,
+        name=name,
+    )
+    return [as_tensor_variable(y) for y in _listed(stacks)], OrderedUpdates(updates)
+
+
+def _bare(outputs: list[Any]) -> Any:
+    if not outputs:
+        return None
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _listed(given: Any) -> list[Any]:
+    """Entries in a list: of several, of one that stands alone, of none."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _sequence(x: Any) -> Any:
+    if not isinstance(x, Mapping):
+        return as_tensor_variable(x)
+    taps = x.get("taps")
+    entry = {"input": as_tensor_variable(x["input"])}
+    return entry if taps is None else {**entry, "taps": _listed(taps)}
+
+
+def _first(x: Any) -> Any:
+    """The first values of an output; None if it is not fed back."""
+    if isinstance(x, Mapping):
+        if x.get("initial") is None:
+            return None
+        taps = x.get("taps")
+        first = as_tensor_variable(x["initial"])
+        if taps is None or _listed(taps) == [-1]:
+            return first
+        return {"initial": first, "taps": _listed(taps)}
+    return None if x is None else as_tensor_variable(x)
+
+
+def map(
+    fn: Callable[..., Any],
+    sequences: Any,
+    non_sequences: Any = None,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    mode: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """``fn`` of each entry of some sequences, and the updates."""
+    return scan(
+        fn, sequences, None, non_sequences, None, truncate_gradient, go_backwards,
+        mode, name,
+    )  # fmt: skip
+
+
+def reduce(
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    go_backwards: bool = False,
+    mode: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """What the last step of a loop gives, and the updates."""
+    outputs, updates = _scanned(
+        fn, sequences, outputs_info, non_sequences, None, go_backwards, False, name,
+        last=True,
+    )  # fmt: skip
+    return _bare(outputs), updates
+
+
+def foldl(
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    mode: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """`reduce` from the first entry to the last."""
+    return reduce(fn, sequences, outputs_info, non_sequences, False, mode, name)
+
+
+def foldr(
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    mode: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """`reduce` from the last entry to the first."""
+    return reduce(fn, sequences, outputs_info, non_sequences, True, mode, name)
+
+
+scan_utils = scan_views = sys.modules[__name__]

@@ -1,0 +1,45 @@
+"""`theano.sparse`: products with sparse matrices that are constants.
+
+A sparse matrix of SciPy's takes part as it is. Symbols of sparse matrices are not
+known: how many entries such a matrix has would have to be one too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from workbench.compat.theano.tensor.lifting import lift
+from workbench.errors import UsageError
+
+__all__ = ["as_sparse_variable", "csc_matrix", "csr_matrix", "dot", "structured_dot"]
+
+
+def dot(x: Any, y: Any) -> Any:
+    """The product of two matrices, of which one is sparse."""
+    return lift(x @ y)
+
+
+structured_dot = dot
+
+
+def as_sparse_variable(x: Any, name: str | None = None) -> Any:
+    """A sparse matrix of SciPy's, as it is."""
+    if not hasattr(x, "tocsr"):
+        raise UsageError(f"as_sparse_variable: {x!r} is no sparse matrix of SciPy's.")
+    return x
+
+
+def _refuse(kind: str) -> Any:
+    def refuse(*args: Any, **settings: Any) -> NoReturn:
+        raise UsageError(
+            f"theano.sparse.{kind}: symbols of sparse matrices are not known. Use a"
+            " sparse array of SciPy's as a constant (S @ x), or differentiate a"
+            " function of it: wb.grad(f)(S), where f may take S as an argument."
+        )
+
+    refuse.__name__ = kind
+    return refuse
+
+
+csr_matrix = _refuse("csr_matrix")
+csc_matrix = _refuse("csc_matrix")

@@ -1,0 +1,209 @@
+"""What works entry by entry: arithmetic, comparisons, functions of mathematics."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor.lifting import (
+    Function,
+    Table,
+    documented,
+    lift,
+    lifted,
+    special,
+)
+from workbench.compat.theano.types import as_tensor_variable, dtype_name
+
+__all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
+
+
+def inv(x: Any) -> Any:
+    """One over ``x``; a float for integers too."""
+    return lift(np.true_divide(1, x), (x,))
+
+
+def round(x: Any, mode: str = "half_to_even") -> Any:
+    """The nearest integers; ``mode="half_away_from_zero"`` takes a half outwards."""
+    if mode == "half_to_even":
+        return lift(np.round(x), (x,))
+    if mode != "half_away_from_zero":
+        raise ValueError(f"mode is 'half_to_even' or 'half_away_from_zero': {mode!r}")
+    return lift(np.sign(x) * np.floor(np.abs(x) + 0.5), (x,))
+
+
+def iround(x: Any, mode: str = "half_to_even") -> Any:
+    """The nearest integers, as int64."""
+    return round(x, mode).astype("int64")
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """`x.astype`; ``"floatX"`` is the configured dtype."""
+    return as_tensor_variable(x).astype(dtype_name(dtype))
+
+
+def switch(condition: Any, on_true: Any, on_false: Any) -> Any:
+    """`numpy.where`, where a number that is no boolean is true if it is not 0."""
+    condition = as_tensor_variable(condition)
+    if condition.dtype != bool:
+        condition = np.not_equal(condition, 0)
+    return lift(np.where(condition, on_true, on_false))
+
+
+def where(condition: Any, *branches: Any, **_: Any) -> Any:
+    """`switch`; of a condition alone, the indices where it is not 0."""
+    if not branches:
+        return lift(np.nonzero(as_tensor_variable(condition)))
+    return switch(condition, *branches)
+
+
+def clip(x: Any, min: Any, max: Any) -> Any:
+    """`numpy.clip`."""
+    return lift(np.clip(x, min, max), (x, min, max))
+
+
+def second(a: Any, b: Any) -> Any:
+    """``b``, broadcast to the shape of ``a`` (also `fill`)."""
+    a, b = as_tensor_variable(a), as_tensor_variable(b)
+    return lift(np.broadcast_to(b, np.broadcast_shapes(a.shape, b.shape)))
+
+
+def identity(x: Any) -> Any:
+    """`numpy.copy`: the same values (also `tensor_copy`)."""
+    return lift(np.copy(as_tensor_variable(x)))
+
+
+def complex(real: Any, imag: Any) -> Any:
+    """A complex array of its real and imaginary part."""
+    return lift(np.add(real, np.multiply(1j, imag)), (real, imag))
+
+
+def complex_from_polar(radius: Any, angle: Any) -> Any:
+    """A complex array of its modulus and argument."""
+    return lift(np.multiply(radius, np.exp(np.multiply(1j, angle))), (radius, angle))
+
+
+def ceil_intdiv(a: Any, b: Any) -> Any:
+    """The quotient of integers, rounded up."""
+    return lift(-(-as_tensor_variable(a) // b))
+
+
+def tri_gamma(x: Any) -> Any:
+    """`scipy.special.polygamma` of order 1."""
+    from workbench.scipy import special
+
+    return lift(special.polygamma(1, x), (x,))
+
+
+def chi2sf(x: Any, k: Any) -> Any:
+    """The survival function of the chi-squared law: `scipy.special.chdtrc`."""
+    from workbench.scipy import special
+
+    return lift(special.chdtrc(k, x), (x, k))
+
+
+def smallest(*xs: Any) -> Any:
+    """The least entry of several arrays, entry by entry."""
+    return lift(reduce(np.minimum, xs), xs)
+
+
+def largest(*xs: Any) -> Any:
+    """The greatest entry of several arrays, entry by entry."""
+    return lift(reduce(np.maximum, xs), xs)
+
+
+def _folded(function: Any, name: str) -> Function:
+    """A function of two that Theano lets take any number."""
+
+    def call(*operands: Any) -> Any:
+        if len(operands) == 1:
+            return as_tensor_variable(operands[0])
+        return lift(reduce(function, operands), operands)
+
+    return documented(call, name, f"numpy.{function.__name__}")
+
+
+_SAME = """
+    arccos arccosh arcsin arcsinh arctan arctan2 arctanh ceil cos cosh deg2rad exp exp2
+    expm1 floor isclose isinf isnan log log10 log1p log2 maximum minimum rad2deg sin
+    sinh sqrt tan tanh trunc angle imag real conj
+"""
+_OTHER: Table = {
+    "abs_": np.abs,
+    "abs": np.abs,
+    "sgn": np.sign,
+    "sign": np.sign,
+    "sqr": np.square,
+    "square": np.square,
+    "neg": np.negative,
+    "negative": np.negative,
+    "eq": np.equal,
+    "neq": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "invert": np.invert,
+    "bitwise_not": np.invert,
+    "sub": np.subtract,
+    "true_div": np.true_divide,
+    "int_div": np.floor_divide,
+    "floor_div": np.floor_divide,
+    "mod": np.remainder,
+    "pow": np.power,
+    "power": np.power,
+    "allclose": np.allclose,
+}
+_FOLDED = {
+    "add": np.add,
+    "mul": np.multiply,
+    "and_": np.bitwise_and,
+    "or_": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+}
+_SPECIAL = {
+    "erf": "erf",
+    "erfc": "erfc",
+    "erfcx": "erfcx",
+    "erfinv": "erfinv",
+    "erfcinv": "erfcinv",
+    "gamma": "gamma",
+    "gammaln": "gammaln",
+    "psi": "psi",
+    "j0": "j0",
+    "j1": "j1",
+    "jv": "jv",
+    "i0": "i0",
+    "i1": "i1",
+    "iv": "iv",
+}
+
+TABLE: Table = {
+    "inv": inv,
+    "round": round,
+    "iround": iround,
+    "cast": cast,
+    "switch": switch,
+    "where": where,
+    "clip": clip,
+    "second": second,
+    "fill": second,
+    "identity": identity,
+    "tensor_copy": identity,
+    "complex": complex,
+    "complex_from_polar": complex_from_polar,
+    "ceil_intdiv": ceil_intdiv,
+    "tri_gamma": tri_gamma,
+    "chi2sf": chi2sf,
+    "smallest": smallest,
+    "largest": largest,
+}
+TABLE |= {name: lifted(getattr(np, name), name) for name in _SAME.split()}
+TABLE |= {name: lifted(function, name) for name, function in _OTHER.items()}
+TABLE |= {name: _folded(function, name) for name, function in _FOLDED.items()}
+TABLE |= {name: special(ours, name) for name, ours in _SPECIAL.items()}

@@ -1,0 +1,119 @@
+"""`theano.tensor.extra_ops`: counts, differences, unique entries, one-hot rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor import reductions, shapes, subtensor
+from workbench.compat.theano.tensor.lengths import one
+from workbench.compat.theano.tensor.lifting import lift
+from workbench.compat.theano.types import as_tensor_variable, dtype_name
+
+__all__ = [
+    "bartlett",
+    "bincount",
+    "compress",
+    "cumprod",
+    "cumsum",
+    "diff",
+    "fill_diagonal",
+    "fill_diagonal_offset",
+    "ravel_multi_index",
+    "repeat",
+    "searchsorted",
+    "squeeze",
+    "to_one_hot",
+    "unique",
+    "unravel_index",
+]
+
+cumsum = reductions.cumsum
+cumprod = reductions.cumprod
+compress = subtensor.compress
+repeat = shapes.repeat
+
+
+def squeeze(x: Any, axis: Any = None) -> Any:
+    """The array without its axes that are known to have the length 1."""
+    x = as_tensor_variable(x)
+    if axis is None:
+        axis = tuple(i for i, n in enumerate(x.shape) if one(n))
+    return lift(np.squeeze(x, axis=axis)) if axis != () else x
+
+
+def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
+    """`numpy.diff`."""
+    return lift(np.diff(as_tensor_variable(x), n, axis))
+
+
+def bincount(
+    x: Any, weights: Any = None, minlength: Any = None, assert_nonneg: bool = False
+) -> Any:
+    """`numpy.bincount`: how often each integer occurs, or the weights' sum."""
+    return lift(np.bincount(as_tensor_variable(x), weights, minlength or 0))
+
+
+def to_one_hot(y: Any, nb_class: int, dtype: Any = None) -> Any:
+    """One row per entry of ``y``: 1 in the column that it names, else 0."""
+    y = as_tensor_variable(y)
+    columns = np.arange(nb_class)
+    return lift(np.equal(y[:, None], columns)).astype(dtype_name(dtype))
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:
+    """`numpy.unique`."""
+    more: Any = {"return_index": return_index, "return_inverse": return_inverse,
+                 "return_counts": return_counts, "axis": axis}  # fmt: skip
+    return lift(np.unique(as_tensor_variable(ar), **more))
+
+
+def searchsorted(x: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    """`numpy.searchsorted`."""
+    return lift(np.searchsorted(as_tensor_variable(x), v, side=side, sorter=sorter))
+
+
+def fill_diagonal(a: Any, val: Any) -> Any:
+    """A copy of a matrix with ``val`` on its diagonal."""
+    return fill_diagonal_offset(a, val, 0)
+
+
+def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Any:
+    """A copy of a matrix with ``val`` on a diagonal."""
+    a = as_tensor_variable(a)
+    on = np.eye(a.shape[0], a.shape[1], int(offset), dtype=bool, like=a)
+    return lift(np.where(on, as_tensor_variable(val).astype(a.dtype), a))
+
+
+def bartlett(M: Any) -> Any:
+    """`numpy.bartlett`: the triangular window of ``M`` points."""
+    return lift(np.bartlett(M))
+
+
+def ravel_multi_index(
+    multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C"
+) -> Any:
+    """`numpy.ravel_multi_index`."""
+    places, rest = 0, 1
+    parts = list(zip(multi_index, dims, strict=True))
+    for index, length in parts if order == "F" else reversed(parts):
+        places = places + as_tensor_variable(index) * rest
+        rest = rest * length
+    return lift(places)
+
+
+def unravel_index(indices: Any, dims: Any, order: Any = "C") -> list[Any]:
+    """`numpy.unravel_index`."""
+    left, found = as_tensor_variable(indices), []
+    lengths = list(dims)
+    for length in lengths if order == "F" else reversed(lengths):
+        found.append(lift(left % length))
+        left = left // length
+    return found if order == "F" else found[::-1]

@@ -1,0 +1,72 @@
+"""How a NumPy function becomes one of Theano's: its results are variables.
+
+NumPy computes at once where no operand is a variable; Theano's functions give a
+constant then, which has ``.dimshuffle`` and ``.eval()`` like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.types import as_tensor_variable
+from workbench.graph import types
+from workbench.graph.tensor import Tensor
+
+__all__ = ["Table", "axes", "documented", "lift", "lifted", "special"]
+
+Function = Callable[..., Any]
+#: Names with what they are: a NumPy function, or one written here.
+Table = dict[str, Function]
+
+
+def lift(found: Any, operands: Iterable[Any] = ()) -> Any:
+    """A result as a variable, or each of several.
+
+    What came of Python numbers alone stays a Python number, which gives way to the
+    dtype of what it meets.
+    """
+    if isinstance(found, Tensor):
+        return found
+    if isinstance(found, (tuple, list)):
+        return [lift(y, operands) for y in found]
+    if isinstance(found, np.generic) and all(map(types.weak, operands)):
+        found = found.item()
+    return as_tensor_variable(found)
+
+
+def documented(function: Function, name: str, like: str) -> Function:
+    """A function that bears a name of Theano's and says which of ours it is."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{like}`."
+    return function
+
+
+def lifted(function: Function, name: str) -> Function:
+    """A NumPy function under a name of Theano's."""
+
+    def call(*operands: Any, **settings: Any) -> Any:
+        return lift(function(*operands, **settings), operands)
+
+    home = getattr(function, "__module__", None) or "numpy"
+    return documented(call, name, f"{home}.{function.__name__}")
+
+
+def special(ours: str, name: str) -> Function:
+    """A function of `scipy.special`, which loads when it is first used."""
+
+    def call(*operands: Any) -> Any:
+        from workbench.scipy import special
+
+        return lift(getattr(special, ours)(*operands), operands)
+
+    return documented(call, name, f"scipy.special.{ours}")
+
+
+def axes(axis: Any) -> Any:
+    """An axis or several: Theano takes lists, NumPy tuples."""
+    if isinstance(axis, (list, np.ndarray)):
+        return tuple(int(n) for n in np.atleast_1d(axis))
+    return axis

@@ -1,0 +1,82 @@
+"""`theano.tensor.nnet.conv2d`: filters slid over images, as windows and one product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor.lifting import lift
+from workbench.compat.theano.types import as_tensor_variable
+from workbench.errors import ShapeError, UsageError
+from workbench.graph.shared import Shared
+
+__all__ = ["conv2d"]
+
+
+def conv2d(
+    input: Any,
+    filters: Any,
+    input_shape: Any = None,
+    filter_shape: Any = None,
+    border_mode: Any = "valid",
+    subsample: Any = (1, 1),
+    filter_flip: bool = True,
+    image_shape: Any = None,
+    filter_dilation: Any = (1, 1),
+    **_: Any,
+) -> Any:
+    """The convolution of images (batch, channel, row, column) with filters.
+
+    Parameters
+    ----------
+    filters
+        (output channel, input channel, row, column); rows and columns known, by
+        ``filter_shape`` if not by the variable.
+    border_mode
+        ``"valid"``, ``"full"``, ``"half"``, or how many zeros to put around.
+    subsample
+        Every how many places the filters are laid.
+    filter_flip
+        Turn the filters round, as a convolution does; else it is a correlation.
+    """
+    x, w = as_tensor_variable(input), as_tensor_variable(filters)
+    if x.ndim != 4 or w.ndim != 4:
+        raise ShapeError(f"conv2d: images and filters have 4 axes: {x.ndim}, {w.ndim}.")
+    if tuple(filter_dilation) != (1, 1):
+        raise UsageError("conv2d(filter_dilation=...) is not known; it is (1, 1).")
+    known = w.state.shape if isinstance(w, Shared) else w.shape
+    sizes = [n if filter_shape is None else filter_shape[i] for i, n in
+             enumerate(known)][2:]  # fmt: skip
+    sizes = [n if m is None else m for n, m in zip(known[2:], sizes, strict=True)]
+    if not all(isinstance(n, (int, np.integer)) for n in sizes):
+        raise ShapeError(
+            "conv2d: the rows and columns of the filters are not known. Give"
+            " filter_shape=(out, in, rows, columns)."
+        )
+    rows, columns = map(int, sizes)
+    around = _around(border_mode, rows, columns)
+    if any(around):
+        x = np.pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (rows, columns), axis=(2, 3))
+    if tuple(subsample) != (1, 1):
+        windows = windows[:, :, :: int(subsample[0]), :: int(subsample[1])]
+    if filter_flip:
+        w = w[:, :, ::-1, ::-1]
+    return lift(np.einsum("bcijkl,ockl->boij", windows, w))
+
+
+def _around(mode: Any, rows: int, columns: int) -> tuple[int, int]:
+    """How many rows and columns of zeros stand around the images."""
+    if isinstance(mode, str):
+        known = {
+            "valid": (0, 0),
+            "full": (rows - 1, columns - 1),
+            "half": (rows // 2, columns // 2),
+        }
+        if mode not in known:
+            raise UsageError(f"conv2d: border_mode is none of {', '.join(known)}.")
+        return known[mode]
+    if isinstance(mode, int):
+        return mode, mode
+    return int(mode[0]), int(mode[1])

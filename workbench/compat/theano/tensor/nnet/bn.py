@@ -1,0 +1,91 @@
+"""`theano.tensor.nnet.bn`: batch normalisation (Ioffe and Szegedy, 2015)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor.lifting import axes as several
+from workbench.compat.theano.types import as_tensor_variable
+
+__all__ = [
+    "batch_normalization",
+    "batch_normalization_test",
+    "batch_normalization_train",
+]
+
+
+def batch_normalization(
+    inputs: Any,
+    gamma: Any,
+    beta: Any,
+    mean: Any,
+    std: Any,
+    mode: str = "low_mem",
+) -> Any:
+    """``(inputs - mean) gamma / std + beta``."""
+    return (as_tensor_variable(inputs) - mean) * (gamma / std) + beta
+
+
+def _axes(x: Any, axes: Any) -> tuple[int, ...]:
+    if axes == "per-activation":
+        return (0,)
+    if axes == "spatial":
+        return (0, *range(2, x.ndim))
+    found: tuple[int, ...] = tuple(np.atleast_1d(several(axes)).tolist())
+    return found
+
+
+def _padded(x: Any, parameter: Any, axes: tuple[int, ...]) -> Any:
+    """A parameter with an axis of length 1 for each that is normalised."""
+    p = as_tensor_variable(parameter)
+    return p if p.ndim == x.ndim else np.expand_dims(p, axes)
+
+
+def batch_normalization_test(
+    inputs: Any,
+    gamma: Any,
+    beta: Any,
+    mean: Any,
+    var: Any,
+    axes: Any = "per-activation",
+    epsilon: float = 1e-4,
+) -> Any:
+    """Normalise by a mean and a variance that are given."""
+    x = as_tensor_variable(inputs)
+    along = _axes(x, axes)
+    gamma, beta, mean, var = (_padded(x, p, along) for p in (gamma, beta, mean, var))
+    return (x - mean) * (gamma / np.sqrt(var + epsilon)) + beta
+
+
+def batch_normalization_train(
+    inputs: Any,
+    gamma: Any,
+    beta: Any,
+    axes: Any = "per-activation",
+    epsilon: float = 1e-4,
+    running_average_factor: float = 0.1,
+    running_mean: Any = None,
+    running_var: Any = None,
+) -> tuple[Any, ...]:
+    """Normalise by the batch's own mean and variance.
+
+    Returns the result, the mean and one over the standard deviation; then the running
+    mean and variance, where those before are given.
+    """
+    x = as_tensor_variable(inputs)
+    along = _axes(x, axes)
+    gamma, beta = _padded(x, gamma, along), _padded(x, beta, along)
+    mean = np.mean(x, axis=along, keepdims=True)
+    var = np.var(x, axis=along, keepdims=True)
+    inverse = 1.0 / np.sqrt(var + epsilon)
+    made: tuple[Any, ...] = ((x - mean) * (gamma * inverse) + beta, mean, inverse)
+    a = running_average_factor
+    if running_mean is not None:
+        made += ((1.0 - a) * _padded(x, running_mean, along) + a * mean,)
+    if running_var is not None:
+        count = x.size / mean.size
+        unbiased = count / (count - 1.0) * var
+        made += ((1.0 - a) * _padded(x, running_var, along) + a * unbiased,)
+    return made

@@ -1,0 +1,288 @@
+"""Shapes: `dimshuffle` and its kin, joining and splitting, products of arrays."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor.lengths import as_length, as_lengths, known, one
+from workbench.compat.theano.tensor.lifting import Table, lift, lifted
+from workbench.compat.theano.types import as_tensor_variable
+from workbench.errors import ShapeError, UsageError
+from workbench.graph.dims import same
+
+__all__ = [
+    "TABLE",
+    "addbroadcast",
+    "batched_dot",
+    "dimshuffle",
+    "dot",
+    "flatten",
+    "patternbroadcast",
+    "reshape",
+    "specify_shape",
+]
+
+
+def dimshuffle(x: Any, *pattern: Any) -> Any:
+    """The axes in another order; ``"x"`` is a new axis of length 1.
+
+    An axis that the pattern leaves out must have the length 1.
+    """
+    x = as_tensor_variable(x)
+    if len(pattern) == 1 and isinstance(pattern[0], (list, tuple)):
+        pattern = tuple(pattern[0])
+    kept = [p % x.ndim for p in pattern if p != "x"] if x.ndim else []
+    if any(p != "x" and not -x.ndim <= p < x.ndim for p in pattern):
+        raise ShapeError(f"dimshuffle{pattern}: the variable has {x.ndim} axes.")
+    if len(set(kept)) < len(kept):
+        raise ShapeError(f"dimshuffle{pattern} takes an axis twice.")
+    dropped = [n for n in range(x.ndim) if n not in kept]
+    for n in dropped:
+        if not one(x.shape[n]):
+            raise ShapeError(
+                f"dimshuffle{pattern} leaves out axis {n} of a variable of shape"
+                f" {x.shape}, whose length is not known to be 1. Declare it so"
+                f" (T.addbroadcast(x, {n})), or take an entry of that axis."
+            )
+    if dropped:
+        x = np.squeeze(x, axis=tuple(dropped))
+    order = [sorted(kept).index(n) for n in kept]
+    if order != sorted(order):
+        x = np.transpose(x, order)
+    new = tuple(i for i, p in enumerate(pattern) if p == "x")
+    return np.expand_dims(x, new) if new else x
+
+
+def reshape(x: Any, newshape: Any, ndim: int | None = None) -> Any:
+    """`numpy.reshape`; the lengths may be variables."""
+    shape = as_lengths(newshape, ndim)
+    return lift(np.reshape(as_tensor_variable(x), shape))
+
+
+def flatten(x: Any, ndim: int | None = None, outdim: int | None = None) -> Any:
+    """The last axes as one, so that ``ndim`` are left; one unless given."""
+    x, left = as_tensor_variable(x), ndim or outdim or 1
+    if not 1 <= left <= max(x.ndim, 1):
+        raise ShapeError(f"flatten to {left} axes of a variable that has {x.ndim}.")
+    if left == x.ndim:
+        return x
+    return np.reshape(x, (*x.shape[: left - 1], -1))
+
+
+def shape_padleft(t: Any, n_ones: int = 1) -> Any:
+    """``n_ones`` new axes in front."""
+    return lift(np.expand_dims(as_tensor_variable(t), tuple(range(n_ones))))
+
+
+def shape_padright(t: Any, n_ones: int = 1) -> Any:
+    """``n_ones`` new axes at the end."""
+    t = as_tensor_variable(t)
+    return lift(np.expand_dims(t, tuple(range(t.ndim, t.ndim + n_ones))))
+
+
+def shape_padaxis(t: Any, axis: int) -> Any:
+    """A new axis at ``axis``."""
+    return lift(np.expand_dims(as_tensor_variable(t), axis))
+
+
+def addbroadcast(x: Any, *axes: int) -> Any:
+    """The same array, whose axes ``axes`` have the length 1; checked when it runs."""
+    x = as_tensor_variable(x)
+    chosen = {n % x.ndim for n in axes}
+    if all(one(x.shape[n]) for n in chosen):
+        return x
+    # An axis of another length changes the number of entries: reshape refuses.
+    shape = tuple(1 if n in chosen else x.shape[n] for n in range(x.ndim))
+    return np.reshape(x, shape)
+
+
+def unbroadcast(x: Any, *axes: int) -> Any:
+    """The array itself: an axis of length 1 broadcasts here, as in NumPy."""
+    return as_tensor_variable(x)
+
+
+def patternbroadcast(x: Any, broadcastable: Any) -> Any:
+    """`addbroadcast` of the axes that are true."""
+    axes = [i for i, b in enumerate(broadcastable) if b]
+    return addbroadcast(x, *axes) if axes else as_tensor_variable(x)
+
+
+def specify_shape(x: Any, shape: Any) -> Any:
+    """The same array, whose shape is declared, and checked when it runs."""
+    x = as_tensor_variable(x)
+    wanted = as_lengths(shape)
+    if len(wanted) != x.ndim:
+        raise ShapeError(f"specify_shape: {wanted} for a variable of {x.ndim} axes.")
+    for n, (want, have) in enumerate(zip(wanted, x.shape, strict=True)):
+        if known(want) and known(have) and want != have:
+            raise ShapeError(f"specify_shape: axis {n} has length {have}, not {want}.")
+    # One axis at a time: another length there changes the number of entries.
+    for n, (want, have) in enumerate(zip(wanted, x.shape, strict=True)):
+        if not same((have,), (want,)):
+            x = np.reshape(x, (*x.shape[:n], want, *x.shape[n + 1 :]))
+    return x
+
+
+def join(axis: int, *tensors: Any) -> Any:
+    """`numpy.concatenate`, with the axis first; a view of one array."""
+    return concatenate(list(tensors), axis)
+
+
+def concatenate(tensor_list: Any, axis: int = 0) -> Any:
+    """`numpy.concatenate`."""
+    return lift(np.concatenate([as_tensor_variable(t) for t in tensor_list], axis=axis))
+
+
+def stack(*tensors: Any, axis: Any = 0) -> Any:
+    """`numpy.stack` of a list, or of several arguments."""
+    parts: Any = tensors
+    if isinstance(tensors[0], (list, tuple)):
+        parts, axis = tensors[0], (*tensors[1:], axis)[0]
+    return lift(np.stack([as_tensor_variable(t) for t in parts], axis=int(axis)))
+
+
+def stacklists(arg: Any) -> Any:
+    """Nested lists of variables as one array."""
+    if isinstance(arg, (list, tuple)):
+        return stack([stacklists(part) for part in arg])
+    return as_tensor_variable(arg)
+
+
+def vertical_stack(*args: Any) -> Any:
+    """Matrices one below the other."""
+    return concatenate(args, 0)
+
+
+def horizontal_stack(*args: Any) -> Any:
+    """Matrices side by side."""
+    return concatenate(args, 1)
+
+
+def split(x: Any, splits_size: Any, n_splits: int, axis: int = 0) -> list[Any]:
+    """Parts of ``splits_size`` entries along an axis; they must add up to all."""
+    x, sizes = as_tensor_variable(x), as_lengths(splits_size, n_splits)
+    if len(sizes) != n_splits:
+        raise UsageError(f"split: {len(sizes)} sizes for {n_splits} parts.")
+    before = (slice(None),) * (axis % x.ndim)
+    ends: list[Any] = [0]
+    for size in sizes:
+        ends.append(ends[-1] + size)
+    length = x.shape[axis]
+    if known(ends[-1]) and known(length) and ends[-1] != length:
+        raise ShapeError(f"split: the sizes {sizes} do not add up to {length}.")
+    return [x[(*before, slice(a, b))] for a, b in pairwise(ends)]
+
+
+def tile(x: Any, reps: Any, ndim: int | None = None) -> Any:
+    """`numpy.tile`."""
+    x = as_tensor_variable(x)
+    counts = as_lengths(reps if isinstance(reps, (list, tuple)) else (reps,))
+    if ndim is not None and ndim > len(counts):
+        counts = (1,) * (ndim - len(counts)) + counts
+    return lift(np.tile(x, counts))
+
+
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
+    """`numpy.repeat`."""
+    count = as_length(repeats) if np.ndim(repeats) == 0 else repeats
+    return lift(np.repeat(as_tensor_variable(x), count, axis=axis))
+
+
+def roll(x: Any, shift: Any, axis: int | None = None) -> Any:
+    """`numpy.roll`; the shift may be a variable."""
+    x = as_tensor_variable(x)
+    if isinstance(shift, (int, np.integer)):
+        return lift(np.roll(x, int(shift), axis=axis))
+    if axis is None:
+        return np.reshape(roll(np.ravel(x), shift, 0), x.shape)
+    n = x.shape[axis]
+    places = np.remainder(np.arange(n, like=x) - shift, n)
+    return lift(np.take(x, places, axis=axis))
+
+
+def transpose(x: Any, axes: Any = None) -> Any:
+    """`numpy.transpose`."""
+    return lift(np.transpose(as_tensor_variable(x), axes))
+
+
+def batched_dot(a: Any, b: Any) -> Any:
+    """The product of each pair of arrays along the first axis."""
+    a, b = as_tensor_variable(a), as_tensor_variable(b)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError("batched_dot: both variables have the axis of the batch.")
+    if a.ndim <= 3 and b.ndim <= 3:
+        left = a[:, None, :] if a.ndim == 2 else a[:, None, None] if a.ndim == 1 else a
+        right = b[:, :, None] if b.ndim == 2 else b[:, None, None] if b.ndim == 1 else b
+        if a.ndim == 1 or b.ndim == 1:  # numbers by which arrays are multiplied
+            return batched_tensordot(a, b, 0)
+        made = np.matmul(left, right)
+        if b.ndim == 2:
+            made = made[..., 0]
+        return made[:, 0] if a.ndim == 2 else made
+    return batched_tensordot(a, b, [[a.ndim - 1], [max(1, b.ndim - 2)]])
+
+
+def batched_tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """`numpy.tensordot` of each pair of arrays along the first axis."""
+    a, b = as_tensor_variable(a), as_tensor_variable(b)
+    if isinstance(axes, int):
+        axes = [range(a.ndim - axes, a.ndim), range(1, 1 + axes)]
+    left, right = ([int(n) for n in np.atleast_1d(list(part))] for part in axes)
+    # Sublists of einsum: 0 is the batch, then the axes of a, then those of b.
+    of_a = list(range(a.ndim))
+    of_b = [0, *range(a.ndim, a.ndim + b.ndim - 1)]
+    for i, j in zip(left, right, strict=True):
+        of_b[j] = of_a[i]
+    out = [n for i, n in enumerate(of_a) if i not in left]
+    out += [n for j, n in enumerate(of_b) if j > 0 and j not in right]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    spelt = ["".join(letters[n] for n in part) for part in (of_a, of_b, out)]
+    return lift(np.einsum(f"{spelt[0]},{spelt[1]}->{spelt[2]}", a, b))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """`numpy.tensordot`."""
+    return lift(np.tensordot(as_tensor_variable(a), as_tensor_variable(b), axes))
+
+
+def dot(l: Any, r: Any) -> Any:  # noqa: E741 Theano's names
+    """`numpy.dot`."""
+    return lift(np.dot(as_tensor_variable(l), as_tensor_variable(r)))
+
+
+def outer(x: Any, y: Any) -> Any:
+    """`numpy.outer`."""
+    return lift(np.outer(as_tensor_variable(x), as_tensor_variable(y)))
+
+
+def shape(x: Any) -> Any:
+    """The shape: a tuple of lengths, each of which may stand in arithmetic."""
+    return as_tensor_variable(x).shape
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """`numpy.diag`: the matrix of a vector, or the diagonal of a matrix."""
+    return lift(np.diag(as_tensor_variable(v), k))
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """`numpy.diagonal`."""
+    return lift(np.diagonal(as_tensor_variable(a), offset, axis1, axis2))
+
+
+def trace(a: Any, offset: int = 0) -> Any:
+    """The sum of a diagonal."""
+    return lift(np.trace(as_tensor_variable(a), offset))
+
+
+TABLE: Table = {
+    name: function
+    for name, function in list(globals().items())
+    if getattr(function, "__module__", "") == __name__
+}
+TABLE |= {name: lifted(getattr(np, name), name) for name in ("swapaxes", "moveaxis")}
+TABLE |= {name: lifted(getattr(np, name), name) for name in ("squeeze", "tril", "triu")}
+TABLE["rebroadcast"] = patternbroadcast

@@ -1,0 +1,229 @@
+"""`theano.tensor.shared_randomstreams`: random variables, drawn anew in each call.
+
+Each has a generator of its own, seeded from that of the `RandomStreams`, as a shared
+value: ``x.rng.get_value()``. The numbers are NumPy's PCG64, not Theano's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor.lengths import as_lengths
+from workbench.compat.theano.tensor.lifting import lift
+from workbench.compat.theano.types import as_tensor_variable, dtype_name
+from workbench.errors import UsageError
+from workbench.graph.shared import Shared
+from workbench.graph.tensor import Tensor
+from workbench.random import Stream
+
+__all__ = ["RandomState", "RandomStreams"]
+
+
+class RandomState(Stream):
+    """A generator with the methods by which old programs seed and copy one."""
+
+    def seed(self, seed: Any = None) -> None:
+        """Start again from a seed."""
+        self.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+    def get_state(self) -> Any:
+        """Where it is in its stream."""
+        return self.bit_generator.state
+
+    def set_state(self, state: Any) -> None:
+        """Go to another place of its stream."""
+        self.bit_generator.state = state
+
+    #: With `copy` what a shared value looks for before it hands out a copy.
+    shape = ()
+
+    def copy(self) -> RandomState:
+        """A generator of its own at the same place."""
+        made = RandomState(np.random.default_rng())
+        made.set_state(self.get_state())
+        return made
+
+
+class RandomStreams:
+    """Makes random variables.
+
+    Parameters
+    ----------
+    seed
+        An integer; the same gives the same draws.
+
+    Examples
+    --------
+    >>> import workbench.compat.theano as theano
+    >>> from workbench.compat.theano.tensor.shared_randomstreams import RandomStreams
+    >>> u = RandomStreams(seed=234).uniform((2, 2))
+    >>> f = theano.function([], u)
+    >>> bool((f() == f()).any())
+    False
+    >>> g = theano.function([], u + u - 2 * u)
+    >>> g()
+    array([[0., 0.],
+           [0., 0.]])
+    """
+
+    def __init__(self, seed: int | None = None, **_: Any) -> None:
+        self.default_instance_seed = seed
+        self.gen_seedgen = np.random.default_rng(seed)
+        #: Each generator's shared value, in the order of the draws.
+        self.state_updates: list[tuple[Shared, Shared]] = []
+
+    def updates(self) -> list[tuple[Shared, Shared]]:
+        """Each generator with itself: it moves on when a draw is made."""
+        return list(self.state_updates)
+
+    def seed(self, seed: int | None = None) -> None:
+        """Seed all generators anew, each as when it was first made."""
+        if seed is None:
+            seed = self.default_instance_seed
+        seeds = np.random.default_rng(seed)
+        for held, _ in self.state_updates:
+            held.state.seed(int(seeds.integers(2**62)))
+
+    def _stream(self) -> RandomState:
+        made = RandomState(np.random.default_rng(int(self.gen_seedgen.integers(2**62))))
+        self.state_updates.append((made.shared, made.shared))
+        return made
+
+    def _drawn(self, method: str, size: Any, *args: Any, dtype: Any = None) -> Any:
+        stream = self._stream()
+        shape = None if size is None else as_lengths(size)
+        made = getattr(stream, method)(*args, size=shape)
+        made = lift(made if dtype is None else made.astype(dtype_name(dtype)))
+        HOLDERS[made.serial] = stream.shared
+        return made
+
+    def uniform(
+        self,
+        size: Any = None,
+        low: Any = 0.0,
+        high: Any = 1.0,
+        ndim: int | None = None,
+        dtype: Any = None,
+        nstreams: Any = None,
+        **_: Any,
+    ) -> Any:
+        """Uniform on an interval."""
+        return self._drawn("uniform", size, low, high, dtype=dtype_name(dtype))
+
+    def normal(
+        self,
+        size: Any = None,
+        avg: Any = 0.0,
+        std: Any = 1.0,
+        ndim: int | None = None,
+        dtype: Any = None,
+        nstreams: Any = None,
+        **_: Any,
+    ) -> Any:
+        """Normal, of a mean and a standard deviation."""
+        return self._drawn("normal", size, avg, std, dtype=dtype_name(dtype))
+
+    def binomial(
+        self,
+        size: Any = None,
+        n: Any = 1,
+        p: Any = 0.5,
+        ndim: int | None = None,
+        dtype: Any = "int64",
+        prob: Any = None,
+        nstreams: Any = None,
+        **_: Any,
+    ) -> Any:
+        """How often of ``n`` times something of probability ``p`` happens."""
+        chance = p if prob is None else prob
+        return self._drawn("binomial", size, n, chance, dtype=dtype)
+
+    def poisson(
+        self,
+        size: Any = None,
+        lam: Any = 1.0,
+        ndim: int | None = None,
+        dtype: Any = "int64",
+    ) -> Any:
+        """Poisson, of mean ``lam``."""
+        return self._drawn("poisson", size, lam, dtype=dtype)
+
+    def random_integers(
+        self,
+        size: Any = None,
+        low: Any = 0,
+        high: Any = 1,
+        ndim: int | None = None,
+        dtype: Any = "int64",
+    ) -> Any:
+        """Integers from ``low`` to ``high``, both included."""
+        return self._drawn("integers", size, low, high + 1, dtype=dtype)
+
+    def multinomial(
+        self,
+        size: Any = None,
+        n: Any = 1,
+        pvals: Any = (0.5, 0.5),
+        ndim: int | None = None,
+        dtype: Any = "int64",
+        nstreams: Any = None,
+        **_: Any,
+    ) -> Any:
+        """How often each of several outcomes happens in ``n`` draws."""
+        if isinstance(size, tuple) and not size:
+            size = None
+        return self._drawn("multinomial", size, n, pvals, dtype=dtype)
+
+    def choice(
+        self,
+        size: Any = (),
+        a: Any = 2,
+        replace: bool = True,
+        p: Any = None,
+        ndim: int | None = None,
+        dtype: Any = "int64",
+    ) -> Any:
+        """Entries of ``a``, or of its first integers."""
+        stream = self._stream()
+        made = stream.choice(a, size=as_lengths(size), replace=replace, p=p)
+        made = lift(made)
+        HOLDERS[made.serial] = stream.shared
+        return made
+
+    def permutation(
+        self, size: Any = None, n: int = 1, ndim: Any = None, dtype: Any = "int64"
+    ) -> Any:
+        """The integers below ``n`` in random order; one order per entry of ``size``."""
+        if size is not None and as_lengths(size) != ():
+            rows = np.broadcast_to(np.arange(n), (*as_lengths(size), n))
+            stream = self._stream()
+            made = lift(stream.permuted(rows, axis=-1))
+        else:
+            stream = self._stream()
+            made = lift(stream.permutation(n))
+        made = made.astype(dtype)
+        HOLDERS[made.serial] = stream.shared
+        return made
+
+    def shuffle_row_elements(self, input: Any) -> Any:
+        """Each row of a matrix in an order of its own."""
+        stream = self._stream()
+        made = lift(stream.permuted(as_tensor_variable(input), axis=-1))
+        HOLDERS[made.serial] = stream.shared
+        return made
+
+
+#: The shared value of the generator of each random variable, for ``x.rng``.
+HOLDERS: dict[int, Shared] = {}
+
+
+def _rng(x: Tensor) -> Shared:
+    """The shared value that holds the generator of a random variable."""
+    if x.serial not in HOLDERS:
+        raise UsageError(f"{x!r} is no random variable: it has no generator.")
+    return HOLDERS[x.serial]
+
+
+Tensor.rng = property(_rng)  # type: ignore[attr-defined]

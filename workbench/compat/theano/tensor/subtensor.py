@@ -1,0 +1,130 @@
+"""What an index takes and changes: `set_subtensor`, `inc_subtensor`, `take`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.tensor.lifting import Table, lift
+from workbench.compat.theano.types import as_tensor_variable
+from workbench.errors import UsageError
+from workbench.graph import blame
+from workbench.graph.tensor import Tensor, apply
+from workbench.ops.indexing import GETITEM, as_index
+from workbench.ops.updates import at
+
+__all__ = ["TABLE", "inc_subtensor", "set_subtensor"]
+
+
+def _place(x: Any, what: str) -> Any:
+    """The place ``at(x)[index]`` of a variable that was made as ``x[index]``."""
+    if not (isinstance(x, Tensor) and x.op is GETITEM):
+        raise UsageError(
+            f"{what}{blame.here()}: the first argument is what an index takes, such as"
+            f" {what}(x[2:], y), and not {blame.describe(as_tensor_variable(x))}."
+        )
+    whole, *arrays = x.inputs
+    return at(whole)[as_index(x.params["key"], tuple(arrays))]
+
+
+def set_subtensor(
+    x: Any, y: Any, inplace: bool = False, tolerate_inplace_aliasing: bool = False
+) -> Any:
+    """``a`` with ``y`` at the index, where ``x`` is ``a[index]``; ``a`` stays.
+
+    >>> import workbench.compat.theano.tensor as T
+    >>> v = T.constant([1.0, 2.0, 3.0])
+    >>> T.set_subtensor(v[1:], 0.0).eval()
+    array([1., 0., 0.])
+    """
+    return lift(_place(x, "set_subtensor").set(y))
+
+
+def inc_subtensor(
+    x: Any,
+    y: Any,
+    inplace: bool = False,
+    set_instead_of_inc: bool = False,
+    tolerate_inplace_aliasing: bool = False,
+) -> Any:
+    """``a`` with ``y`` added at the index, where ``x`` is ``a[index]``.
+
+    An entry that the index names twice takes in both.
+    """
+    if set_instead_of_inc:
+        return set_subtensor(x, y)
+    return lift(_place(x, "inc_subtensor").add(y))
+
+
+def take(a: Any, indices: Any, axis: int | None = None, mode: Any = "raise") -> Any:
+    """`numpy.take`."""
+    return lift(np.take(as_tensor_variable(a), _indices(indices), axis=axis, mode=mode))
+
+
+def _indices(indices: Any) -> Any:
+    return indices if isinstance(indices, Tensor) else np.asarray(indices)
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: Any = "raise") -> Any:
+    """`numpy.choose`."""
+    return lift(np.choose(as_tensor_variable(a), choices, mode=mode))
+
+
+def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
+    """`numpy.compress`."""
+    return lift(np.compress(condition, as_tensor_variable(x), axis=axis))
+
+
+def nonzero(a: Any, return_matrix: bool = False) -> Any:
+    """`numpy.nonzero`; one matrix of all indices if asked for."""
+    found = lift(np.nonzero(as_tensor_variable(a)))
+    return lift(np.stack(found)) if return_matrix else tuple(found)
+
+
+def flatnonzero(a: Any) -> Any:
+    """`numpy.flatnonzero`."""
+    return nonzero(np.ravel(as_tensor_variable(a)))[0]
+
+
+def nonzero_values(a: Any) -> Any:
+    """The entries that are not 0."""
+    a = np.ravel(as_tensor_variable(a))
+    return a[flatnonzero(a)]
+
+
+def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Any:
+    """Each row of ``x`` in the order that the row of ``y`` gives, or back."""
+    x, y = as_tensor_variable(x), as_tensor_variable(y)
+    if inverse:
+        y = np.argsort(y, axis=-1)
+    shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    x = np.broadcast_to(x, (*shape, x.shape[-1]))
+    y = np.broadcast_to(y, (*shape, y.shape[-1]))
+    return lift(np.take_along_axis(x, y, axis=-1))
+
+
+def inverse_permutation(perm: Any) -> Any:
+    """The permutation that undoes another."""
+    return lift(np.argsort(as_tensor_variable(perm), axis=-1))
+
+
+def advanced_subtensor(x: Any, *index: Any) -> Any:
+    """``x[index]``."""
+    return apply(GETITEM, (x,)) if not index else as_tensor_variable(x)[index]
+
+
+TABLE: Table = {
+    "set_subtensor": set_subtensor,
+    "inc_subtensor": inc_subtensor,
+    "advanced_subtensor": advanced_subtensor,
+    "advanced_subtensor1": advanced_subtensor,
+    "choose": choose,
+    "compress": compress,
+    "flatnonzero": flatnonzero,
+    "inverse_permutation": inverse_permutation,
+    "nonzero": nonzero,
+    "nonzero_values": nonzero_values,
+    "permute_row_elements": permute_row_elements,
+    "take": take,
+}

@@ -1,0 +1,275 @@
+"""Types and variables: `TensorType`, the symbols that it makes, and constants.
+
+A variable is a Tensor of the library. What Theano asks of a variable besides
+(``x.type``, ``x.owner``, ``x.dimshuffle``) stands in `methods.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.config import config
+from workbench.errors import DtypeError, ShapeError
+from workbench.graph import types as specs
+from workbench.graph.tensor import IDENTITY, Tensor, admit, leaf
+from workbench.symbolic import variables
+
+__all__ = [
+    "ALL_DTYPES",
+    "SYMBOLS",
+    "TYPES",
+    "TensorConstant",
+    "TensorType",
+    "Type",
+    "as_tensor_variable",
+    "constant",
+    "dtype_name",
+    "type_of",
+]
+
+INTEGERS = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+ALL_DTYPES = ("bool", *INTEGERS, *UNSIGNED, *FLOATS, *COMPLEX)
+
+
+def dtype_name(dtype: Any) -> str:
+    """A dtype as Theano writes it; ``"floatX"`` and None are the configured one."""
+    if dtype is None or (isinstance(dtype, str) and dtype == "floatX"):
+        return config.floatX
+    return str(np.dtype(dtype))
+
+
+class Type:
+    """What all types derive from: calling one makes a variable of it."""
+
+    def __call__(self, name: str | None = None) -> Any:
+        """A new variable of this type."""
+        return self.make_variable(name)
+
+    def make_variable(self, name: str | None = None) -> Any:
+        """A new variable of this type."""
+        raise NotImplementedError(
+            f"{type(self).__name__} makes no variables: a program's values are arrays"
+            " of numbers. Write a type of theano.tensor, such as T.dmatrix."
+        )
+
+
+class TensorType(Type):
+    """The dtype, the rank and the axes of length 1 of an array.
+
+    Parameters
+    ----------
+    dtype
+        A name of NumPy's, or ``"floatX"``.
+    broadcastable
+        One entry per axis: true where its length is 1, false where nothing is known.
+
+    Examples
+    --------
+    >>> import workbench.compat.theano.tensor as T
+    >>> row = T.TensorType("float32", (True, False))
+    >>> row, row.ndim, row.dtype
+    (TensorType(float32, row), 2, 'float32')
+    """
+
+    def __init__(
+        self,
+        dtype: Any,
+        broadcastable: Sequence[Any],
+        name: str | None = None,
+        sparse_grad: bool = False,
+    ) -> None:
+        self.dtype = dtype_name(dtype)
+        self.broadcastable = tuple(bool(b) for b in broadcastable)
+        self.name = name
+        self.sparse_grad = sparse_grad
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.broadcastable)
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype as NumPy's object."""
+        return np.dtype(self.dtype)
+
+    def make_variable(self, name: str | None = None) -> Tensor:
+        """A new symbol of this type."""
+        shape = tuple(1 if b else None for b in self.broadcastable)
+        return variables.tensor(name, dtype=self.dtype, shape=shape)
+
+    def make_constant(self, value: Any, name: str | None = None) -> Tensor:
+        """A constant of this type."""
+        return variables.constant(value, name, dtype=self.dtype)
+
+    def clone(self, dtype: Any = None, broadcastable: Any = None) -> TensorType:
+        """The same type but for what is given."""
+        return TensorType(
+            self.dtype if dtype is None else dtype,
+            self.broadcastable if broadcastable is None else broadcastable,
+        )
+
+    def filter(
+        self, value: Any, strict: bool = False, allow_downcast: bool | None = None
+    ) -> Any:
+        """An array of this type, or an error that says what does not fit."""
+        array = np.asarray(value)
+        if strict and array.dtype != self.numpy_dtype:
+            raise DtypeError(f"{array.dtype} is not {self.dtype}: {self!r}.")
+        if not (allow_downcast or np.can_cast(array.dtype, self.dtype, "same_kind")):
+            raise DtypeError(f"{array.dtype} does not fit {self!r}. Write .astype.")
+        if array.ndim != self.ndim or any(
+            b and n != 1 for b, n in zip(self.broadcastable, array.shape, strict=True)
+        ):
+            raise ShapeError(f"an array of shape {array.shape} does not fit {self!r}.")
+        return array.astype(self.dtype, copy=False)
+
+    def filter_variable(self, other: Any, allow_convert: bool = True) -> Any:
+        """A variable of this type made from a variable or a value."""
+        made = as_tensor_variable(other)
+        return made if made.dtype == self.dtype else made.astype(self.dtype)
+
+    def is_valid_value(self, value: Any) -> bool:
+        """Whether an array is of this type as it stands."""
+        try:
+            self.filter(value, strict=True)
+        except (ShapeError, DtypeError):
+            return False
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TensorType)
+            and (self.dtype, self.broadcastable) == (other.dtype, other.broadcastable)
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.broadcastable))
+
+    def __repr__(self) -> str:
+        found = KINDS.get(self.broadcastable)
+        return f"TensorType({self.dtype}, {found or self.broadcastable})"
+
+
+#: The kinds of arrays that have a name, by their axes of length 1.
+KINDS: dict[tuple[bool, ...], str] = {
+    (): "scalar",
+    (False,): "vector",
+    (True, False): "row",
+    (False, True): "col",
+    (False, False): "matrix",
+    (False,) * 3: "3D",
+    (False,) * 4: "4D",
+    (False,) * 5: "5D",
+    (False,) * 6: "6D",
+    (False,) * 7: "7D",
+}
+_NAMES = {f"{n}D": f"tensor{n}" for n in range(3, 8)}
+_PLURALS = {"matrix": "matrices"}
+PREFIXES = {
+    "b": "int8",
+    "w": "int16",
+    "i": "int32",
+    "l": "int64",
+    "f": "float32",
+    "d": "float64",
+    "c": "complex64",
+    "z": "complex128",
+}
+
+
+def type_of(x: Any) -> TensorType:
+    """The type of a variable: an axis is broadcastable whose length is known as 1."""
+    # A length that is not known yet is no number.
+    return TensorType(x.dtype, tuple(isinstance(n, int) and n == 1 for n in x.shape))
+
+
+def _symbol(kind: str, broadcastable: tuple[bool, ...]) -> Callable[..., Tensor]:
+    def symbol(name: str | None = None, dtype: Any = None) -> Any:
+        return TensorType(dtype, broadcastable)(name)
+
+    symbol.__name__ = symbol.__qualname__ = kind
+    symbol.__doc__ = f"A new {kind}, of `config.floatX` unless a dtype is given."
+    return symbol
+
+
+def _several(make: Callable[..., Any], kind: str) -> Callable[..., list[Any]]:
+    def symbols(*names: Any, **more: Any) -> list[Any]:
+        found = names[0] if len(names) == 1 else names
+        if isinstance(found, int):
+            return [make(**more) for _ in range(found)]
+        return [make(name, **more) for name in found]
+
+    symbols.__name__ = symbols.__qualname__ = kind
+    symbols.__doc__ = f"Several {kind}: one per name, per letter, or a count."
+    return symbols
+
+
+#: Every type that has a name: ``dmatrix``, ``fvector``, ``iscalar``, ...
+TYPES: dict[str, TensorType] = {}
+#: What makes variables: ``matrix``, ``scalars``, ``dvectors``, ...
+SYMBOLS: dict[str, Callable[..., Any]] = {}
+for _broadcastable, _kind in KINDS.items():
+    _name = _NAMES.get(_kind, _kind)
+    _plural = _PLURALS.get(_name, f"{_name}s")
+    SYMBOLS[_name] = _symbol(_name, _broadcastable)
+    SYMBOLS[_plural] = _several(SYMBOLS[_name], _plural)
+    for _prefix, _dtype in PREFIXES.items():
+        _made = TensorType(_dtype, _broadcastable, _prefix + _name)
+        TYPES[_prefix + _name] = _made
+        SYMBOLS[_prefix + _plural] = _several(_made, _prefix + _plural)
+
+
+def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None) -> Any:
+    """A variable: itself, or a constant that holds a value.
+
+    A list of variables is stacked. A Python number stays one: beside float32 the
+    result is float32.
+    """
+    outputs = getattr(x, "outputs", None)
+    if not isinstance(x, Tensor) and isinstance(outputs, list):  # an Apply
+        if len(outputs) != 1:
+            raise ShapeError(f"{x!r} has {len(outputs)} outputs: choose one of them.")
+        x = outputs[0]
+    if not isinstance(x, Tensor):
+        x = admit(x)
+    if not isinstance(x, Tensor):
+        x = leaf(x) if specs.weak(x) else variables.constant(x, name)
+    made: Any = x
+    if ndim is not None and ndim != made.ndim:
+        if ndim < made.ndim:
+            raise ShapeError(
+                f"a variable of {made.ndim} axes is no variable of {ndim} axes."
+            )
+        made = np.expand_dims(made, tuple(range(ndim - made.ndim)))
+    return made
+
+
+def constant(
+    x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None
+) -> Tensor:
+    """A variable that holds a value."""
+    array = np.asarray(x, None if dtype is None else dtype_name(dtype))
+    if ndim is not None and array.ndim < ndim:
+        array = array.reshape((1,) * (ndim - array.ndim) + array.shape)
+    return variables.constant(array, name)
+
+
+class _ConstantKind(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return (
+            isinstance(x, Tensor)
+            and x.op is IDENTITY
+            and not x.inputs
+            and x._value is not None
+        )
+
+
+class TensorConstant(metaclass=_ConstantKind):
+    """What ``isinstance`` asks after: a variable that holds a value for good."""
