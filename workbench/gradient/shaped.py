@@ -105,8 +105,9 @@ def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
     Returns
     -------
     What has the values of x. Clipping is not linear, so that there is no forward mode
-    of it: tangents pass as they are. A second derivative is that of the clipped
-    gradient.
+    of it: tangents pass as they are. So `hessian` and `hessian_vector_product`, which
+    push tangents through the clipped gradient, give its derivative; a gradient of the
+    gradient comes back to x this way once more, and is clipped itself.
 
     Raises
     ------

@@ -123,9 +123,11 @@ def gradient(
         )
     starts: dict[Tensor, Any] = {}
     if cost is not None:
-        starts[scalar(cost, name)] = seed_of(cost)
+        cost = scalar(cost, name)
+        starts[cost] = seed_of(cost)
     for x, g in (known_grads or {}).items():
-        starts[expression_of(x, name, "known_grads")] = started(g, x, name)
+        x = expression_of(x, name, "known_grads")
+        starts[x] = started(g, x, name)
     made = pull(
         starts, nest.tensors, consider_constant=consider_constant,
         known=list(known_grads or ()), overrides=overrides, name=name,

@@ -15,6 +15,7 @@ from workbench.errors import OverrideError, WorkbenchError
 from workbench.graph import types, walk
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.traces import OpenTrace
+from workbench.ops import nulls
 from workbench.ops.define import shape_of
 from workbench.ops.several import flat
 from workbench.transforms import reverse
@@ -59,7 +60,8 @@ def steps_with_g(
         opened.leaves.update(seed.serial for seed in seeds)
         g = tuple(seeds) if isinstance(y, tuple) else seeds[0]
         made = flat(pull(mask, g, y, inputs, params))
-        passed = [c for c in made if isinstance(c, Tensor)]
+        # One that cannot be computed (`ops/nulls.py`) is that in every mode.
+        passed = [c for c in made if isinstance(c, Tensor) and nulls.first(c) is None]
         steps = reverse.plan(passed, seeds)
         moved = reverse.pull_back(
             passed, [np.ones_like(c._value) for c in passed], seeds, record=True
@@ -92,7 +94,10 @@ def sums_apart(
     def passed(g: list[Any]) -> list[Any]:
         with np.errstate(all="ignore"):
             made = pull(mask, tuple(g) if several else g[0], y, inputs, params)
-        return [None if c is None else reverse._bare(c) for c in flat(made)]
+        return [
+            None if c is None or nulls.first(c) is not None else reverse._bare(c)
+            for c in flat(made)
+        ]
 
     for a, b, c in zip(passed(one), passed(two), passed(both), strict=True):
         if c is not None and a is not None and b is not None:
