@@ -381,6 +381,8 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
         frame = _frame(1)
         try:
             taken = _take(value, key=key)
+        except UnknownLengthError:
+            return getitem(self, index)
         except (IndexError, ValueError) as error:
             raise _refusal(self, error) from error
         return Tensor(
@@ -434,7 +436,7 @@ def batched_index(
     key, arrays, batched = _without_masks(key, arrays, batched)
     key = _without_ellipsis(key, rank)
     shapes = [shape_of(a)[b:] for a, b in zip(arrays, batched, strict=True)]
-    width = len(np.broadcast_shapes(*shapes))
+    width = len(broadcast_shapes(*shapes))
     places = [i for i, p in enumerate(key) if p is ARRAY or type(p) is int]
     together = places[-1] - places[0] + 1 == len(places)
     start = sum(p is None or type(p) is Slice for p in key[: places[0]])

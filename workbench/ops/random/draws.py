@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source, traces
+from workbench.graph import dims, source, traces
 from workbench.graph.op import OPS, Op
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor, apply, value_of
@@ -71,15 +71,20 @@ def _sample(name: str, generator: Any, size: Any, settings: Params) -> Any:
 def _computing() -> Callable[..., Any]:
     """What one op computes; each has its own, for the text of a program names it."""
 
-    def compute(held: Any, *given: Any, draw: _Draw | None = None) -> Any:
-        return held if draw is None else draw(given)
+    def compute(
+        held: Any, *given: Any, draw: _Draw | None = None, size: Any = None
+    ) -> Any:
+        return held if draw is None else draw(given, size)
 
     return compute
 
 
-def _infer(held: Any, *given: Any, draw: _Draw | None = None) -> Spec:
+def _infer(held: Any, *given: Any, draw: _Draw | None = None, size: Any = None) -> Spec:
     if draw is not None:
-        return draw.spec
+        spec = draw.spec
+        if size is None:
+            return spec
+        return Spec((*size, *spec.shape[len(size) :]), spec.dtype)
     return held if isinstance(held, Spec) else spec_of(held)
 
 
@@ -87,6 +92,7 @@ class _Draw:
     """What a node without a value draws when the program runs.
 
     ``names`` are the settings that are operands of the node, ``settings`` the others.
+    A size with lengths that are unknown until then is a setting of the node too.
     """
 
     def __init__(
@@ -116,10 +122,11 @@ class _Draw:
     def __repr__(self) -> str:
         return f"<{self.name} of {type(self.generator.bit_generator).__name__}>"
 
-    def __call__(self, given: Sequence[Any]) -> Any:
+    def __call__(self, given: Sequence[Any], size: Any = None) -> Any:
         """The draw, with the operands' values."""
         settings = self.settings | dict(zip(self.names, given, strict=True))
-        return _sample(self.name, self.generator, self.size, settings)
+        size = self.size if size is None else size
+        return _sample(self.name, self.generator, size, settings)
 
     def many(self, count: int) -> _Draw:
         """The same draw with an axis of examples in front."""
@@ -130,37 +137,43 @@ class _Draw:
 
 def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
     draw: _Draw = params["draw"]
+    lengths = {k: x for k, x in params.items() if k != "draw"}
     count = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     given, marked = inputs[1:], batched[1:]
     if draw.name in SAMPLERS:
         rows = [
             _emitted(
-                draw, [x[k] if b else x for x, b in zip(given, marked, strict=True)]
+                draw,
+                [x[k] if b else x for x, b in zip(given, marked, strict=True)],
+                lengths,
             )
             for k in range(count)
         ]
         return np.stack(rows)
     aligned = []
     for name, x, b in zip(draw.names, given, marked, strict=True):
-        rank = len(draw.size or ()) + (name in VECTORS)
+        rank = len(lengths.get("size", draw.size) or ()) + (name in VECTORS)
         if b and (short := rank + 1 - len(shape_of(x))) > 0:
             x = np.reshape(x, (count, *(1,) * short, *shape_of(x)[1:]))
         aligned.append(x)
-    return _emitted(draw.many(count), aligned)
+    size = params.get("size")
+    many = None if size is None else (count, *size)
+    return _emitted(draw.many(count), aligned, many)
 
 
-def _emitted(draw: _Draw, given: Sequence[Any]) -> Any:
+def _emitted(draw: _Draw, given: Sequence[Any], size: Any = None) -> Any:
     """A node for the draw, or the draw itself where every value is known."""
     anchor = unknown()
     if anchor is None:
-        return draw([value_of(x) for x in given])
-    return apply(OPS[f"random_{draw.name}"], (anchor, *given), {"draw": draw})
+        return draw([value_of(x) for x in given], size)
+    params = {"draw": draw} if size is None else {"draw": draw, "size": size}
+    return apply(OPS[f"random_{draw.name}"], (anchor, *given), params)
 
 
 #: The names of the ops, one for each family.
 NAMES = [f"random_{name}" for name in (*FAMILIES, *SAMPLERS)]
 for _name in NAMES:
-    op(_name, _computing(), batch=_batch, infer=_infer)
+    op(_name, _computing(), batch=_batch, infer=_infer, lengths=_infer)
 
 
 def unknown() -> Any:
@@ -223,17 +236,36 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
         k: x for k, x in settings.items() if isinstance(x, (Tensor, np.ndarray))
     }
     rest = {k: x for k, x in settings.items() if k not in operands}
-    examples = {
-        k: spec_of(x).example() if value_of(x) is None else value_of(x)
-        for k, x in operands.items()
-    }
+    shapes = [shape_of(x) for x in operands.values()]
+    if size is None and dims.found(shapes):
+        size = dims.broadcast_shapes(*shapes)
+    elif size is not None and not isinstance(size, (tuple, list)):
+        size = (size,)
+    # NumPy tells the dtype, and the shape where nothing unknown is in it.
     trial = np.random.default_rng(0)
-    spec = spec_of(_sample(name, trial, size, rest | examples))
-    if name not in SAMPLERS:
+    examples = {k: _example(x) for k, x in operands.items()}
+    spec = spec_of(_sample(name, trial, _known(size), _known(rest) | examples))
+    lengths = {k: x for k, x in {**rest, "size": size}.items() if dims.found(x)}
+    rest = {k: x for k, x in rest.items() if k not in lengths}
+    if name not in SAMPLERS and not lengths:
         vector = any(k in VECTORS or k in ("alpha", "mean") for k in settings)
         lead = spec.shape[:-1] if vector else spec.shape
         size = lead or None
     holder = _ANCHOR.get()
     origin = generator if holder is None else holder
+    size = None if "size" in lengths else size
     draw = _Draw(name, origin, size, tuple(operands), rest, spec)
-    return _emitted(draw, list(operands.values()))
+    return _emitted(draw, list(operands.values()), lengths)
+
+
+def _known(x: Any) -> Any:
+    """A setting with some length in the place of each that is not known."""
+    return dims.replaced(x, lambda atom: 2)
+
+
+def _example(x: Any) -> Any:
+    """A value of an operand for a trial."""
+    if value_of(x) is not None:
+        return value_of(x)
+    spec: Spec = spec_of(x)
+    return Spec(_known(spec.shape), spec.dtype).example()
