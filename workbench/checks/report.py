@@ -172,6 +172,8 @@ class Report:
         Whether it was stopped before it was done.
     overridden
         The overrides that ran, which change a gradient on purpose.
+    blamed
+        The op and line whose rule made a gradient that is not finite, or None.
     """
 
     function: str
@@ -180,6 +182,7 @@ class Report:
     identities: list[Identity] = field(default_factory=list)
     stopped: bool = False
     overridden: tuple[str, ...] = ()
+    blamed: str | None = None
 
     @property
     def wrong(self) -> list[Entry]:
@@ -254,6 +257,12 @@ class Report:
             return (
                 f"Overrides change it on purpose ({', '.join(self.overridden)}): switch"
                 " them off to check the true gradient."
+            )
+        if self.blamed is not None:
+            return (
+                f"The rule of {self.blamed} makes it: what arrives there is finite, and"
+                " what it passes on is not. Look for a division by 0 in it; choose with"
+                " np.where before dividing."
             )
         return (
             f"Mend the gradient rule of an op between {worst.argument} and the output;"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checks.blaming import unfinite
 from workbench.checks.judging import Tolerance
 from workbench.checks.report import Report
 from workbench.checks.running import Check, Progress, Stopped
@@ -110,6 +111,9 @@ def check_grads(
         check.run(on_leaves, [flat[i] for i in chosen], order)
     except Stopped:
         check.report.stopped = True
+    worst = check.report.worst
+    if check.report.wrong and worst is not None and not np.isfinite(worst.analytic):
+        check.report.blamed = unfinite(on_leaves, [flat[i] for i in chosen])
     return check.report.raise_if_wrong()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.custom.many import many
 from workbench.custom.running import Derivatives, OpNode
-from workbench.custom.saying import counted, placed
+from workbench.custom.saying import check_takes, counted, placed
 from workbench.errors import TraceError, UsageError
 from workbench.graph import blame, source, tensor, tree, types, walk
 from workbench.graph.op import Op as Core
@@ -235,6 +235,7 @@ class Call:
         else:
             kept = self.both(args, kwargs)[1]
         if function.paired:
+            check_takes(kept, len(cotangents), function.__op__)
             made = kept(*cotangents)
             if len(node.inputs) == 1 and not isinstance(made, (tuple, list, dict)):
                 return [made]

@@ -42,12 +42,12 @@ class Compute:
                 f"{op.name}: {placed(op.compute)} changes one of its inputs in place"
                 f" ({error}), which others read too. Work on a copy: x = x.copy()."
             ) from error
-        results = _results(op, made)
+        results, single = _results(op, made)
         owned = [
             y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
             for y in results
         ]
-        return tuple(owned) if isinstance(made, (tuple, list)) else owned[0]
+        return owned[0] if single else tuple(owned)
 
     def __repr__(self) -> str:
         return f"<{self.op!r}.compute>"
@@ -61,8 +61,8 @@ class Probe(Compute):
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """The outputs as they are: views, perhaps."""
         made = self.op.compute(*[np.asarray(a) if types.weak(a) else a for a in arrays])
-        results = _results(self.op, made)
-        return tuple(results) if isinstance(made, (tuple, list)) else results[0]
+        results, single = _results(self.op, made)
+        return results[0] if single else tuple(results)
 
 
 class Inferred:
@@ -113,18 +113,18 @@ def batched_by(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> An
     return tuple(made) if isinstance(made, list) else made
 
 
-def _results(op: Op, made: Any) -> list[Any]:
-    """What `compute` returned, as arrays."""
-    several = isinstance(made, (tuple, list))
-    if several and isinstance(made, list) and not any(map(_is_array, made)):
-        several, made = False, np.asarray(made)  # host array: a list of numbers
-    found = list(made) if several else [made]
+def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
+    """What `compute` returned, as arrays, and whether that is one by itself."""
+    single = not isinstance(made, (tuple, list))
+    if isinstance(made, list) and not any(map(_is_array, made)):
+        single, made = True, np.asarray(made)  # host array: a list of numbers
+    found = [made] if single else list(made)
     if not found:
         raise UsageError(
             f"{op.name}: {placed(op.compute)} returned no output. Return an array."
         )
     _count(op, len(found))
-    return [_array(op, y, i if several else None) for i, y in enumerate(found)]
+    return [_array(op, y, None if single else i) for i, y in enumerate(found)], single
 
 
 def _is_array(x: Any) -> bool:

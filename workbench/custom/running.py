@@ -121,7 +121,7 @@ class Derivatives:
             passed: list[Any] = transposed(self.push)(mask, g, y, inputs, params)
             return passed
         view = OpNode(self.op, y, inputs, params, mask)
-        cotangents = filled(g, y) if isinstance(g, tuple) else (g,)
+        cotangents = arriving(g, y) if isinstance(g, tuple) else (g,)
         lent = [read_only(c) for c in cotangents]
         check_signature(rule, len(lent), self.op.name, self.refusal)
         made = self.sequence(rule(view, *lent), rule, inputs)
@@ -337,6 +337,17 @@ class Derivatives:
     ) -> NoReturn:
         """Raise an error that names the op and the rule with its line."""
         raise kind(f"{self.op.name}: {placed(rule)} {what}. {cure}")
+
+
+def arriving(parts: tuple[Any, ...], y: Any) -> tuple[Any, ...]:
+    """One cotangent per output: zeros where nothing arrived, None for integers."""
+    outputs = y if isinstance(y, tuple) else (y,)
+    return tuple(
+        [
+            c if has_derivative(out) else None
+            for c, out in zip(filled(parts, outputs), outputs, strict=True)
+        ]
+    )
 
 
 def transposed(push: Rule) -> Rule:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from workbench.errors import WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.graph import blame, source
 from workbench.transforms.rules import outputs
 from workbench.transforms.targets import name_of
 
-__all__ = ["called", "check_signature", "counted", "named", "placed"]
+__all__ = ["called", "check_signature", "check_takes", "counted", "named", "placed"]
 
 Rule = Callable[..., Any]
 
@@ -49,6 +49,21 @@ def check_signature(
 
 #: Rules, and how many gradients they are known to take.
 _FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
+
+
+def check_takes(gradient: Rule, count: int, name: str) -> None:
+    """Raise an error if a gradient does not take so many cotangents."""
+    try:
+        signature = inspect.signature(gradient)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        raise UsageError(
+            f"{name}: its gradient {placed(gradient)} takes {signature}, but {name} has"
+            f" {counted(count, 'output')}. Write lambda {outputs(count)}: ..."
+        ) from None
 
 
 def called(rule: Rule) -> str:

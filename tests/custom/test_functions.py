@@ -1,0 +1,416 @@
+"""`custom_gradient`, `custom_vjp`, `custom_jvp`: functions with rules of their own."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import workbench as wb
+from workbench.backends.numpy import compile
+from workbench.errors import (
+    NotDifferentiableError,
+    ShapeError,
+    TraceError,
+    UsageError,
+)
+
+X = np.array([0.3, -1.0, 2.0])
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+@wb.custom_gradient
+def paired(x: Any) -> Any:
+    """TensorFlow's own example."""
+    e = np.exp(x)
+    return np.log(1 + e), lambda g: g * (1 - 1 / (1 + e))
+
+
+def ruled(node: Any, g: Any) -> Any:
+    return g * sigmoid(node.inputs[0])
+
+
+with_rule = wb.custom_vjp(lambda x: np.logaddexp(x, 0), vjp=ruled)
+with_tangent = wb.custom_jvp(lambda x: np.logaddexp(x, 0), jvp=ruled)
+with_both = wb.custom_vjp(lambda x: np.logaddexp(x, 0), vjp=ruled, jvp=ruled)
+
+
+@wb.custom_vjp
+def as_jax(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
+as_jax.defvjp(lambda x: (as_jax(x), sigmoid(x)), lambda kept, g: (g * kept,))
+
+
+@wb.custom_jvp
+def pushed(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
+@pushed.defjvp
+def pushed_rule(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return pushed(x), t * sigmoid(x)
+
+
+def compiled(x: Any) -> Any:
+    """Nothing that a trace could follow."""
+    return np.array([math.log1p(math.exp(v)) for v in np.ravel(x)]).reshape(np.shape(x))
+
+
+opaque = wb.custom_vjp(compiled, vjp=ruled)
+
+FORMS = {
+    "custom_gradient": paired,
+    "custom_vjp": with_rule,
+    "custom_jvp": with_tangent,
+    "both": with_both,
+    "defvjp": as_jax,
+    "defjvp": pushed,
+    "opaque": opaque,
+}
+
+
+@pytest.mark.parametrize("f", FORMS.values(), ids=FORMS)
+def test_every_derivative_of_every_form(f: Any) -> None:
+    s = sigmoid(X)
+    second = s * (1 - s)
+    np.testing.assert_allclose(f(X), np.logaddexp(X, 0), rtol=1e-14)
+    np.testing.assert_allclose(wb.grad(lambda x: np.sum(f(x)))(X), s)
+    np.testing.assert_allclose(
+        wb.hessian(lambda x: np.sum(f(x)))(X), np.diag(second), atol=1e-15
+    )
+    np.testing.assert_allclose(wb.grad(wb.grad(wb.grad(f)))(0.0), 0, atol=1e-15)
+    for mode in ("fwd", "rev"):
+        found = wb.jacobian(f, mode=mode)(X)
+        np.testing.assert_allclose(found, np.diag(s), atol=1e-15)
+    np.testing.assert_allclose(wb.jvp(f, (X,), (2 * X,))[1], 2 * X * s)
+    assert wb.check_grads(lambda x: np.sum(f(x) ** 2), (X,), order=2).ok
+
+
+@pytest.mark.parametrize("f", FORMS.values(), ids=FORMS)
+def test_under_vmap(f: Any) -> None:
+    s = sigmoid(X)
+    np.testing.assert_allclose(wb.vmap(f)(X), np.logaddexp(X, 0), rtol=1e-14)
+    np.testing.assert_allclose(wb.vmap(wb.grad(f))(X), s)
+    whole = lambda x: np.sum(wb.vmap(f)(x) ** 2)  # noqa: E731
+    np.testing.assert_allclose(wb.grad(whole)(X), 2 * np.logaddexp(X, 0) * s)
+    np.testing.assert_allclose(
+        np.diag(wb.hessian(whole)(X)),
+        2 * s**2 + 2 * np.logaddexp(X, 0) * s * (1 - s),
+    )
+    tangent = wb.jvp(lambda x: wb.vmap(f)(x), (X,), (X,))[1]
+    np.testing.assert_allclose(tangent, X * s)
+    names = [n.op.name for n in wb.trace(whole)(X).nodes]
+    assert names.count(f.__op__) == 1
+
+
+@pytest.mark.parametrize("f", FORMS.values(), ids=FORMS)
+def test_on_symbols_and_compiled(f: Any) -> None:
+    x = wb.tensor("x", shape=(3,))
+    y = f(x)
+    assert (y.shape, y.dtype, y.op.name) == ((3,), np.dtype(float), f.__op__)
+    graph = wb.trace(lambda x: np.sum(f(x)))(wb.Spec((3,), float))
+    assert float(compile(graph)(X)[0]) == pytest.approx(np.sum(np.logaddexp(X, 0)))
+    gradient = wb.trace(wb.grad(lambda x: np.sum(f(x))))
+    if f is not opaque:
+        (found,) = compile(gradient(wb.Spec((3,), float)))(X)
+        np.testing.assert_allclose(found, sigmoid(X))
+    (found,) = compile(gradient(X))(2 * X)
+    np.testing.assert_allclose(found, sigmoid(2 * X))
+
+
+def test_it_is_one_node_on_the_users_line() -> None:
+    graph = wb.trace(lambda x: 2 * paired(x))(X)
+    node = next(n for n in graph.nodes if n.op.name == "paired")
+    assert node.site is not None
+    assert "2 * paired(x)" in node.site.text
+    assert "paired" in str(graph)
+    assert paired.__name__ == "paired"
+    assert paired.__doc__ == "TensorFlow's own example."
+    assert "paired" in repr(paired)
+    for target in ("paired", paired):
+        half = wb.override(target, "0.5 * d")
+        found = wb.grad(lambda x: np.sum(paired(x)), overrides=[half])(X)
+        np.testing.assert_allclose(found, sigmoid(X) / 2)
+
+
+def test_a_function_named_like_an_op() -> None:
+    @wb.custom_gradient
+    def tanh(x: Any) -> Any:
+        return np.tanh(x), lambda g: 7 * g
+
+    f = lambda x: tanh(x) + np.tanh(x)  # noqa: E731
+    graph = wb.trace(f)(0.0)
+    assert {"custom_tanh", "tanh"} < {n.op.name for n in graph.nodes}
+    assert wb.grad(f)(0.0) == 8
+    assert wb.grad(f, overrides=[wb.override("tanh", "2 * d")])(0.0) == 9
+    assert "tanh(x)" in compile(graph).source
+    assert wb.custom_vjp(lambda x: x, vjp=ruled).__op__ == "custom_function"
+
+
+def test_the_forward_pass_runs_once() -> None:
+    """What `forward` and the pair's function keep is kept for the gradient."""
+    calls = []
+
+    @wb.custom_gradient
+    def counted(x: Any) -> Any:
+        calls.append("pair")
+        return x**2, lambda g: 2 * x * g
+
+    @wb.custom_vjp
+    def kept(x: Any) -> Any:
+        calls.append("plain")
+        return x**2
+
+    def forward(x: Any) -> Any:
+        calls.append("forward")
+        return x**2, x
+
+    kept.defvjp(forward, lambda x, g: (2 * x * g,))
+    assert wb.grad(counted)(3.0) == 6
+    assert calls == ["pair"]
+    assert wb.grad(kept)(3.0) == 6
+    assert calls == ["pair", "forward"]
+    assert kept(3.0) == 9
+    assert calls == ["pair", "forward", "plain"]
+
+
+@wb.custom_vjp
+def layer(p: Any, x: Any, *, activation: str = "tanh", n: int = 2) -> Any:
+    assert activation == "tanh"
+    y = np.tanh(p["W"] @ x + p["b"])
+    return {"y": y * n, "activation": activation, "z": x * 2}
+
+
+def layer_forward(p: Any, x: Any, *, activation: str = "tanh", n: int = 2) -> Any:
+    y = np.tanh(p["W"] @ x + p["b"])
+    return {"y": y * n, "activation": activation, "z": x * 2}, (p, x, y)
+
+
+def layer_backward(kept: Any, g: Any) -> Any:
+    p, x, y = kept
+    assert g["activation"] == "tanh"
+    d = g["y"] * 2 * (1 - y * y)
+    return {"W": np.outer(d, x), "b": d}, p["W"].T @ d + 2 * g["z"]
+
+
+layer.defvjp(layer_forward, layer_backward)
+
+
+def test_nests_keywords_and_arguments_that_are_no_arrays(
+    rng: np.random.Generator,
+) -> None:
+    p = {"W": rng.normal(size=(2, 3)), "b": rng.normal(size=2)}
+    x = rng.normal(size=3)
+
+    def f(p: Any, x: Any) -> Any:
+        out = layer(p, x=x, activation="tanh")
+        assert out["activation"] == "tanh"
+        return np.sum(np.sin(out["y"])) + np.sum(out["z"] ** 2)
+
+    def plain(p: Any, x: Any) -> Any:
+        y = np.tanh(p["W"] @ x + p["b"])
+        return np.sum(np.sin(2 * y)) + np.sum(4 * x**2)
+
+    def entry(z: Any) -> Any:
+        return plain({"W": z, "b": p["b"]}, x)
+
+    step = 1e-30
+    want = np.zeros((2, 3))
+    for i in np.ndindex(2, 3):
+        z = p["W"].astype(complex)
+        z[i] += 1j * step
+        want[i] = np.imag(entry(z)) / step
+    (found, by_x) = wb.grad(f, (0, 1))(p, x)
+    np.testing.assert_allclose(found["W"], want, rtol=1e-12)
+    d = 2 * np.cos(2 * np.tanh(p["W"] @ x + p["b"]))
+    d *= 1 - np.tanh(p["W"] @ x + p["b"]) ** 2
+    np.testing.assert_allclose(found["b"], d, rtol=1e-12)
+    np.testing.assert_allclose(by_x, p["W"].T @ d + 8 * x, rtol=1e-12)
+    assert wb.check_grads(f, (p, x), order=2).ok
+
+
+def test_settings_reach_the_rule() -> None:
+    def rule(node: Any, g: Any) -> Any:
+        assert node.get_attr("n") == 3
+        (x,) = node.inputs
+        (y,) = node.outputs
+        assert y.shape == x.shape
+        return g * 3 * x**2
+
+    @wb.custom_vjp(vjp=rule)
+    def power(x: Any, n: int) -> Any:
+        return x**n
+
+    assert wb.grad(lambda x: power(x, 3))(2.0) == 12
+    assert wb.grad(lambda x: power(x, n=3))(2.0) == 12
+    assert power(2.0, 3) == 8
+
+
+def test_arguments_without_a_gradient_as_jax_has_them() -> None:
+    @partial(wb.custom_vjp, nondiff_argnums=(0,))
+    def applied(f: Any, x: Any) -> Any:
+        return f(x)
+
+    applied.defvjp(lambda f, x: (f(x), x), lambda f, x, g: (5 * g * f(x),))
+    assert wb.grad(lambda x: applied(np.cos, x))(0.0) == 5
+
+    @partial(wb.custom_jvp, nondiff_argnums=(0,))
+    def also(f: Any, x: Any) -> Any:
+        return f(x)
+
+    also.defjvp(lambda f, primals, tangents: (f(*primals), 3 * tangents[0]))
+    assert wb.jvp(lambda x: also(np.cos, x), (0.0,), (2.0,)) == (1.0, 6.0)
+
+
+def test_several_outputs_and_integers() -> None:
+    @wb.custom_gradient
+    def both(x: Any, index: Any) -> Any:
+        def grad(gy: Any, gi: Any) -> Any:
+            assert gi is None
+            return gy * np.cos(x), None
+
+        return (np.sin(x), index + 1), grad
+
+    index = np.array([0, 2, 1])
+    f = lambda x: np.sum(both(x, index)[0][index] * np.arange(3.0))  # noqa: E731
+    want = np.cos(X)
+    want[index] *= np.arange(3.0)
+    np.testing.assert_allclose(wb.grad(f)(X), want)
+    tangent = wb.jvp(lambda x: both(x, index)[0], (X,), (np.ones(3),))[1]
+    np.testing.assert_allclose(tangent, np.cos(X))
+
+
+def test_methods() -> None:
+    class Model:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @wb.custom_gradient
+        def run(self, x: Any) -> Any:
+            return self.scale * x, lambda g: (None, 10 * self.scale * g)
+
+    model = Model(2.0)
+    assert model.run(3.0) == 6
+    assert wb.grad(model.run)(3.0) == 20
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_it_reads_from_outside_would_lose_its_gradient(inside: bool) -> None:
+    def outer(w: Any) -> Any:
+        scaled = wb.custom_vjp(lambda x: w * x, vjp=lambda node, g: g)
+        return scaled(w if inside else 2.0)
+
+    with pytest.raises(TraceError) as error:
+        wb.grad(outer)(3.0)
+    text = str(error.value)
+    assert "reads the input 'w'" in text
+    assert "Make it an argument, or read x.value" in text
+    assert "test_functions.py" in text
+
+
+def test_reading_its_value_cuts_on_purpose() -> None:
+    def outer(w: Any) -> Any:
+        return wb.custom_vjp(lambda x: w.value * x, vjp=lambda node, g: 5 * g)(w)
+
+    assert wb.grad(outer)(3.0) == 5
+
+
+def test_a_function_without_a_rule() -> None:
+    with pytest.raises(UsageError, match=r"has no rule yet.*f\.defvjp"):
+        wb.custom_vjp(np.sin)(1.0)
+    with pytest.raises(UsageError, match="no function"):
+        wb.custom_vjp(3.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "says"),
+    [
+        (
+            wb.custom_gradient(lambda x, y: x * y),
+            UsageError,
+            "returned .*Return two things, the value and its gradient",
+        ),
+        (
+            wb.custom_gradient(lambda x, y: (x * y, x)),
+            UsageError,
+            r"as its gradient, which is no function",
+        ),
+        (
+            wb.custom_gradient(lambda x, y: (x * y, lambda g: g)),
+            UsageError,
+            r"returned 1 gradient; custom_function was given 2 arguments",
+        ),
+        (
+            wb.custom_gradient(lambda x, y: (x * y, lambda g: (g, g, g))),
+            UsageError,
+            r"returned 3 gradients",
+        ),
+        (
+            wb.custom_gradient(lambda x, y: (x * y, lambda g: (g[:2], g))),
+            ShapeError,
+            r"shape \(2,\) for input 0, which is float64\[3\]",
+        ),
+        (
+            wb.custom_gradient(lambda x, y: (x * y, lambda g, h: (g, g))),
+            UsageError,
+            r"takes \(g, h\), but custom_function has 1 output. Write lambda g:",
+        ),
+        (
+            wb.custom_vjp(lambda x, y: x * y, vjp=lambda node: None),
+            UsageError,
+            "custom_function has 1 output, so it gets the node and 1 gradient",
+        ),
+        (
+            wb.custom_vjp(lambda x, y: x * y, vjp=lambda node, g: g),
+            UsageError,
+            "returned 1 gradient; custom_function has 2 inputs",
+        ),
+    ],
+)
+def test_rules_that_do_not_fit(function: Any, kind: Any, says: str) -> None:
+    with pytest.raises(kind, match=says):
+        wb.grad(lambda x: np.sum(function(x, X)))(X)
+
+
+def test_a_gradient_that_is_no_derivative_has_no_forward_mode() -> None:
+    clipped = wb.custom_gradient(lambda x: (x * 1, lambda g: np.clip(g, -1, 1)))
+    assert wb.grad(lambda x: 5 * clipped(x))(1.0) == 1
+    with pytest.raises(NotDifferentiableError, match=r"clip.*Write a jvp too"):
+        wb.jvp(clipped, (1.0,), (1.0,))
+    straight = wb.custom_gradient(
+        lambda x: (np.round(x), lambda g: np.clip(g, -1, 1)), jvp=lambda node, t: t
+    )
+    assert wb.jvp(straight, (1.3,), (2.0,)) == (1.0, 2.0)
+    assert wb.grad(lambda x: 5 * straight(x))(1.3) == 1
+
+
+def test_against_scipy() -> None:
+    """A function whose derivative SciPy knows, written by its series."""
+
+    @wb.custom_vjp(
+        vjp=lambda node, g: g * 2 / np.sqrt(np.pi) * np.exp(-(node.inputs[0] ** 2))
+    )
+    def by_series(x: Any) -> Any:
+        total, term = x * 1.0, x * 1.0
+        for n in range(1, 60):
+            term = -term * x * x / n
+            total = total + term / (2 * n + 1)
+        return total * 2 / np.sqrt(np.pi)
+
+    np.testing.assert_allclose(by_series(X), special.erf(X), rtol=1e-12)
+    want = -2 * X * 2 / np.sqrt(np.pi) * np.exp(-(X**2))
+    found = wb.hessian(lambda x: np.sum(by_series(x)))(X)
+    np.testing.assert_allclose(np.diag(found), want)
