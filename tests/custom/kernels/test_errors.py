@@ -190,7 +190,7 @@ def test_warnings_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
 def test_flags_reach_the_compiler() -> None:
     class Defined(wb.KernelOp):
         inputs, outputs = "x: float64[n]", "y: float64[n]"
-        flags = ("-DTIMES=5", "-O3")
+        flags = "-DTIMES=5 -O3"
         c = r"""
         void defined(const double *x, double *y, int64_t n) {
             for (int64_t i = 0; i < n; i++) y[i] = TIMES * x[i];

@@ -325,6 +325,15 @@ def test_python_numbers_take_the_dtype_of_the_arrays() -> None:
 
 
 @needs_c
+def test_lists_with_tensors_among_them() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    for made in (lambda x: [x[2], x[0]], lambda x: np.array([x[2], x[0]])):
+        g = wb.grad(lambda x, made=made: np.sum(Squares()(made(x))))(x)
+        np.testing.assert_array_equal(g, [2, 0, 6])
+    np.testing.assert_array_equal(Squares()((1.0, 2.0)), [1, 4])
+
+
+@needs_c
 def test_arrays_of_any_layout() -> None:
     wide = np.arange(12.0).reshape(3, 4)
     op = Squares()
@@ -464,6 +473,15 @@ def declared(**parts: Any) -> None:
         ({"outputs": {"y": "float64[k]"}}, "no input has an axis of length k"),
         ({"outputs": {"y": "T[n]"}}, "no input is of the dtype T"),
         ({"outputs": {}}, "no output is declared"),
+        ({"inputs": "x float64[n]"}, "no list of arrays"),
+        ({"inputs": "x: float64[n], x: float64[n]"}, "no list of arrays"),
+        ({"inputs": "x: float64[n"}, "no list of arrays"),
+        ({"inputs": "x: float64[...], size: float64[n]"}, "size stands for two"),
+        ({"inputs": "x: float64[int]"}, "'int' is a word of C's"),
+        ({"inputs": "x: long[n]"}, "'long' is none of the dtypes"),
+        ({"types": "T = float64"}, "T = float64"),
+        ({"flags": 3}, "no flags of a compiler"),
+        ({"flags": (3,)}, "no flags of a compiler"),
         ({"types": {"T": ["float16"]}}, "float16"),
         ({"c": None}, "has no source"),
         ({"c": 3}, "is no source"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,7 +18,15 @@ from workbench.custom.kernels.units import SETTINGS
 from workbench.custom.op import Op
 from workbench.errors import KernelError, UsageError
 
-__all__ = ["arrays", "kinds_of", "letters", "sources_of", "threads_of", "told"]
+__all__ = [
+    "arrays",
+    "flags_of",
+    "kinds_of",
+    "letters",
+    "sources_of",
+    "threads_of",
+    "told",
+]
 
 #: What a class declares; none of it is a setting.
 DECLARED = (
@@ -118,6 +127,21 @@ def sources_of(cls: Any, home: Home) -> dict[str, Text]:
             f"{cls.__qualname__} has no source: write c, cpp or cuda = '''...'''."
         )
     return found
+
+
+def flags_of(cls: Any) -> tuple[str, ...]:
+    """The flags of a text, ``"-O3 -fopenmp"``, or of a sequence."""
+    try:
+        found = shlex.split(cls.flags) if isinstance(cls.flags, str) else [*cls.flags]
+        wrong = not all(isinstance(flag, str) for flag in found)
+    except (TypeError, ValueError):
+        wrong = True
+    if wrong:
+        raise KernelError(
+            f"{cls.__qualname__}: flags = {cls.flags!r} are no flags of a compiler."
+            ' Write flags = "-O3 -fopenmp".'
+        )
+    return tuple(found)
 
 
 def threads_of(cls: Any, signature: Signature) -> Pattern:

@@ -12,6 +12,7 @@ import numpy as np
 from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device
 from workbench.custom.kernels.declared import (
     arrays,
+    flags_of,
     kinds_of,
     letters,
     sources_of,
@@ -32,7 +33,7 @@ from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.graph import blame, types
 from workbench.graph.probe import value_spec
-from workbench.graph.tensor import Tensor
+from workbench.graph.tensor import Tensor, admit
 from workbench.graph.types import Spec
 from workbench.transforms.flat import pulled, pushed
 
@@ -78,7 +79,7 @@ class KernelOp(Op):
     c, cpp, cuda
         The source, or a `pathlib.Path` of its file.
     flags
-        Further flags for the C or C++ compiler, ``("-fopenmp", "-O3")``.
+        Further flags for the C or C++ compiler, ``"-O3 -fopenmp"``.
     threads
         How many threads CUDA starts: ``"n + m"``.
     messages
@@ -124,7 +125,7 @@ class KernelOp(Op):
     c: ClassVar[str | Path | None] = None
     cpp: ClassVar[str | Path | None] = None
     cuda: ClassVar[str | Path | None] = None
-    flags: ClassVar[Sequence[str]] = ()
+    flags: ClassVar[str | Sequence[str]] = ()
     threads: ClassVar[str | None] = None
     messages: ClassVar[Mapping[int, str]] = {}
     derivatives: ClassVar[str | None] = None
@@ -133,6 +134,7 @@ class KernelOp(Op):
     _signature: ClassVar[Signature]
     _kinds: ClassVar[dict[str, type]]
     _texts: ClassVar[dict[str, Text]]
+    _flags: ClassVar[tuple[str, ...]]
     _natives: ClassVar[dict[Any, Native]]
     _warned: ClassVar[bool]
 
@@ -152,6 +154,7 @@ class KernelOp(Op):
             )
         cls._kinds = kinds_of(cls)
         cls._texts = sources_of(cls, Home.of_caller())
+        cls._flags = flags_of(cls)
         cls._signature = Signature(
             name,
             arrays(cls, "inputs"),
@@ -221,7 +224,7 @@ class KernelOp(Op):
 
     def __call__(self, *inputs: Any) -> Any:
         """Its outputs for these arrays or Tensors: one, or a tuple of several."""
-        given = [np.asarray(x) if isinstance(x, list) else x for x in inputs]
+        given: Sequence[Any] = tuple(map(_gathered, inputs))
         try:
             if all(map(_is_operand, given)):
                 # Otherwise the call itself says what it cannot take.
@@ -318,6 +321,16 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
 
 
 # Arrays
+
+
+def _gathered(x: Any) -> Any:
+    """A list, or an array of Tensors, as one operand; anything else as it is."""
+    if isinstance(x, (list, tuple)) or (
+        isinstance(x, np.ndarray) and x.dtype == object
+    ):
+        found = admit(x)
+        return np.asarray(x) if isinstance(found, (list, tuple)) else found
+    return x
 
 
 def _is_operand(x: Any) -> bool:

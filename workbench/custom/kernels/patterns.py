@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.errors import KernelError
 
-__all__ = ["DTYPES", "NAME", "Pattern", "evaluate"]
+__all__ = ["DTYPES", "NAME", "RESERVED", "Pattern", "evaluate"]
 
 #: The dtypes that kernels take.
 DTYPES = (

@@ -59,7 +59,7 @@ def _kernel(op: Any, bound: Bound) -> Native:
         language = next(name for name in ("c", "cpp") if name in op._texts)
         found = op._natives[key] = native(
             language, op._texts[language], op._signature, bound.types,
-            op._kinds, op.flags, op.time_limit,
+            op._kinds, op._flags, op.time_limit,
         )  # fmt: skip
     return found
 

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.custom.kernels.patterns import DTYPES, NAME, Pattern, evaluate
+from workbench.custom.kernels.patterns import (
+    DTYPES,
+    NAME,
+    RESERVED,
+    Pattern,
+    evaluate,
+)
 from workbench.errors import DtypeError, KernelError, ShapeError
 from workbench.graph import types
 from workbench.graph.probe import meet
@@ -106,7 +112,15 @@ class Signature:
         """Names that stand twice, letters that nothing binds."""
         names = [p.name for p in (*self.inputs, *self.outputs)]
         lengths = [letter for letter in self.letters if letter != "..."]
-        taken = [*names, *lengths, *self.types, *self.settings]
+        # What the kernel is told of `...` is called so.
+        size = ["size"] * ("..." in self.letters)
+        taken = [*names, *lengths, *size, *self.types, *self.settings]
+        reserved = sorted(RESERVED.intersection(taken))
+        if reserved:
+            raise KernelError(
+                f"{self.op}: {reserved[0]!r} is a word of C's or CUDA's own, and cannot"
+                " name a length, a dtype or a setting. Choose another."
+            )
         twice = sorted({x for x in taken if taken.count(x) > 1})
         if twice:
             raise KernelError(
