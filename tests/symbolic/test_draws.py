@@ -98,3 +98,35 @@ def test_threads_draw_different_numbers() -> None:
         thread.join()
     plain = np.random.default_rng(9)
     assert sorted(drawn) == sorted(plain.normal() for _ in range(200))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, x: x + rng.normal(size=x.shape),
+        lambda rng, x: x * rng.gamma(2.0, size=x.shape[0]),
+        lambda rng, x: x * rng.dirichlet([1.0, 2.0], size=x.shape[0])[:, 0],
+        lambda rng, x: x + rng.binomial(5, 0.5, size=2 * x.shape[0])[: x.shape[0]],
+        lambda rng, x: rng.permutation(x),
+        lambda rng, x: rng.permuted(x),
+        lambda rng, x: rng.choice(x, 3),
+        lambda rng, x: rng.exponential(x),
+    ],
+)
+def test_lengths_of_draws_may_be_unknown(draw: object) -> None:
+    x = wb.vector("x")
+    made = wb.function([x], draw(wb.random.stream(1), x))  # type: ignore[operator]
+    plain = np.random.default_rng(1)
+    for length in (4, 7):
+        values = np.arange(1.0, length + 1)
+        np.testing.assert_allclose(made(values), draw(plain, values))  # type: ignore[operator]
+
+
+def test_the_source_draws_too() -> None:
+    x = wb.vector("x")
+    rng = wb.random.stream(1)
+    f = wb.function([x], x + rng.normal(size=x.shape), name="noisy")
+    namespace = dict(f.constants)
+    exec(f.source, namespace)
+    made = namespace["noisy"](np.zeros(3))
+    np.testing.assert_array_equal(made, np.random.default_rng(1).normal(size=3))

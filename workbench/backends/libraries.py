@@ -186,9 +186,14 @@ def draw(node: Tensor) -> Template:
     if made.name in ("permutation", "permuted", "choice"):
         return "", {}  # drawn by arguments of our own
     given = {name: f"{{{i}}}" for i, name in enumerate(made.names, 1)}
-    texts = [f"{k}={given.get(k, f'{{{k}}}')}" for k in (*made.settings, *given)]
+    later = [k for k in node.params if k not in ("draw", "size")]
+    texts = [
+        f"{k}={given.get(k, f'{{{k}}}')}" for k in (*made.settings, *later, *given)
+    ]
     call = f"{{generator}}.{made.name}({', '.join([*texts, 'size={size}'])})"
-    named = {"generator": made.generator, "size": made.size}
+    named = {"generator": made.generator}
+    if "size" not in node.params:
+        named["size"] = made.size
     return call, made.settings | named
 
 

@@ -72,19 +72,16 @@ def _computing() -> Callable[..., Any]:
     """What one op computes; each has its own, for the text of a program names it."""
 
     def compute(
-        held: Any, *given: Any, draw: _Draw | None = None, size: Any = None
+        held: Any, *given: Any, draw: _Draw | None = None, **lengths: Any
     ) -> Any:
-        return held if draw is None else draw(given, size)
+        return held if draw is None else draw(given, lengths)
 
     return compute
 
 
-def _infer(held: Any, *given: Any, draw: _Draw | None = None, size: Any = None) -> Spec:
+def _infer(held: Any, *given: Any, draw: _Draw | None = None, **lengths: Any) -> Spec:
     if draw is not None:
-        spec = draw.spec
-        if size is None:
-            return spec
-        return Spec((*size, *spec.shape[len(size) :]), spec.dtype)
+        return draw.shaped(lengths)
     return held if isinstance(held, Spec) else spec_of(held)
 
 
@@ -92,7 +89,8 @@ class _Draw:
     """What a node without a value draws when the program runs.
 
     ``names`` are the settings that are operands of the node, ``settings`` the others.
-    A size with lengths that are unknown until then is a setting of the node too.
+    Those of them that hold lengths unknown until then, the size among them, are
+    settings of the node (``lengths``), which measures them.
     """
 
     def __init__(
@@ -122,11 +120,23 @@ class _Draw:
     def __repr__(self) -> str:
         return f"<{self.name} of {type(self.generator.bit_generator).__name__}>"
 
-    def __call__(self, given: Sequence[Any], size: Any = None) -> Any:
+    def __call__(self, given: Sequence[Any], lengths: Params) -> Any:
         """The draw, with the operands' values."""
-        settings = self.settings | dict(zip(self.names, given, strict=True))
-        size = self.size if size is None else size
+        settings = self.settings | dict(zip(self.names, given, strict=True)) | lengths
+        size = settings.pop("size", self.size)
         return _sample(self.name, self.generator, size, settings)
+
+    def shaped(self, lengths: Params) -> Spec:
+        """The spec of the draw, lengths that are not known yet among it."""
+        if not lengths:
+            return self.spec
+        settings = self.settings | lengths
+        if self.name == "permutation":
+            return Spec((settings["n"],), self.spec.dtype)
+        if self.name == "permuted":
+            return Spec(settings["shape"], self.spec.dtype)
+        size = settings.get("size", self.size) or ()
+        return Spec((*size, *self.spec.shape[len(size) :]), self.spec.dtype)
 
     def many(self, count: int) -> _Draw:
         """The same draw with an axis of examples in front."""
@@ -156,17 +166,17 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
         if b and (short := rank + 1 - len(shape_of(x))) > 0:
             x = np.reshape(x, (count, *(1,) * short, *shape_of(x)[1:]))
         aligned.append(x)
-    size = params.get("size")
-    many = None if size is None else (count, *size)
-    return _emitted(draw.many(count), aligned, many)
+    if "size" in lengths:
+        lengths["size"] = (count, *lengths["size"])
+    return _emitted(draw.many(count), aligned, lengths)
 
 
-def _emitted(draw: _Draw, given: Sequence[Any], size: Any = None) -> Any:
+def _emitted(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
     """A node for the draw, or the draw itself where every value is known."""
     anchor = unknown()
     if anchor is None:
-        return draw([value_of(x) for x in given], size)
-    params = {"draw": draw} if size is None else {"draw": draw, "size": size}
+        return draw([value_of(x) for x in given], lengths)
+    params = {"draw": draw, **lengths}
     return apply(OPS[f"random_{draw.name}"], (anchor, *given), params)
 
 
