@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
@@ -34,6 +34,7 @@ class Bound(Core):
     settings: dict[str, Any]
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Op:
     """An op of your own: any code for its value, and its gradient beside it.
 
@@ -139,7 +140,7 @@ class Op:
         """
         raise NotImplementedError
 
-    def infer(self, *specs: Spec) -> Any:
+    def infer(self, *specs: Any) -> Any:
         """The result's ``wb.Spec(shape, dtype)``, a tuple of them for several.
 
         Needed only where `compute` cannot run on arrays of ones (zeros, for integers)
