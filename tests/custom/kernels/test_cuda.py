@@ -231,7 +231,7 @@ def test_A4_the_launch_of_the_gradient_of_cdist(
         np.testing.assert_allclose(a._inner, b, rtol=1e-13, atol=1e-13)
 
 
-class Scaled(wb.KernelOp):
+class KernelScaled(wb.KernelOp):
     """Settings of each type, a number among the inputs, axes of any number."""
 
     inputs, outputs = "x: T[...], by: T[]", "y: T[...]"
@@ -240,8 +240,10 @@ class Scaled(wb.KernelOp):
     negate: bool = False
     threads = "size"
     cuda = r"""
-    __global__ void scaled(const T *x, const T *by, T *y, int64_t size, int64_t times,
-                           double plus, bool negate) {
+    __global__ void kernel_scaled(
+        const T *x, const T *by, T *y, int64_t size, int64_t times, double plus,
+        bool negate
+    ) {
         int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
         if (i < size) y[i] = (negate ? -1 : 1) * (times * by[0] * x[i] + plus);
     }
@@ -256,9 +258,9 @@ class Scaled(wb.KernelOp):
 @needs_cpp
 def test_settings_and_numbers_reach_a_cuda_kernel(device: list[str]) -> None:
     x = np.arange(6.0).reshape(2, 3)
-    y = Scaled(3, negate=True)(Foreign(x), 2.0)
+    y = KernelScaled(3, negate=True)(Foreign(x), 2.0)
     np.testing.assert_array_equal(y._inner, -(6 * x + 0.5))
-    g = wb.grad(lambda x: np.sum(Scaled(3)(x, 2.0)))(Foreign(x))
+    g = wb.grad(lambda x: np.sum(KernelScaled(3)(x, 2.0)))(Foreign(x))
     np.testing.assert_array_equal(g._inner, np.full((2, 3), 6.0))
 
 
@@ -272,7 +274,7 @@ def test_numpy_arrays_need_a_source_for_the_cpu() -> None:
     with pytest.raises(
         KernelError, match=r"no source for arrays on the CPU\. Write c ="
     ):
-        Scaled(3)(np.ones((2, 3)), 2.0)
+        KernelScaled(3)(np.ones((2, 3)), 2.0)
 
 
 class ByNumpy(wb.KernelOp):

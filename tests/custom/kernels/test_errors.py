@@ -211,14 +211,17 @@ def script(folder: Path, name: str, text: str) -> Path:
     return file
 
 
-class Doubled(wb.KernelOp):
-    inputs, outputs = "x: float64[n]", "y: float64[n]"
-    c = "void doubled(const double *x, double *y, int64_t n) { y[0] = 2 * x[0]; }"
+TIMES = "void {name}(const double *x, double *y, int64_t n) {{ y[0] = {by} * x[0]; }}"
 
 
-class Tripled(Doubled):
+class KernelDoubled(wb.KernelOp):
     inputs, outputs = "x: float64[n]", "y: float64[n]"
-    c = "void tripled(const double *x, double *y, int64_t n) { y[0] = 3 * x[0]; }"
+    c = TIMES.format(name="kernel_doubled", by=2)
+
+
+class KernelTripled(KernelDoubled):
+    inputs, outputs = "x: float64[n]", "y: float64[n]"
+    c = TIMES.format(name="kernel_tripled", by=3)
 
     def fallback(self, x: Any) -> Any:
         return 3 * x
@@ -232,7 +235,7 @@ def without_compilers(
         monkeypatch.delenv(name, raising=False)
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    for op in (Doubled, Tripled):
+    for op in (KernelDoubled, KernelTripled):
         monkeypatch.setattr(op, "_natives", {})
         monkeypatch.setattr(op, "_warned", False)
 
@@ -241,25 +244,26 @@ def test_a_missing_compiler_says_what_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_compilers(monkeypatch, tmp_path)
-    text = failure(Doubled())
-    assert "doubled: there is no C compiler: none of cc, gcc, clang" in text
+    text = failure(KernelDoubled())
+    assert "kernel_doubled: there is no C compiler: none of cc, gcc, clang" in text
     assert "CC is not set" in text
     assert "apt-get install gcc" in text
-    assert "write fallback(self, *arrays) in Doubled" in text
+    assert "write fallback(self, *arrays) in KernelDoubled" in text
     without_compilers(monkeypatch, tmp_path, CC="icc -fast")
-    assert "CC names 'icc', which is no command" in failure(Doubled())
+    assert "CC names 'icc', which is no command" in failure(KernelDoubled())
 
 
 def test_the_fallback_is_used_with_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_compilers(monkeypatch, tmp_path)
-    with pytest.warns(RuntimeWarning, match="tripled runs by its NumPy fallback") as w:
-        y = Tripled()(np.ones(3))
+    with pytest.warns(RuntimeWarning, match="runs by its NumPy fallback") as w:
+        y = KernelTripled()(np.ones(3))
     np.testing.assert_array_equal(y, [3, 3, 3])
     assert [Path(x.filename).name for x in w] == ["test_errors.py"]
+    assert "kernel_tripled runs" in str(w[0].message)
     assert "there is no C compiler" in str(w[0].message)
-    np.testing.assert_array_equal(Tripled()(np.ones(2)), [3, 3])
+    np.testing.assert_array_equal(KernelTripled()(np.ones(2)), [3, 3])
 
 
 def test_a_fallback_that_is_not_what_was_declared(
@@ -293,7 +297,7 @@ def test_cc_names_the_compiler_with_its_flags(
     path = os.environ["PATH"]
     without_compilers(monkeypatch, tmp_path, CC="mine --mine")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{path}")
-    assert Doubled()(np.ones(1)) == 2
+    assert KernelDoubled()(np.ones(1)) == 2
     assert "--mine -std=gnu11 -O2" in log.read_text()
 
 
@@ -313,9 +317,9 @@ def test_a_compiler_that_does_not_end_is_stopped_with_its_children(
         """,
     )  # fmt: skip
     without_compilers(monkeypatch, tmp_path, CC="slow")
-    monkeypatch.setattr(Doubled, "time_limit", 1.5)
+    monkeypatch.setattr(KernelDoubled, "time_limit", 1.5)
     started = time.monotonic()
-    assert "slow did not finish within 1.5 seconds" in failure(Doubled())
+    assert "slow did not finish within 1.5 seconds" in failure(KernelDoubled())
     assert time.monotonic() - started < 20
     gone(int((tmp_path / "child").read_text()))
 

@@ -29,10 +29,10 @@ void {name}(const double *x, double *y, int64_t n) {{
 """
 
 
-class Squares(wb.KernelOp):
+class KernelSquares(wb.KernelOp):
     inputs = "x: float64[n]"
     outputs = "y: float64[n]"
-    c = SQUARES.format(name="squares")
+    c = SQUARES.format(name="kernel_squares")
 
     def vjp(self, node: Any, g: Any) -> Any:
         (x,) = node.inputs
@@ -206,19 +206,21 @@ def test_A4_the_kernel_is_clearly_faster_than_the_expression(
 # What a kernel may be
 
 
-class Moments(wb.KernelOp):
+class KernelMoments(wb.KernelOp):
     """Settings of each type, an output of another length, a status, C++'s library."""
 
     inputs = "x: T[..., d], mask: bool[d]"
-    outputs = "mean: float64[], padded: T[d + extra], kept: int64[]"
+    outputs = "mean: float64[], kernel_padded: T[d + extra], kept: int64[]"
     extra: int
     scale: float = 1.0
     refuse: bool = False
     messages: ClassVar = {7: "it was told to refuse"}
     cpp = r"""
     #include <numeric>
-    int moments(const T *x, const bool *mask, double *mean, T *padded, int64_t *kept,
-                int64_t size, int64_t d, int64_t extra, double scale, bool refuse) {
+    int kernel_moments(
+        const T *x, const bool *mask, double *mean, T *padded, int64_t *kept,
+        int64_t size, int64_t d, int64_t extra, double scale, bool refuse
+    ) {
         if (refuse) return extra;
         *mean = scale * std::accumulate(x, x + size * d, 0.0) / (size * d);
         for (int64_t i = 0; i < d; i++) {
@@ -234,47 +236,47 @@ class Moments(wb.KernelOp):
 def test_settings_shapes_and_dtypes_reach_the_kernel() -> None:
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     mask = np.array([True, False, True, True])
-    mean, padded, kept = Moments(2, scale=10)(x, mask)
+    mean, padded, kept = KernelMoments(2, scale=10)(x, mask)
     assert mean == 115
     assert padded.dtype == np.float32
     np.testing.assert_array_equal(padded, [0, 1, 2, 3, 0, 0])
     assert (kept, kept.dtype) == (3, np.int64)
-    assert Moments(1)(x[0, 0].astype(float), mask)[1].shape == (5,)
-    assert Moments(2) == Moments(2, 1.0)
-    assert Moments(2) != Moments(3)
+    assert KernelMoments(1)(x[0, 0].astype(float), mask)[1].shape == (5,)
+    assert KernelMoments(2) == KernelMoments(2, 1.0)
+    assert KernelMoments(2) != KernelMoments(3)
 
 
 @needs_cpp
 def test_a_status_becomes_its_message() -> None:
     x, mask = np.ones((2, 2)), np.ones(2, bool)
     with pytest.raises(KernelError, match="status 7: it was told to refuse") as e:
-        Moments(7, refuse=True)(x, mask)
-    assert "moments(float64[2, 2], bool[2])" in str(e.value)
+        KernelMoments(7, refuse=True)(x, mask)
+    assert "kernel_moments(float64[2, 2], bool[2])" in str(e.value)
     with pytest.raises(KernelError, match="status 3: it has no message"):
-        Moments(3, refuse=True)(x, mask)
+        KernelMoments(3, refuse=True)(x, mask)
     assert "test_op.py" in str(e.value)
 
 
-class Turned(wb.KernelOp):
+class KernelTurned(wb.KernelOp):
     """A complex number per entry, in C++."""
 
     inputs = "z: C[n]"
     outputs = "w: C[n]"
     types = "C: complex64 | complex128"
     cpp = r"""
-    void turned(const C *z, C *w, int64_t n) {
+    void kernel_turned(const C *z, C *w, int64_t n) {
         for (int64_t i = 0; i < n; i++) w[i] = std::conj(z[i]) * C(0, 1);
     }
     """
 
 
-class Halved(wb.KernelOp):
+class KernelHalved(wb.KernelOp):
     """A complex number per entry, in C."""
 
     inputs = "z: complex128[n]"
     outputs = "w: complex128[n]"
     c = r"""
-    void halved(const double _Complex *z, double _Complex *w, int64_t n) {
+    void kernel_halved(const double _Complex *z, double _Complex *w, int64_t n) {
         for (int64_t i = 0; i < n; i++) w[i] = z[i] / 2;
     }
     """
@@ -284,18 +286,18 @@ class Halved(wb.KernelOp):
 @needs_c
 def test_complex_numbers(rng: np.random.Generator) -> None:
     z = rng.normal(size=5) + 1j * rng.normal(size=5)
-    np.testing.assert_allclose(Turned()(z), z.conj() * 1j, rtol=1e-15)
-    assert Turned()(z.astype(np.complex64)).dtype == np.complex64
-    np.testing.assert_array_equal(Halved()(z), z / 2)
+    np.testing.assert_allclose(KernelTurned()(z), z.conj() * 1j, rtol=1e-15)
+    assert KernelTurned()(z.astype(np.complex64)).dtype == np.complex64
+    np.testing.assert_array_equal(KernelHalved()(z), z / 2)
 
 
-class Weighted(wb.KernelOp):
+class KernelWeighted(wb.KernelOp):
     """Numbers beside arrays: ``a * x + b``."""
 
     inputs = "a: T[], x: T[n], b: int32[]"
     outputs = "y: T[n]"
     c = r"""
-    void weighted(const T *a, const T *x, const int32_t *b, T *y, int64_t n) {
+    void kernel_weighted(const T *a, const T *x, const int32_t *b, T *y, int64_t n) {
         for (int64_t i = 0; i < n; i++) y[i] = *a * x[i] + *b;
     }
     """
@@ -308,35 +310,35 @@ class Weighted(wb.KernelOp):
 @needs_c
 def test_python_numbers_take_the_dtype_of_the_arrays() -> None:
     x = np.arange(3, dtype=np.float32)
-    y = Weighted()(2, x, 1)
+    y = KernelWeighted()(2, x, 1)
     assert y.dtype == np.float32
     np.testing.assert_array_equal(y, [1, 3, 5])
-    np.testing.assert_array_equal(Weighted()(2, [1.0, 2.0], 1), [3, 5])
+    np.testing.assert_array_equal(KernelWeighted()(2, [1.0, 2.0], 1), [3, 5])
     np.testing.assert_array_equal(
-        wb.grad(lambda a: np.sum(Weighted()(a, x, 1)))(2.0), 3.0
+        wb.grad(lambda a: np.sum(KernelWeighted()(a, x, 1)))(2.0), 3.0
     )
     np.testing.assert_array_equal(
-        wb.grad(lambda x: np.sum(Weighted()(2.0, x, 1)))(x), [2, 2, 2]
+        wb.grad(lambda x: np.sum(KernelWeighted()(2.0, x, 1)))(x), [2, 2, 2]
     )
     with pytest.raises(DtypeError, match=r"input b is the number 1\.5.*int32"):
-        Weighted()(2.0, x, 1.5)
+        KernelWeighted()(2.0, x, 1.5)
     with pytest.raises(DtypeError, match="cannot hold it"):
-        Weighted()(2.0, x, 2**40)
+        KernelWeighted()(2.0, x, 2**40)
 
 
 @needs_c
 def test_lists_with_tensors_among_them() -> None:
     x = np.array([1.0, 2.0, 3.0])
     for made in (lambda x: [x[2], x[0]], lambda x: np.array([x[2], x[0]])):
-        g = wb.grad(lambda x, made=made: np.sum(Squares()(made(x))))(x)
+        g = wb.grad(lambda x, made=made: np.sum(KernelSquares()(made(x))))(x)
         np.testing.assert_array_equal(g, [2, 0, 6])
-    np.testing.assert_array_equal(Squares()((1.0, 2.0)), [1, 4])
+    np.testing.assert_array_equal(KernelSquares()((1.0, 2.0)), [1, 4])
 
 
 @needs_c
 def test_arrays_of_any_layout() -> None:
     wide = np.arange(12.0).reshape(3, 4)
-    op = Squares()
+    op = KernelSquares()
     np.testing.assert_array_equal(op(wide[:, 1]), wide[:, 1] ** 2)
     np.testing.assert_array_equal(op(wide[1, ::-1]), wide[1, ::-1] ** 2)
     np.testing.assert_array_equal(op(np.broadcast_to(3.0, 4)), [9] * 4)
@@ -357,7 +359,7 @@ def test_arrays_of_any_layout() -> None:
 def test_an_input_is_never_written(rng: np.random.Generator) -> None:
     x = rng.normal(size=4)
     before = x.copy()
-    wb.grad(lambda x: np.sum(Squares()(x)))(x)
+    wb.grad(lambda x: np.sum(KernelSquares()(x)))(x)
     np.testing.assert_array_equal(x, before)
 
 
@@ -367,21 +369,21 @@ def test_an_input_is_never_written(rng: np.random.Generator) -> None:
 @needs_c
 def test_one_node_with_its_line_and_overrides_by_name() -> None:
     x = np.array([1.0, -2.0])
-    graph = wb.trace(lambda x: np.sum(Squares()(x)))(x)
+    graph = wb.trace(lambda x: np.sum(KernelSquares()(x)))(x)
     (node,) = graph.outputs[0].inputs
-    assert node.op.name == "squares"
+    assert node.op.name == "kernel_squares"
     assert node.site is not None
-    assert "Squares()(x)" in node.site.text
-    flipped = wb.override("squares", vjp=lambda node, g: -g)
+    assert "KernelSquares()(x)" in node.site.text
+    flipped = wb.override("kernel_squares", vjp=lambda node, g: -g)
     np.testing.assert_array_equal(
-        wb.grad(lambda x: np.sum(Squares()(x)), overrides=[flipped])(x), [-1, -1]
+        wb.grad(lambda x: np.sum(KernelSquares()(x)), overrides=[flipped])(x), [-1, -1]
     )
 
 
 @needs_c
 def test_symbols_and_specs() -> None:
     x = wb.vector("x", shape=3)
-    y = Squares()(x)
+    y = KernelSquares()(x)
     assert (y.shape, y.dtype) == ((3,), np.float64)
     d = wb.grad(np.sum(y), x)
     f = wb.function([x], [y, d])
@@ -389,18 +391,20 @@ def test_symbols_and_specs() -> None:
     np.testing.assert_array_equal(values, [1, 4, 9])
     np.testing.assert_array_equal(slope, [2, 4, 6])
     with pytest.raises(DtypeError, match="float32"):
-        Squares()(wb.vector("x", dtype="float32", shape=3))
+        KernelSquares()(wb.vector("x", dtype="float32", shape=3))
 
 
 @needs_c
 def test_vmap_is_a_loop_over_the_kernel(rng: np.random.Generator) -> None:
     x = rng.normal(size=(4, 3))
-    np.testing.assert_array_equal(wb.vmap(Squares())(x), x**2)
+    np.testing.assert_array_equal(wb.vmap(KernelSquares())(x), x**2)
     np.testing.assert_allclose(
-        wb.vmap(wb.grad(lambda x: np.sum(Squares()(x))))(x), 2 * x, rtol=1e-15
+        wb.vmap(wb.grad(lambda x: np.sum(KernelSquares()(x))))(x), 2 * x, rtol=1e-15
     )
     np.testing.assert_allclose(
-        wb.hessian(lambda x: np.sum(Squares()(x)))(x[0]), 2 * np.eye(3), rtol=1e-15
+        wb.hessian(lambda x: np.sum(KernelSquares()(x)))(x[0]),
+        2 * np.eye(3),
+        rtol=1e-15,
     )
 
 
@@ -408,7 +412,7 @@ def test_vmap_is_a_loop_over_the_kernel(rng: np.random.Generator) -> None:
 def test_a_compiled_program_calls_the_kernel() -> None:
     from workbench.backends.numpy import compile
 
-    graph = wb.trace(lambda x: np.sum(Squares()(x) + 1))(np.ones(3))
+    graph = wb.trace(lambda x: np.sum(KernelSquares()(x) + 1))(np.ones(3))
     assert compile(graph)(np.array([1.0, 2.0, 3.0])) == [17.0]
 
 
@@ -424,8 +428,11 @@ def refused(op: Any, *inputs: Any) -> str:
 
 
 def test_a_wrong_dtype_says_which_are_allowed_and_the_cast() -> None:
-    text = refused(Squares(), np.arange(3))
-    assert "squares: the input x is int64[3], and the kernel takes float64[n]" in text
+    text = refused(KernelSquares(), np.arange(3))
+    assert (
+        "kernel_squares: the input x is int64[3], and the kernel takes float64[n]"
+        in text
+    )
     assert "x.astype('float64')" in text
     text = refused(ZeroOut(), np.ones(3, np.float16))
     assert "T int32 or int64 or float32 or float64" in text
@@ -440,19 +447,19 @@ def test_a_wrong_shape_says_which_axes_disagree() -> None:
     text = refused(CDistGrad(), x, np.ones((4, 5)), np.ones((2, 4)), np.ones((2, 4)))
     assert "axis 1 of x is of length 3 and axis 1 of w is of length 5" in text
     assert "both are d" in text
-    text = refused(Squares(), x)
+    text = refused(KernelSquares(), x)
     assert "float64[2, 3], of 2 axes, and the kernel takes float64[n]" in text
-    text = refused(Squares(), x, x)
-    assert "squares takes 1 arrays (x) and got 2" in text
+    text = refused(KernelSquares(), x, x)
+    assert "kernel_squares takes 1 arrays (x) and got 2" in text
 
 
 def test_a_setting_of_another_type() -> None:
     with pytest.raises(UsageError, match=r"extra=2\.5 is declared as int"):
-        Moments(2.5)(np.ones((2, 2)), np.ones(2, bool))  # type: ignore[arg-type]
+        KernelMoments(2.5)(np.ones((2, 2)), np.ones(2, bool))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="extra=True"):
-        Moments(True)(np.ones((2, 2)), np.ones(2, bool))
+        KernelMoments(True)(np.ones((2, 2)), np.ones(2, bool))
     with pytest.raises(UsageError, match="extra="):
-        Moments(2**63)(np.ones((2, 2)), np.ones(2, bool))
+        KernelMoments(2**63)(np.ones((2, 2)), np.ones(2, bool))
 
 
 def declared(**parts: Any) -> None:
@@ -528,7 +535,7 @@ def test_two_threads_compile_once(
         c = SQUARES.format(name="threaded")
 
     op, found = Threaded(), []
-    Squares()(np.ones(1))  # the version of the compiler is known now
+    KernelSquares()(np.ones(1))  # the version of the compiler is known now
     monkeypatch.setattr(cache.toolchain, "run", counted)
     threads = [
         threading.Thread(target=lambda: found.append(op(np.array([3.0]))))
@@ -565,13 +572,13 @@ def test_other_threads_run_while_a_kernel_does() -> None:
 # Unknown lengths
 
 
-class Padded(wb.KernelOp):
+class KernelPadded(wb.KernelOp):
     """Outputs of several lengths that follow from one."""
 
     inputs = "x: T[n]"
     outputs = "y: T[n], wider: T[2 * n + 1], half: T[n // 2], total: T[]"
     c = r"""
-    void padded(const T *x, T *y, T *wider, T *half, T *total, int64_t n) {
+    void kernel_padded(const T *x, T *y, T *wider, T *half, T *total, int64_t n) {
         for (int64_t i = 0; i < n; i++) {
             y[i] = x[i] * x[i];
             wider[2 * i] = x[i];
@@ -589,7 +596,7 @@ class Padded(wb.KernelOp):
 @needs_c
 def test_lengths_that_are_not_known_yet() -> None:
     x = wb.vector("x")
-    y, wider, half, total = Padded()(x)
+    y, wider, half, total = KernelPadded()(x)
     (n,) = x.shape
     shapes = [part.shape for part in (y, wider, half, total)]
     assert shapes == [(n,), (2 * n + 1,), (n // 2,), ()]
