@@ -173,6 +173,9 @@ _FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.evaluating").eval
 
 del _operators, _ops
 
+# The module of Jacobians, in whose place `wb.matrices("A B")` stands.
+del globals()["matrices"]
+
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:

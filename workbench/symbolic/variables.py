@@ -181,12 +181,28 @@ def scalars(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any
 
 
 def vectors(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
-    """Several vectors of unknown lengths: ``u, v = wb.vectors("u v")``."""
+    """Several vectors of unknown lengths.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> u, v = wb.vectors("u v")
+    >>> u @ v
+    <Tensor matmul float64[]>
+    """
     return _many(vector, names, dtype)
 
 
 def matrices(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
-    """Several matrices of unknown lengths: ``A, B = wb.matrices("A B")``."""
+    """Several matrices of unknown lengths.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> A, B = wb.matrices("A B")
+    >>> A @ B
+    <Tensor matmul float64[A.shape[0], B.shape[1]]>
+    """
     return _many(matrix, names, dtype)
 
 
