@@ -513,8 +513,8 @@ def test_a_hundred_thousand_nodes_are_linear() -> None:
         f(0.5)
         return time.perf_counter() - start
 
-    small, large = seconds(10_000), seconds(100_000)
-    assert large < 40 * max(small, 0.05)
+    small, large = seconds(5_000), seconds(50_000)  # and their gradients
+    assert large < 40 * max(small, 0.1)
 
 
 def test_ten_thousand_symbols(rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Sequence
@@ -12,10 +13,15 @@ from workbench.graph.tree import Tree
 __all__ = ["identifier", "returned"]
 
 
+#: What a source may import.
+MODULES = {"fft", "linalg", "np", "signal", "sparse", "special", "stats"}
+
+
 def identifier(name: str | None) -> str:
     """The name of a function as Python can write it."""
     made = re.sub(r"\W+", "_", name or "function")
-    return f"f_{made}" if keyword.iskeyword(made) or made[0].isdigit() else made
+    taken = keyword.iskeyword(made) or hasattr(builtins, made) or made in MODULES
+    return f"f_{made}" if taken or made[0].isdigit() else made
 
 
 def returned(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
