@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from workbench.graph import blame, walk
+from workbench.graph import blame, late, walk
 from workbench.graph.tensor import Tensor
 from workbench.ops import several
 
@@ -72,17 +72,19 @@ def connected(
         serial = node.serial
         if serial not in reached or serial in stops:
             continue
-        declared = node.op.connection
-        if node.op is several.ITEM and isinstance(node.inputs[0], Tensor):
-            read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
+        # What is an operand for its lengths alone is none of the op's own.
+        op, inputs, params = late.stripped(node)
+        declared = op.connection
+        if op is several.ITEM and isinstance(inputs[0], Tensor):
+            read.setdefault(inputs[0].serial, set()).add(params["index"])
         if declared is None or serial in rules:
-            found = [x.serial for x in node.inputs if isinstance(x, Tensor)]
+            found = [x.serial for x in inputs if isinstance(x, Tensor)]
         else:
-            rows = declared(node.inputs, node.params)
+            rows = declared(inputs, params)
             outs = read.get(serial, {0})
             found = [
                 x.serial
-                for x, row in zip(node.inputs, rows, strict=False)
+                for x, row in zip(inputs, rows, strict=False)
                 if isinstance(x, Tensor) and any(row[i] for i in outs)
             ]
         reached.update(s for s in found if s not in behind)

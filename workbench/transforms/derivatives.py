@@ -290,7 +290,7 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
 def fits(have: Sequence[Any], want: Sequence[Any]) -> bool:
     """Whether two shapes may be the same; lengths that are unknown may."""
     return len(have) == len(want) and all(
-        m == n or not (isinstance(m, int) and isinstance(n, int))
+        not (isinstance(m, int) and isinstance(n, int)) or m == n
         for m, n in zip(have, want, strict=True)
     )
 

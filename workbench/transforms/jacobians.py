@@ -8,6 +8,7 @@ arrays that it gets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from workbench.graph.tensor import IDENTITY, Tensor, leaf, next_serial, value_of
 from workbench.graph.trace import live, record
 from workbench.graph.types import Spec
 from workbench.ops import several
+from workbench.ops.define import shape_of
 from workbench.transforms import derivatives, flat, forward, reverse
 from workbench.transforms.batch import Batched
 from workbench.transforms.ones import without_ones
@@ -75,16 +77,10 @@ class Question:
         """The blocks, one row for each output and in it one for each ``wrt``."""
         rows = self.gradients()
         stops = self.stops
-        width = sum(map(_size, self.wrt))
-        if self.twice or width < sum(map(_size, rows)):
+        if self.twice or _shorter(self.wrt, rows):
             columns = [_column(rows, x, stops) for x in self.wrt]
             return [list(row) for row in zip(*columns, strict=True)]
         return [_row(y, self.wrt, stops) for y in rows]
-
-    @property
-    def open_lengths(self) -> bool:
-        """Whether the length of an axis is not known yet."""
-        return any(_open(x) for x in (*self.outputs, *self.wrt))
 
 
 def jacobian_blocks(
@@ -134,12 +130,15 @@ def hessian_blocks(
 
 def _answered(asked: Question) -> Blocks:
     with source.pinned():
-        if not asked.open_lengths:
-            try:
-                return asked.answer()
-            except UnknownLengthError:
-                pass  # of a Tensor on the way
-        return _node(asked)
+        before = next_serial()
+        try:
+            rows = asked.answer()
+        except UnknownLengthError:
+            return _node(asked)
+        made = [block for row in rows for block in row]
+        # Where an op knows no batch of unknown size, the whole is better off as a node.
+        waits = any(n.op.name == "batch" for n in walk.order(made, before))
+        return _node(asked) if waits else rows
 
 
 # Known lengths: all unit vectors at once
@@ -165,15 +164,15 @@ def _row(
         ]
     # A cotangent of a complex output reaches a real variable as Re(g dy/dx).
     split = y.dtype.kind == "c" and any(x.dtype.kind != "c" for x in wrt)
-    real = _batched(made, seed)
-    imaginary = _batched(made, seed, -1j) if split else real
+    real = _batched(made, seed, y)
+    imaginary = _batched(made, seed, y, -1j) if split else real
     row = []
     for a, b, x in zip(real, imaginary, wrt, strict=True):
         if a is None:
             row.append(_nothing(y, x))
             continue
         block = a + 1j * b if split and x.dtype.kind != "c" else a
-        row.append(_expression(np.reshape(block, (*y.shape, *x.shape))))
+        row.append(_expression(_in_front(block, y)))
     return row
 
 
@@ -189,33 +188,52 @@ def _column(outputs: Sequence[Tensor], x: Tensor, stops: set[int]) -> list[Any]:
     split = x.dtype.kind == "c" and any(
         t is not None and t.dtype.kind != "c" for t in made
     )
-    real = _batched(made, seed)
-    imaginary = _batched(made, seed, 1j) if split else real
+    real = _batched(made, seed, x)
+    imaginary = _batched(made, seed, x, 1j) if split else real
     column = []
     for y, a, b in zip(outputs, real, imaginary, strict=True):
         if a is None:
             column.append(_nothing(y, x))
             continue
         block = a - 1j * b if split and y.dtype.kind != "c" else a
-        turned = np.reshape(np.moveaxis(block, 0, -1), (*y.shape, *x.shape))
-        column.append(_expression(turned))
+        column.append(_expression(_at_end(block, y, x)))
     return column
 
 
-def _batched(made: Sequence[Any], seed: Tensor, unit: complex = 1) -> list[Any]:
+def _batched(
+    made: Sequence[Any], seed: Tensor, like: Tensor, unit: complex = 1
+) -> list[Any]:
     """What was recorded for one seed, for every unit vector, counted by axis 0."""
     known = [x for x in made if x is not None]
     program = Batched(known, [seed])
     size = _size(seed)
-    units = np.eye(size, dtype=seed.dtype)  # host array: a constant of the program
+    if isinstance(size, int):
+        units: Any = np.eye(size, dtype=seed.dtype)  # host array: a constant
+    else:
+        units = np.eye(size, dtype=seed.dtype, like=like)
     if unit != 1:
         units = units * unit
-    found = program([np.reshape(units, (size, *seed.shape))], size)
+    if len(seed.shape) != 1:
+        units = np.reshape(units, (size, *seed.shape))
+    found = program([units], size)
     parts = iter(
         part if batched else np.broadcast_to(part, (size, *part.shape))
         for part, batched in zip(found, program.batched, strict=True)
     )
     return [None if x is None else next(parts) for x in made]
+
+
+def _in_front(block: Any, y: Tensor) -> Any:
+    """Axis 0, which counts the entries of ``y``, as the axes of that."""
+    if len(y.shape) == 1:
+        return block
+    return np.reshape(block, (*y.shape, *shape_of(block)[1:]))
+
+
+def _at_end(block: Any, y: Tensor, x: Tensor) -> Any:
+    """Axis 0, which counts the entries of ``x``, as the axes of that, at the end."""
+    block = np.moveaxis(block, 0, -1) if y.shape else block
+    return block if len(x.shape) == 1 else np.reshape(block, (*y.shape, *x.shape))
 
 
 def _unknown(x: Tensor) -> Tensor:
@@ -242,8 +260,16 @@ def _expression(block: Any) -> Tensor:
     return made
 
 
-def _size(x: Tensor) -> int:
-    return int(np.prod(x.shape, dtype=np.int64))
+def _size(x: Tensor) -> Any:
+    return math.prod(x.shape)
+
+
+def _shorter(few: Sequence[Tensor], many: Sequence[Tensor]) -> bool:
+    """Whether some hold fewer entries than others, as far as that is known."""
+    try:
+        return bool(sum(map(_size, few)) < sum(map(_size, many)))
+    except UnknownLengthError:
+        return False
 
 
 def _open(x: Tensor) -> bool:

@@ -32,6 +32,10 @@ __all__ = ["BATCH", "CALL", "JVP", "VJP"]
 Params = dict[str, Any]
 
 
+#: What the last call (or batch) returned, for how it nests.
+_KIND: ContextVar[Any] = ContextVar("kind", default=None)
+
+
 def _declare(name: str, run: Any, lengths: Any, rule: str) -> Op:
     """An op of several outputs that is a function of its operands, flat."""
 
@@ -227,6 +231,7 @@ def _examples(
     )
     if isinstance(made, Tensor):
         made = several.outputs(made)
+    _KIND.set(made)
     return made if isinstance(made, tuple) else (made,)
 
 
@@ -243,7 +248,7 @@ def _batch_later(
         inputs,
         {"of": of, "batched": batched, "settings": tuple(params.items())},
     )
-    return made
+    return made if isinstance(_KIND.get(), tuple) else made[0]
 
 
 # A function
@@ -312,9 +317,6 @@ def _called(
     _KIND.set(made)
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
-
-#: What the last call returned, for how it nests.
-_KIND: ContextVar[Any] = ContextVar("kind", default=None)
 
 CALL = _declare("call", _called, None, "the derivative of the function")
 CALL.infer = _traced(_called)

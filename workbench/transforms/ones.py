@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.graph import dims, types, walk
+from workbench.graph import dims, late, types, walk
 from workbench.graph.op import declare
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.graph.types import Spec
@@ -32,12 +32,12 @@ def without_ones(results: list[Any], seeds: Iterable[Any], before: int) -> list[
                 became.get(x.serial, x) if isinstance(x, Tensor) else x
                 for x in node.inputs
             )
-        inputs = node.inputs
         if type(node) is not Tensor:
             continue  # a masked product is not the plain one
-        if node.op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
+        op, inputs, _ = late.stripped(node)
+        if op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
             ones.add(node.serial)
-        elif node.op is MULTIPLY:
+        elif op is MULTIPLY:
             for one, other in (inputs, inputs[::-1]):
                 if (
                     isinstance(one, Tensor)
