@@ -23,13 +23,16 @@ PLACES = """
     tensor.nnet.nnet tensor.nnet.sigm tensor.opt tensor.random tensor.raw_random
     tensor.shared_randomstreams tensor.sharedvar tensor.signal tensor.signal.conv
     tensor.signal.downsample tensor.signal.pool tensor.slinalg tensor.subtensor
-    tensor.type tensor.var updates
+    tensor.type updates
 """.split()
+
+#: Modules whose name is a function's here: what they held is found there.
+ELSEWHERE = {"tensor.var": "tensor"}
 
 
 def _found(place: str) -> Any:
     found: Any = sys.modules[ROOT]
-    for part in place.split("."):
+    for part in ELSEWHERE.get(place, place).split("."):
         found = getattr(found, part)
     return found
 
@@ -63,15 +66,13 @@ def install() -> ModuleType:
             " Call install() before anything imports it, in a fresh process."
         )
     sys.modules["theano"] = ours
-    for place in PLACES:
-        found = _found(place)
-        if isinstance(found, ModuleType):
-            sys.modules[f"theano.{place}"] = found
+    for place in [*PLACES, *ELSEWHERE]:
+        sys.modules[f"theano.{place}"] = _found(place)
     return ours
 
 
 def uninstall() -> None:
     """Forget what `install` did; what programs have imported they keep."""
     if sys.modules.get("theano") is sys.modules[ROOT]:
-        for name in ["theano", *(f"theano.{place}" for place in PLACES)]:
+        for name in ["theano", *(f"theano.{place}" for place in [*PLACES, *ELSEWHERE])]:
             sys.modules.pop(name, None)

@@ -70,11 +70,22 @@ def _scanned(
     name: str | None,
     last: bool = False,
 ) -> tuple[list[Any], OrderedUpdates]:
+    rest = _listed(non_sequences)
+    step = fn
+    if rest and not strict:
+        # Theano hands the step these variables themselves: it may differentiate one
+        # by another, though both were made outside.
+        variables = [as_tensor_variable(x) for x in rest]
+        rest = []
+
+        def step(*args: Any) -> Any:
+            return fn(*args, *variables)
+
     stacks, updates = ours(
-        fn,
+        step,
         [_sequence(x) for x in _listed(sequences)],
         [_first(x) for x in _listed(outputs_info)],
-        _listed(non_sequences),
+        rest,
         n_steps=n_steps,
         reverse=bool(reverse),
         strict=strict,

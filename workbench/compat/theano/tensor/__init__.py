@@ -86,7 +86,7 @@ Tensor = TensorType
 globals().update(TABLE)
 
 # The modules that these names stood in.
-basic = elemwise = extra = opt = sharedvar = type = var = sys.modules[__name__]
+basic = elemwise = opt = sharedvar = type = sys.modules[__name__]
 random = raw_random = shared_randomstreams
 
 __all__ = [

@@ -16,6 +16,7 @@ from workbench.compat.theano.tensor.lifting import (
     special,
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
+from workbench.graph.dims import broadcast_shapes
 
 __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
 
@@ -67,7 +68,7 @@ def clip(x: Any, min: Any, max: Any) -> Any:
 def second(a: Any, b: Any) -> Any:
     """``b``, broadcast to the shape of ``a`` (also `fill`)."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
-    return lift(np.broadcast_to(b, np.broadcast_shapes(a.shape, b.shape)))
+    return lift(np.broadcast_to(b, broadcast_shapes(a.shape, b.shape)))
 
 
 def identity(x: Any) -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.tensor.elementwise import switch
 from workbench.compat.theano.tensor.lifting import (
     Function,
     Table,
@@ -16,6 +15,7 @@ from workbench.compat.theano.tensor.lifting import (
 )
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.errors import UsageError
+from workbench.ops import products
 
 __all__ = ["TABLE", "max_and_argmax", "norm", "topk_and_argtopk"]
 
@@ -201,7 +201,7 @@ def prod_without_zeros(
 ) -> Any:
     """The product of the entries that are not 0."""
     x = as_tensor_variable(input)
-    return prod(switch(np.equal(x, 0), 1, x), axis, dtype, keepdims)
+    return lift(products.prod_without_zeros(x, axes(axis), dtype, keepdims))
 
 
 TABLE: Table = {

@@ -11,7 +11,7 @@ from workbench.compat.theano.tensor.lengths import as_length, as_lengths, known,
 from workbench.compat.theano.tensor.lifting import Table, lift, lifted
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.errors import ShapeError, UsageError
-from workbench.graph.dims import same
+from workbench.ops import stated
 
 __all__ = [
     "TABLE",
@@ -94,9 +94,7 @@ def addbroadcast(x: Any, *axes: int) -> Any:
     chosen = {n % x.ndim for n in axes}
     if all(one(x.shape[n]) for n in chosen):
         return x
-    # An axis of another length changes the number of entries: reshape refuses.
-    shape = tuple(1 if n in chosen else x.shape[n] for n in range(x.ndim))
-    return np.reshape(x, shape)
+    return specify_shape(x, [1 if n in chosen else None for n in range(x.ndim)])
 
 
 def unbroadcast(x: Any, *axes: int) -> Any:
@@ -112,18 +110,13 @@ def patternbroadcast(x: Any, broadcastable: Any) -> Any:
 
 def specify_shape(x: Any, shape: Any) -> Any:
     """The same array, whose shape is declared, and checked when it runs."""
-    x = as_tensor_variable(x)
-    wanted = as_lengths(shape)
-    if len(wanted) != x.ndim:
-        raise ShapeError(f"specify_shape: {wanted} for a variable of {x.ndim} axes.")
-    for n, (want, have) in enumerate(zip(wanted, x.shape, strict=True)):
-        if known(want) and known(have) and want != have:
-            raise ShapeError(f"specify_shape: axis {n} has length {have}, not {want}.")
-    # One axis at a time: another length there changes the number of entries.
-    for n, (want, have) in enumerate(zip(wanted, x.shape, strict=True)):
-        if not same((have,), (want,)):
-            x = np.reshape(x, (*x.shape[:n], want, *x.shape[n + 1 :]))
-    return x
+    return lift(stated.specify_shape(as_tensor_variable(x), _given(shape)))
+
+
+def _given(shape: Any) -> Any:
+    """A shape in which a length that is not known yet is any."""
+    lengths = [None if n is None else as_length(n) for n in np.atleast_1d(shape)]
+    return [n if known(n) else None for n in lengths]
 
 
 def join(axis: int, *tensors: Any) -> Any:

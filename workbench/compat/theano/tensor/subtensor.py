@@ -11,6 +11,7 @@ from workbench.compat.theano.types import as_tensor_variable
 from workbench.errors import UsageError
 from workbench.graph import blame
 from workbench.graph.tensor import Tensor, apply
+from workbench.ops import taking
 from workbench.ops.indexing import GETITEM, as_index
 from workbench.ops.updates import at
 
@@ -95,13 +96,11 @@ def nonzero_values(a: Any) -> Any:
 
 def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Any:
     """Each row of ``x`` in the order that the row of ``y`` gives, or back."""
-    x, y = as_tensor_variable(x), as_tensor_variable(y)
-    if inverse:
-        y = np.argsort(y, axis=-1)
-    shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-    x = np.broadcast_to(x, (*shape, x.shape[-1]))
-    y = np.broadcast_to(y, (*shape, y.shape[-1]))
-    return lift(np.take_along_axis(x, y, axis=-1))
+    return lift(
+        taking.permute_row_elements(
+            as_tensor_variable(x), as_tensor_variable(y), bool(inverse)
+        )
+    )
 
 
 def inverse_permutation(perm: Any) -> Any:
