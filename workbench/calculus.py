@@ -16,8 +16,8 @@ import numpy as np
 
 from workbench.calls import Argnames, Aux, Call, kept, owned, released
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
-from workbench.graph import blame, tree, types
-from workbench.graph.tensor import Tensor, value_of
+from workbench.graph import blame, dims, tree, types
+from workbench.graph.tensor import Tensor, admit
 from workbench.ops.define import shape_of
 from workbench.transforms import derivatives, expressions, forward, reverse
 from workbench.transforms.expressions import no_options, only_for_functions, wrt_of
@@ -298,10 +298,10 @@ def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
             f"the {what} is of dtype {given}, and that of"
             f" {blame.describe(y)} is {y.dtype}. Give real numbers for a real array."
         )
-    if np.shape(value_of(seed)) != y.shape and shape_of(seed) != y.shape:
+    if dims.differ(shape_of(admit(seed)), y.shape):
         of = f"that of {blame.describe(y)}{blame.at(y.site)}"
         raise ShapeError(
-            f"the {what} has shape {np.shape(value_of(seed))}, and {of} is another."
+            f"the {what} has shape {shape_of(admit(seed))}, and {of} is another."
             f" Give one of shape {y.shape}."
         )
     if not hasattr(seed, "dtype"):

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.calculus import checked_seed, jvp, vjp
 from workbench.calls import Argnames, Argnums, Call, kept, owned, released
 from workbench.errors import ShapeError
-from workbench.graph import blame, tree, types
+from workbench.graph import blame, dims, tree, types
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 from workbench.matrices import hvp
@@ -153,7 +153,9 @@ def elementwise_grad(
             if hasattr(x, "shape") or types.weak(x)
         ]
         for y in call.outputs:
-            if isinstance(y, Tensor) and y.shape != np.broadcast_shapes(*arrays):
+            if isinstance(y, Tensor) and dims.differ(
+                y.shape, dims.broadcast_shapes(*arrays)
+            ):
                 shapes = ", ".join(map(str, arrays))
                 raise ShapeError(
                     f"elementwise_grad: the arguments have shapes {shapes}, and the"

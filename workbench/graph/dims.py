@@ -30,6 +30,7 @@ __all__ = [
     "atoms_of",
     "broadcast_shapes",
     "common",
+    "differ",
     "found",
     "largest",
     "replaced",
@@ -549,6 +550,8 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     ValueError
         If they cannot fit, whatever the unknown lengths are.
     """
+    if not found(shapes):
+        return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes), default=0)
     filled = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
     return tuple([common(*lengths) for lengths in zip(*filled, strict=True)])
@@ -607,6 +610,20 @@ def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
         elif m != n:
             return False
     return True
+
+
+def differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two shapes are unequal at all lengths."""
+    if len(a) != len(b):
+        return True
+    for m, n in zip(a, b, strict=True):
+        if isinstance(m, Dim) or isinstance(n, Dim):
+            low, high = _bounds(m - n)
+            if (low is not None and low > 0) or (high is not None and high < 0):
+                return True
+        elif m != n:
+            return True
+    return False
 
 
 # As text

@@ -16,11 +16,21 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.graph import dims
 from workbench.graph.dims import Atom, Dim, Length
-from workbench.graph.op import Op
+from workbench.graph.op import Op, waiting
 
-__all__ = ["Late", "Place", "bound", "own", "shape_at", "stripped"]
+__all__ = [
+    "Late",
+    "Place",
+    "bound",
+    "later",
+    "own",
+    "shape_at",
+    "stripped",
+    "waits",
+]
 
 Params = dict[str, Any]
 
@@ -204,3 +214,45 @@ def _owned(node: Any, spec: Any, part: int | None) -> Any:
         for axis, n in enumerate(spec.shape)
     )
     return type(spec)(shape, spec.dtype, spec.weak)
+
+
+# Functions that need a length
+
+
+def waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
+    """Whether a function failed because a length is not known yet."""
+    if isinstance(error, UnknownLengthError) and error.function is function:
+        return False
+    ours = isinstance(error, WorkbenchError)
+    if ours and not isinstance(error, (UnknownLengthError, ShapeError)):
+        return False
+    stack = [args, settings]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, (tuple, list)):
+            stack += x
+        elif isinstance(x, dict):
+            stack += x.values()
+        elif isinstance(x, Dim):
+            return True
+        elif getattr(x, "_value", x) is None and x is not None:
+            specs = x.spec if isinstance(x.spec, tuple) else (x.spec,)
+            if any(isinstance(n, Dim) for spec in specs for n in spec.shape):
+                return True
+    return False
+
+
+def later(error: Exception, function: Any, args: Any, settings: Any) -> Any:
+    """The node that calls a function once lengths are known.
+
+    Raises
+    ------
+    Exception
+        ``error`` itself, if no lengths satisfy the function.
+    """
+    try:
+        return waiting("late call")(function, args, settings)
+    except ShapeError:
+        if isinstance(error, UnknownLengthError):
+            raise
+        raise error from None

@@ -15,10 +15,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
-from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
+from workbench.errors import (
+    DtypeError,
+    ShapeError,
+    TraceError,
+    UnknownLengthError,
+)
 from workbench.graph import dims, types
 from workbench.graph.dims import Dim, Length, Made
 from workbench.graph.op import Op
@@ -169,11 +174,19 @@ def _entrywise(
 #: Three sets of lengths, told apart by no sum or product that is likely.
 STAND_INS = (
     (5, 7, 11, 13, 17, 19, 23, 29),
-    (9, 6, 14, 8, 19, 11, 25, 31),
-    (12, 17, 7, 22, 10, 27, 15, 33),
+    (6, 9, 10, 15, 16, 21, 25, 28),
+    (8, 13, 17, 18, 22, 27, 31, 37),
 )
-#: How often an op is asked at lengths that might satisfy it.
-MOST_TRIES = 150
+#: Small lengths, at which an op may do otherwise; it need not accept them.
+SMALL = (
+    (4, 3, 2, 4, 3, 2, 4, 3),
+    (2, 4, 3, 2, 4, 3, 2, 4),
+    (3, 2, 4, 3, 2, 4, 3, 2),
+    (1, 1, 1, 1, 1, 1, 1, 1),
+)
+#: How often an op is asked at lengths that might satisfy it, and of how many atoms.
+MOST_TRIES = 600
+MOST_ATOMS = 8
 
 
 class _Probe:
@@ -192,42 +205,69 @@ class _Probe:
     def run(self) -> tuple[Any, Facts]:
         """The spec of the result, and what must be equal."""
         for chosen in self.ways():
-            sets = [self.at(chosen, t) for t in range(len(STAND_INS))]
-            made = [self.answer(lengths) for lengths in sets]
-            if all(m is not None for m in made):
-                return self.fitted(sets, made), self.facts(chosen)
+            sets, made = self.accepted(chosen)
+            if made:
+                # At lengths that are numbers there is nothing to tell formulas apart.
+                vague = any(isinstance(to, int) for to in chosen.values())
+                return self.fitted(sets, made, vague), self.facts(chosen)
         shown = ", ".join(repr(value_spec(x)) for x in self.specs)
-        if isinstance(self.error, WorkbenchError):
-            raise self.error
-        if self.error is not None and not isinstance(self.error, ValueError):
+        if isinstance(self.error, (DtypeError, TraceError)):
             raise self.error
         raise ShapeError(
             f"{self.op.name}({shown}): no lengths make these shapes fit."
             f" {self.op.cure or 'Compare them with what the function expects.'}"
         )
 
+    def accepted(self, chosen: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+        """The stand-ins that the op accepts, and what it answers.
+
+        Lengths ascend in one half of them and descend in the other: an op may ask for
+        an order, as of a signal and what it is filtered with.
+        """
+        sets: list[Any] = []
+        made: list[Any] = []
+        for turned in (False, True) if len(self.atoms) > 1 else (False,):
+            tried = [self.at(chosen, row, turned) for row in STAND_INS]
+            answers = [self.answer(lengths) for lengths in tried]
+            if all(m is not None for m in answers):
+                sets += tried
+                made += answers
+        for row in SMALL if made else ():
+            lengths = self.at(chosen, row, False)
+            answer = self.answer(lengths)
+            if answer is not None and _alike(answer, made[0]):
+                sets.append(lengths)
+                made.append(answer)
+        return sets, made
+
     def ways(self) -> Iterator[dict[Any, Any]]:
         """What may be equal: nothing, one pair, more. Values are keys or numbers."""
         yield {}
-        keys = list(self.atoms)
-        known = {n for x in self.specs for s in _shapes(x) for n in s if not _is_dim(n)}
+        keys = list(self.atoms)[:MOST_ATOMS]
+        known = {
+            n for x in self.specs for s in _shapes(x) for n in s if not _is_dim(n)
+        }
         known |= {n for n in _numbers(self.params) if 0 < n < 1000}
-        single = [(b, a) for a, b in combinations(keys, 2)]
-        single += [(a, n) for a in keys for n in sorted(known)]
+        numbers = [*sorted(known), *(n for n in (3, 2, 1) if n not in known)]
         tries = 0
         for count in range(1, len(keys) + 1):
-            for chosen in combinations(single, count):
-                if len({a for a, _ in chosen}) == count:
-                    tries += 1
-                    if tries > MOST_TRIES:
-                        return
-                    yield dict(chosen)
+            for fixed in range(count + 1):
+                for chosen in _joined(keys, count - fixed):
+                    free = [key for key in keys if key not in chosen]
+                    for some in combinations(free, fixed):
+                        for values in product(numbers, repeat=fixed):
+                            tries += 1
+                            if tries > MOST_TRIES:
+                                return
+                            yield chosen | dict(zip(some, values, strict=True))
 
-    def at(self, chosen: dict[Any, Any], t: int) -> dict[Any, int]:
+    def at(
+        self, chosen: dict[Any, Any], row: Sequence[int], turned: bool
+    ) -> dict[Any, int]:
         """The stand-in of each atom, by its key."""
         made: dict[Any, int] = {}
-        for i, key in enumerate(self.atoms):
-            row = STAND_INS[t]
+        for place, key in enumerate(self.atoms):
+            i = len(self.atoms) - 1 - place if turned else place
             to = chosen.get(key)
             if to is None:
                 made[key] = row[i % len(row)] + 24 * (i // len(row))
@@ -244,10 +284,8 @@ class _Probe:
         try:
             specs = [_replaced(x, new) for x in self.specs]
             return self.ask(specs, dims.replaced(self.params, new))
-        except UnknownLengthError:
-            raise
         except Exception as error:
-            if self.error is None or not isinstance(error, ValueError):
+            if self.error is None:
                 self.error = error
             return None
 
@@ -261,7 +299,7 @@ class _Probe:
             for a, b in chosen.items()
         ]
 
-    def fitted(self, sets: list[dict[Any, int]], made: list[Any]) -> Any:
+    def fitted(self, sets: list[dict[Any, int]], made: list[Any], vague: bool) -> Any:
         """The answers as one, with lengths that fit all."""
         first = made[0]
         if isinstance(first, tuple):
@@ -271,7 +309,8 @@ class _Probe:
                     " that are known only when the program runs."
                 )
             return tuple(
-                self.fitted(sets, [m[i] for m in made]) for i in range(len(first))
+                self.fitted(sets, [m[i] for m in made], vague)
+                for i in range(len(first))
             )
         if any(len(m.shape) != len(first.shape) for m in made):
             raise UnknownLengthError(
@@ -280,7 +319,7 @@ class _Probe:
             )
         candidates = list(self.candidates(sets))
         shape = tuple(
-            _fit([m.shape[axis] for m in made], candidates)
+            None if vague else _fit([m.shape[axis] for m in made], candidates)
             for axis in range(len(first.shape))
         )
         return _simple(Spec(shape, first.dtype, first.weak))
@@ -348,6 +387,27 @@ def _fit(found: list[Any], candidates: list[tuple[Any, tuple[int, ...]]]) -> Any
             if all(f - made(v, w) == shift for f, v, w in pairs):
                 return made(a, b) + shift
     return None
+
+
+def _joined(keys: list[Any], count: int) -> Iterator[dict[Any, Any]]:
+    """All ways to make ``count`` keys equal to earlier ones that stay as they are."""
+    for later in combinations(range(len(keys)), count):
+        stay = [i for i in range(len(keys)) if i not in later]
+        earlier = [[i for i in stay if i < n] for n in later]
+        for to in product(*earlier):
+            yield {keys[n]: keys[i] for n, i in zip(later, to, strict=True)}
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two answers have as many results, of as many axes."""
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return (
+            isinstance(a, tuple)
+            and isinstance(b, tuple)
+            and len(a) == len(b)
+            and all(map(_alike, a, b))
+        )
+    return len(a.shape) == len(b.shape)
 
 
 def _is_dim(n: Any) -> bool:
@@ -418,6 +478,7 @@ def _numbers(x: Any) -> Iterator[int]:
     if type(x) is int:
         yield x
     elif isinstance(x, (tuple, list)):
+        yield len(x)
         for y in x:
             yield from _numbers(y)
     elif isinstance(x, dict):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import TraceError, UnknownLengthError, WorkbenchError
+from workbench.errors import TraceError
 from workbench.graph import blame, dims, late, probe, source, traces, types
 from workbench.graph.conversions import Conversions
 from workbench.graph.late import Late
 from workbench.graph.methods import ArrayMethods
-from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load, waiting
+from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
 from workbench.graph.types import Spec
 
 __all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_of"]
@@ -220,9 +220,9 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(ufunc, method, inputs, kwargs)
         except blame.PLAIN as error:
-            if _waits(error, ufunc, inputs, kwargs):
+            if late.waits(error, ufunc, inputs, kwargs):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
-                return waiting("late call")(function, inputs, kwargs)
+                return late.later(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
             name = f"{FUNCTIONS['name'](ufunc)}{part}"
             placed = _placed(error, name, inputs, kwargs)
@@ -248,8 +248,8 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(*args, **kwargs)
         except blame.PLAIN as error:
-            if _waits(error, function, args, kwargs):
-                return waiting("late call")(function, args, kwargs)
+            if late.waits(error, function, args, kwargs):
+                return late.later(error, function, args, kwargs)
             placed = _placed(error, FUNCTIONS["name"](function), args, kwargs)
             if placed is error:
                 raise
@@ -303,27 +303,6 @@ class Tensor(ArrayMethods, Conversions):
 
 
 TENSORS.add(Tensor)
-
-
-def _waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
-    """Whether a function failed because a length is not known yet."""
-    if isinstance(error, UnknownLengthError) and error.function is function:
-        return False
-    if isinstance(error, WorkbenchError) and not isinstance(error, UnknownLengthError):
-        return False
-    stack = [args, settings]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, Tensor):
-            if x._value is None and probe.unknown([x.spec], NO_PARAMS):
-                return True
-        elif isinstance(x, (tuple, list)):
-            stack += x
-        elif isinstance(x, dict):
-            stack += x.values()
-        elif isinstance(x, dims.Dim):
-            return True
-    return False
 
 
 def _placed(

@@ -107,7 +107,12 @@ def _einsum_transpose(
         passed = np.reshape(passed, tuple(found.get(c, 1) for c in letters))
     # Along axes that the forward pass summed away, it is the same for all.
     full = tuple(
-        lengths[c] if same((found.get(c, 1),), (1,)) else found[c] for c in letters
+        lengths[c]
+        if same((found.get(c, 1),), (1,))
+        else common(found[c], lengths[c])
+        if isinstance(found[c], Dim) or isinstance(lengths[c], Dim)
+        else found[c]
+        for c in letters
     )
     if not same(shape_of(passed), full):
         passed = np.broadcast_to(passed, full)

@@ -234,10 +234,15 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
     IndexError
         If there are more indices than axes.
     """
+    if any(map(is_mask, arrays)):
+        if not all(isinstance(a, np.ndarray) for a in arrays if is_mask(a)):
+            raise UnknownLengthError(
+                f"a boolean index into shape {shape}{blame.here()}: how many entries it"
+                " takes is known only when it runs. Write np.where(mask, x, 0)."
+            )
+        key, arrays, _ = _without_masks(key, arrays, (False,) * len(arrays))
     rest = iter(arrays)
     parts = [next(rest) if p is ARRAY else p for p in key]
-    if any(map(is_mask, parts)):
-        return _masked_shape(shape, parts)
     used = sum(p is not None and p is not Ellipsis for p in parts)
     if used > len(shape):
         raise IndexError(
@@ -272,14 +277,6 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
     together = spelt[-1] - spelt[0] + 1 == len(spelt)
     start = first if together else 0
     return (*found[:start], *broadcast_shapes(*chosen), *found[start:])
-
-
-def _masked_shape(shape: tuple[Any, ...], parts: list[Any]) -> Any:
-    """A boolean array as index: how many entries it takes is asked when it runs."""
-    raise UnknownLengthError(
-        f"a boolean index into shape {shape}{blame.here()}: how many entries it takes"
-        " is known only when the program runs. Write np.where(mask, x, 0)."
-    )
 
 
 def sliced(n: Any, part: Slice) -> Any:

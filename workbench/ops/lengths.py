@@ -8,17 +8,22 @@ which axes to sum. How settings hold lengths stands in `graph/late.py`.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable
+from functools import wraps
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
-from workbench.graph import late, source
+from workbench.graph import blame, late, source
 from workbench.graph.dims import Dim
+from workbench.graph.late import later, waits
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.ops.define import op
 
-__all__: list[str] = []
+__all__ = ["delay", "delayed"]
 
 LENGTH = op(
     "length",
@@ -41,3 +46,29 @@ def _length(n: Dim) -> Tensor:
 
 
 FUNCTIONS["length"] = _length
+
+
+def delayed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function; called when the program runs, where it needs a length.
+
+    NumPy's own functions do so by themselves. This is for functions of ours that
+    NumPy does not hand to Tensors.
+    """
+
+    @wraps(function)
+    def called(*args: Any, **settings: Any) -> Any:
+        try:
+            return function(*args, **settings)
+        except blame.PLAIN as error:
+            if not waits(error, called, args, settings):
+                raise
+            return later(error, called, args, settings)
+
+    return called
+
+
+def delay(namespace: dict[str, Any], names: Iterable[str]) -> None:
+    """Make the functions of a module `delayed`."""
+    for name in names:
+        if isinstance(namespace.get(name), FunctionType):
+            namespace[name] = delayed(namespace[name])

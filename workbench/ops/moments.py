@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import Dim, largest
+from workbench.graph.dims import Dim, differ, largest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient
@@ -224,7 +224,7 @@ def _sample_weights(w: Any, name: str, rows: Any) -> Any:
     w, length = beside(w, rows).astype(np.float64), shape_of(rows)[1]
     if len(shape_of(w)) > 1:
         raise RuntimeError(f"cannot handle multidimensional {name}")
-    if shape_of(w) != (length,):
+    if differ(shape_of(w), (length,)):
         raise RuntimeError(f"incompatible numbers of samples and {name}")
     value = value_of(w)
     if value is not None and name == "fweights" and np.any(value != np.rint(value)):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, TraceError
-from workbench.graph import blame
-from workbench.graph.op import Op
+from workbench.graph import blame, dims
+from workbench.graph.op import Op, waiting
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable
 from workbench.ops.define import dtype_of, op, shape_of, sum_to
@@ -219,6 +219,10 @@ class at:
         return Place(self.x, index)
 
 
+def _multiplied(x: Any, index: Any, values: Any) -> Any:
+    return Place(x, index).multiply(values)
+
+
 class Place:
     """Some entries of an array, as ``at(x)[index]`` names them."""
 
@@ -268,6 +272,10 @@ class Place:
                     " index as a plain array, or write"
                     " at(x)[i].set(at(x)[i].get() * v) if no entry is named twice."
                 )
+            if dims.found(shape_of(self.x)):
+                return waiting("late call")(
+                    _multiplied, (self.x, self.index, values), {}
+                )  # fmt: skip
             values, chosen = self._factors(values, arrays)
             if chosen is not None:
                 place = Place(np.ravel(self.x), chosen)

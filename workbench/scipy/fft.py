@@ -29,6 +29,7 @@ from workbench.ops import fft as transforms
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.fft import SWAPPED, resized
 from workbench.ops.filters import trigonometric
+from workbench.ops.lengths import delay
 from workbench.ops.shaping import normal_axes, normal_axis
 
 __all__ = [
@@ -226,3 +227,6 @@ dct, idct = _trigonometric("dct"), _trigonometric("idct")
 dst, idst = _trigonometric("dst"), _trigonometric("idst")
 dctn, idctn = _trigonometric_all("dctn"), _trigonometric_all("idctn")
 dstn, idstn = _trigonometric_all("dstn"), _trigonometric_all("idstn")
+
+
+delay(globals(), __all__)

@@ -16,6 +16,7 @@ from scipy import special as _scipy
 from workbench.graph.op import UFUNCS
 from workbench.graph.tensor import admit, value_of
 from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.lengths import delay
 from workbench.ops.reductions import logsumexp
 from workbench.ops.refusals import REFUSED
 from workbench.ops.special import define as _define
@@ -321,3 +322,6 @@ def spherical_kn(n: Any, z: Any, derivative: bool = False) -> Any:
     True
     """
     return _spherical("spherical_kn", n, z, derivative)
+
+
+delay(globals(), __all__)

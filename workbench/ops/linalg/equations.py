@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
@@ -33,7 +34,7 @@ def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
             f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
             f" {right.shape[-1]} columns"
         )
-    loop = np.broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
+    loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
     return Spec((*loop, *whole.shape[-2:]), product_dtype(left, right, whole))
 
 

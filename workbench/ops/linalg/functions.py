@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
 from workbench.ops.arithmetic import stop_gradient
@@ -43,7 +44,7 @@ def along(made: Op, a: Any, e: Any, params: Params) -> tuple[Any, Any]:
 def _alike(a: Any, e: Any) -> tuple[Any, Any]:
     dtype = np.result_type(dtype_of(a), dtype_of(e))
     a, e = (x if x.dtype == dtype else x.astype(dtype) for x in (a, e))
-    shape = np.broadcast_shapes(shape_of(a), shape_of(e))
+    shape = broadcast_shapes(shape_of(a), shape_of(e))
     return np.broadcast_to(a, shape), np.broadcast_to(e, shape)
 
 

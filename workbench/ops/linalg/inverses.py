@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.graph.types import Spec
@@ -85,7 +86,7 @@ def _solve_infer(a: Any, b: Any) -> Spec:
         )
     if vector:
         return Spec((*matrix.shape[:-2], n), dtype)
-    loop = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     return Spec((*loop, n, right.shape[-1]), dtype)
 
 
@@ -243,7 +244,7 @@ def _lstsq_infer(a: Any, b: Any, **_: Any) -> Spec:
             f"the right side of shape {right.shape} does not have"
             f" {matrix.shape[-2]} rows"
         )
-    loop = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     return Spec(
         (*loop, matrix.shape[-1], right.shape[-1]), product_dtype(matrix, right)
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
@@ -70,7 +71,7 @@ def reduced(x: Any) -> Spec:
 def broadcast(spec: Spec, loop: tuple[int, ...]) -> Spec:
     """A stack of matrices that meets a stack of this shape."""
     return Spec(
-        (*np.broadcast_shapes(spec.shape[:-2], loop), *spec.shape[-2:]), spec.dtype
+        (*broadcast_shapes(spec.shape[:-2], loop), *spec.shape[-2:]), spec.dtype
     )
 
 

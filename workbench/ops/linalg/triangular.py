@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
@@ -59,7 +60,7 @@ def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
             f"the right side of shape {right.shape} does not have"
             f" {matrix.shape[-1]} rows"
         )
-    loop = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
     return Spec((*loop, *right.shape[-2:]), dtype)
 

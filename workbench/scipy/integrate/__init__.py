@@ -18,6 +18,7 @@ from workbench.errors import ConvergenceError, ShapeError, UsageError
 from workbench.graph import blame, traces, tree, types
 from workbench.graph.tensor import admit, value_of
 from workbench.ops.define import shape_of
+from workbench.ops.lengths import delay
 from workbench.scipy.integrate.initial import Problem
 from workbench.scipy.integrate.initial import integrate as states
 from workbench.scipy.integrate.quadrature import Integrand, integral
@@ -348,3 +349,6 @@ def _between(a: Any, b: Any) -> float:
         return 0.5
     low, high = max(float(a), -1e3), min(float(b), 1e3)
     return low + 0.5 * (high - low)
+
+
+delay(globals(), ("cumulative_trapezoid", "simpson", "trapezoid"))

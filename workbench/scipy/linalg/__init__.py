@@ -12,6 +12,7 @@ from typing import Any
 
 import scipy.linalg as _scipy
 
+from workbench.ops.lengths import delay
 from workbench.scipy.linalg import factors, functions, solving, spectra, structured
 from workbench.scipy.linalg.factors import *  # noqa: F403
 from workbench.scipy.linalg.functions import *  # noqa: F403
@@ -100,3 +101,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *_PLAIN])
+
+
+delay(globals(), __all__)

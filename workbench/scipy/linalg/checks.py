@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame
+from workbench.graph.dims import differ
 from workbench.graph.tensor import admit, value_of
 from workbench.ops.define import dtype_of, shape_of
 
@@ -31,7 +32,7 @@ def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
     shape = shape_of(x)
     if len(shape) < 2:
         raise ValueError(f"expected a matrix, with two axes or more; shape {shape}")
-    if square and shape[-1] != shape[-2]:
+    if square and differ(shape[-1:], shape[-2:-1]):
         raise ValueError(f"expected a square matrix; shape {shape}")
     return x
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.tensor import admit
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.reductions import conjugate
@@ -101,7 +102,7 @@ def block_diag(*arrs: Any) -> Any:
     blocks = [np.atleast_2d(admit(x)) for x in arrs] or [
         np.zeros((1, 0))  # host array: of no block at all
     ]
-    loop = np.broadcast_shapes(*(shape_of(x)[:-2] for x in blocks))
+    loop = broadcast_shapes(*(shape_of(x)[:-2] for x in blocks))
     dtype = np.result_type(*(dtype_of(x) for x in blocks))
     width = sum(shape_of(x)[-1] for x in blocks)
     rows, before = [], 0
@@ -123,7 +124,7 @@ def khatri_rao(a: Any, b: Any) -> Any:
     if n != width:
         raise ValueError(f"{n} columns of a, {width} of b; they must be equal")
     made = a[..., :, None, :] * b[..., None, :, :]
-    return np.reshape(made, (*np.broadcast_shapes(tuple(loop), tuple(other)), m * k, n))
+    return np.reshape(made, (*broadcast_shapes(tuple(loop), tuple(other)), m * k, n))
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:

@@ -17,6 +17,7 @@ np.float64(-0.372147)
 
 from __future__ import annotations
 
+from workbench.ops.lengths import delay
 from workbench.scipy.ndimage.kernels import convolve, convolve1d, correlate, correlate1d
 from workbench.scipy.ndimage.smoothing import (
     gaussian_filter,
@@ -35,3 +36,6 @@ __all__ = [
     "uniform_filter",
     "uniform_filter1d",
 ]
+
+
+delay(globals(), __all__)

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.lengths import delay
 from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import normal_axes
 from workbench.scipy.signal.filters import lfilter
@@ -218,7 +220,7 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     lengths = list(zip(shape_of(a), shape_of(b), strict=True))
     spatial = tuple(i for i in spatial if 1 not in lengths[i])
     others = [i for i in range(rank) if i not in spatial]
-    loop = np.broadcast_shapes(*(tuple(shape_of(x)[i] for i in others) for x in (a, b)))
+    loop = broadcast_shapes(*(tuple(shape_of(x)[i] for i in others) for x in (a, b)))
     if mode == "valid" and swapped(name, shape_of(a), shape_of(b), spatial):
         a, b = b, a
     if spatial and dtype_of(a).kind in "biu" and dtype_of(b).kind in "biu":
@@ -237,3 +239,6 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     if others:
         y = np.transpose(y, np.argsort(order))
     return centred(y, tuple(n for n, _ in lengths)) if mode == "same" else y
+
+
+delay(globals(), __all__)

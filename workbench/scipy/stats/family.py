@@ -15,9 +15,11 @@ import numpy as np
 
 from workbench.errors import NotDifferentiableError
 from workbench.graph import blame
+from workbench.graph.dims import broadcast_shapes
 from workbench.graph.tensor import admit
 from workbench.graph.types import weak
 from workbench.ops.define import dtype_of
+from workbench.ops.lengths import delayed
 from workbench.ops.special import define
 
 __all__ = [
@@ -116,6 +118,11 @@ class Family:
 
     settings: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        for name in cls.methods:
+            if name in vars(cls) or name in vars(Family):
+                setattr(cls, name, delayed(getattr(cls, name)))
 
     def __init__(
         self,
@@ -242,7 +249,7 @@ class Family:
         return valid, parameters, y
 
     def _finish(self, valid: Any, y: Any, *like: Any) -> Any:
-        shape = np.broadcast_shapes(np.shape(y), *map(np.shape, like))
+        shape = broadcast_shapes(np.shape(y), *map(np.shape, like))
         if np.shape(y) != shape:
             y = np.broadcast_to(y, shape)
         return scalar(y if valid is True else np.where(valid, y, np.nan))

@@ -12,6 +12,7 @@ from workbench.graph import blame
 from workbench.graph.tensor import admit
 from workbench.graph.types import weak
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.lengths import delayed
 from workbench.scipy.stats.family import INF, F, scalar
 
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
@@ -23,6 +24,11 @@ class _Multivariate:
     name = ""
     #: Those that take no point.
     constants: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        for name, method in list(vars(cls).items()):
+            if callable(method) and not name.startswith("_"):
+                setattr(cls, name, delayed(method))
 
     def __call__(self, *args: Any, **kwds: Any) -> Any:
         """The distribution with these parameters, whose methods take the point."""
