@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -752,3 +754,57 @@ def test_a_long_chain_of_them() -> None:
         return x
 
     assert wb.grad(chain)(1.0) == pytest.approx(1.00001**20_000)
+
+
+def test_where_keeps_the_branch_not_taken_out_of_a_rule() -> None:
+    """A5, G4: the seed's form as it stands, where the program asks for z > 0."""
+    for rule in (by_inputs, by_outputs):
+        cdist = cdist_with(rule)
+
+        def f(x: Any, cdist: Any = cdist) -> Any:
+            z = cdist(x, W)
+            return np.sum(np.where(z > 0, z, 0.0))
+
+        x = np.vstack([X[:2], W[1]])
+        with np.errstate(all="ignore"):
+            found = wb.grad(f)(x)
+        diff = W[1] - np.delete(W, 1, axis=0)
+        want = np.sum(diff / np.linalg.norm(diff, axis=1)[:, None], axis=0)
+        np.testing.assert_allclose(found[2], want, rtol=1e-12)
+
+
+def test_infer_and_compute_must_agree() -> None:
+    op = op_with(
+        compute=lambda self, x, y: x[1:],
+        infer=lambda self, x, y: x,
+    )
+    with pytest.raises(ShapeError, match=r"returned float64\[2\].*says float64\[3\]"):
+        op(np.ones(3), np.ones(2))
+
+
+def test_no_example_at_all() -> None:
+    cdist = cdist_with(by_outputs)
+    none = np.zeros((0, 3, 2))
+    many = wb.vmap(cdist, in_axes=(0, None))
+    assert many(none, W).shape == (0, 3, 4)
+    gx, gw = wb.grad(lambda x, w: np.sum(many(x, w)), (0, 1))(none, W)
+    assert gx.shape == none.shape
+    assert not gw.any()
+    tangent = wb.jvp(lambda w: many(none, w), (W,), (W,))[1]
+    assert tangent.shape == (0, 3, 4)
+
+
+class Pickled(wb.Op):
+    name = "pickled_of_test"
+    n: int = 2
+
+    def compute(self, x: Any) -> Any:
+        return x * self.n
+
+
+def test_it_can_be_copied_and_pickled() -> None:
+    op = Pickled(5)
+    assert op(2.0) == 10
+    for again in (copy.copy(op), copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
+        assert again == op
+        assert again(3.0) == 15

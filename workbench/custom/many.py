@@ -46,6 +46,8 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
     made.connection = op.connection
 
     def compute(*arrays: Any, **params: Any) -> Any:
+        if none_in(arrays, batched):
+            return empty(infer(*arrays, **params), arrays, batched)
         single = [True]
 
         def each(values: Sequence[Any]) -> list[Any]:
@@ -61,7 +63,7 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
 
     def infer(*specs: Any, **params: Any) -> Any:
         given = [s if isinstance(s, Spec) else spec_of(s) for s in specs]
-        size = next(s.shape[0] for s, b in zip(given, batched, strict=True) if b)
+        size = size_of(given, batched)
         ones = [
             Spec(s.shape[1:], s.dtype) if b else s
             for s, b in zip(given, batched, strict=True)
@@ -82,6 +84,9 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
         ]
         count, outs = len(inputs), len(ys)
+        if none_in(inputs, batched):
+            return [np.zeros_like(x) if i in wanted else None
+                    for i, x in enumerate(inputs)]  # fmt: skip
 
         def one(values: Sequence[Any]) -> list[Any]:
             arrived: list[Any] = [None] * outs
@@ -118,6 +123,9 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
         ys = (y,) if single else y
         present = [i for i, t in enumerate(tangents) if t is not None]
         count, outs = len(inputs), len(ys)
+        if none_in(inputs, batched):
+            still = tuple(map(np.zeros_like, ys))
+            return still[0] if single else still
 
         def one(values: Sequence[Any]) -> list[Any]:
             moving: list[Any] = [None] * count
@@ -151,6 +159,25 @@ def again(
     return apply(many(op, batched), inputs, params)
 
 
+def size_of(values: Sequence[Any], batched: Sequence[bool]) -> Any:
+    """How many examples there are."""
+    return next(shape_of(v)[0] for v, b in zip(values, batched, strict=True) if b)
+
+
+def none_in(values: Sequence[Any], batched: Sequence[bool]) -> bool:
+    """Whether there is no example; a length that is not known yet is not 0."""
+    size = size_of(values, batched)
+    return isinstance(size, int) and size == 0
+
+
+def empty(spec: Any, values: Sequence[Any], batched: Sequence[bool]) -> Any:
+    """The results of no example at all, of the library of the values."""
+    like = next(v for v, b in zip(values, batched, strict=True) if b)
+    if isinstance(spec, tuple):
+        return tuple(empty(part, values, batched) for part in spec)
+    return np.zeros_like(like, dtype=spec.dtype, shape=spec.shape)
+
+
 def either(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
     """The outputs of all examples, recorded on one where that can be done."""
     found = attempted(run, values, batched)
@@ -169,7 +196,7 @@ def attempted(
 
 def looped(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
     """The outputs example by example, stacked."""
-    size = next(shape_of(v)[0] for v, b in zip(values, batched, strict=True) if b)
+    size = size_of(values, batched)
     rows = [
         list(run([v[k] if b else v for v, b in zip(values, batched, strict=True)]))
         for k in range(size)

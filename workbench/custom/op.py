@@ -19,7 +19,6 @@ from workbench.errors import (
 from workbench.graph import tensor, types
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor, admit
-from workbench.graph.types import Spec
 from workbench.ops import several
 
 __all__ = ["Op"]
@@ -253,6 +252,14 @@ class Op:
 
     def __hash__(self) -> int:
         return hash((type(self), self._key()))
+
+    def __deepcopy__(self, memo: Any) -> Op:
+        return self  # its settings do not change
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle keeps: not the op that programs hold, which is made anew."""
+        held = ("_made", "_count")
+        return {key: v for key, v in self.__dict__.items() if key not in held}
 
 
 def _settle(cls: type) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.custom.saying import counted, placed
-from workbench.errors import DtypeError, TraceError, UsageError
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.graph import blame, tensor, types
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor
@@ -43,6 +43,8 @@ class Compute:
                 f" ({error}), which others read too. Work on a copy: x = x.copy()."
             ) from error
         results, single = _results(op, made)
+        if op._gives("infer"):
+            _declared(op, lent, results)
         owned = [
             y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
             for y in results
@@ -125,6 +127,23 @@ def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
         )
     _count(op, len(found))
     return [_array(op, y, None if single else i) for i, y in enumerate(found)], single
+
+
+def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
+    """Raise an error if `compute` returned another shape or dtype than `infer` says."""
+    said = op.infer(*map(types.spec_of, arrays))
+    for i, (want, y) in enumerate(
+        zip(said if isinstance(said, (tuple, list)) else (said,), results, strict=False)
+    ):
+        have = types.spec_of(y)
+        if isinstance(want, Spec) and (
+            tuple(want.shape) != tuple(have.shape) or want.dtype != have.dtype
+        ):
+            which = f" as output {i}" if len(results) > 1 else ""
+            raise ShapeError(
+                f"{op.name}: {placed(op.compute)} returned {have}{which}, and"
+                f" {placed(op.infer)} says {want}. The two must agree."
+            )
 
 
 def _is_array(x: Any) -> bool:
