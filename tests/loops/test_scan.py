@@ -346,8 +346,9 @@ def test_masked_branches_do_not_poison_the_steps_before() -> None:
 
         return wb.scan(step, np.array([0.0, 0.0, 1.0]), x)[-1]
 
-    assert np.isclose(wb.grad(loop)(4.0), 1 + 0.25)
-    assert np.isclose(wb.jvp(loop, (4.0,), (1.0,))[1], 1 + 0.25)
+    with np.errstate(invalid="ignore"):  # as of the branch not taken without a loop
+        assert np.isclose(wb.grad(loop)(4.0), 1 + 0.25)
+        assert np.isclose(wb.jvp(loop, (4.0,), (1.0,))[1], 1 + 0.25)
 
 
 def test_shared_values_are_carried_and_come_back() -> None:

@@ -54,6 +54,8 @@ class Body:
     def __init__(self, leaves: Sequence[Tensor], outputs: Sequence[Any]) -> None:
         self.leaves = list(leaves)
         self.outputs = list(outputs)
+        #: The body as a function of arrays, once it has run.
+        self.function: Any = None
 
     @property
     def graph(self) -> Graph:

@@ -17,18 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph import dims, types
-from workbench.graph.dims import Dim, Length
+from workbench.errors import UsageError
+from workbench.graph import types
 from workbench.graph.op import declare
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec, differentiable
 from workbench.loops.body import Body, bits, blank, flagged
+from workbench.loops.chunks import Chunks, run_chunks
+from workbench.loops.lengths import outward
+from workbench.loops.many import batch
 from workbench.loops.running import ENDLESS, Absent, Runner
 from workbench.loops.windows import pad, window
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
 
-__all__ = ["SCAN", "Given", "Loop", "Moved", "built", "run_loop"]
+__all__ = ["SCAN", "Given", "Loop", "Moved", "built", "moving_leaves", "run_loop"]
 
 Params = dict[str, Any]
 
@@ -77,7 +80,8 @@ class Loop:
         until: bool = False,
         hide: bool = True,
         visible: int | None = None,
-        saving: str = "all",
+        every: int | None = None,
+        marks: Sequence[int] | None = None,
         limit: Callable[[], None] | None = None,
     ) -> None:
         self.consts = consts
@@ -87,14 +91,20 @@ class Loop:
         self.counted = counted
         self.reverse = reverse
         self.until = until
-        self.saving = saving
+        self.every = every
         self.limit = limit
+        #: The carries whose values before every so many steps are outputs too.
+        self.marks = list(marks or ())
+        #: What is stored of each step, where nothing else holds it.
+        self.stored: list[Tensor] = []
         stacked = len(body.outputs) - carries - until
         self.visible = stacked if visible is None else visible
         self.body = self._hiding(body) if hide else body
         self.keep = False
         #: Whether a derivative reads the hidden outputs, so that they need tangents.
         self.pulled = False
+        #: A rule has made it: what it stacks are cotangents or tangents.
+        self.derived = False
         self._runners: dict[bool, Runner] = {}
 
     def __repr__(self) -> str:
@@ -111,16 +121,72 @@ class Loop:
         needed = body.needed()
         stacked = body.outputs[self.carries : len(body.outputs) - self.until]
         emitted = {y.serial for y in stacked if isinstance(y, Tensor)}
-        saved = [
-            x
-            for x in body.leaves[self.consts + self.seqs :]
-            if x.serial in needed and x.serial not in emitted
-        ]
-        if self.saving == "all":
-            saved += costly(body, emitted | {x.serial for x in body.leaves})
+        behind = {} if self.until else self.behind(body)
+        saved = []
+        for i, x in enumerate(body.leaves[self.consts + self.seqs :]):
+            if x.serial in needed and x.serial not in emitted:
+                (saved if i in behind else self.stored).append(x)
+        self.stored += costly(body, emitted | {x.serial for x in body.leaves})
+        if self.every is None:
+            saved += self.stored
+        elif self.stored:
+            self.marks = self.restart(body, needed)
         end = len(body.outputs) - self.until
         outputs = [*body.outputs[:end], *saved, *body.outputs[end:]]
         return Body(body.leaves, outputs) if saved else body
+
+    def behind(self, body: Body) -> dict[int, tuple[int, int]]:
+        """The carries whose values lag behind a stacked output, by how many steps.
+
+        A carry that takes over another's value lags one step further behind.
+        """
+        leaves = {
+            x.serial: i for i, x in enumerate(body.leaves[self.consts + self.seqs :])
+        }
+        ends = self.carries + self.visible
+        roots: dict[int, int] = {}
+        for i in range(self.carries, ends):
+            y = body.outputs[i]
+            if isinstance(y, Tensor) and y.serial not in leaves:
+                roots.setdefault(y.serial, i)
+        found = {}
+        for carry in range(self.carries):
+            at, hops, seen = carry, 1, {carry}
+            while True:
+                y = body.outputs[at]
+                serial = y.serial if isinstance(y, Tensor) else -1
+                if serial in roots:
+                    found[carry] = roots[serial], hops
+                    break
+                at = leaves.get(serial, -1)
+                if at < 0 or at in seen:
+                    break
+                seen.add(at)
+                hops += 1
+        return found
+
+    def leaf(self, carry: int) -> Tensor:
+        """The leaf of a carry."""
+        return self.body.leaves[self.consts + self.seqs + carry]
+
+    def restart(
+        self, body: Body | None = None, needed: set[int] | None = None
+    ) -> list[int]:
+        """The carries that a step needs to compute what reverse mode reads."""
+        body = self.body if body is None else body
+        needed = body.needed() if needed is None else needed
+        first = self.consts + self.seqs
+        seeds = [x for x in (*body.leaves, *body.nodes) if x.serial in needed]
+        mask = 0
+        for m in Body(body.leaves, seeds).reads:
+            mask |= m
+        before = -1
+        while before != mask:
+            before = mask
+            for i in range(self.carries):
+                if mask >> (first + i) & 1:
+                    mask |= body.reads[i]
+        return [i for i in range(self.carries) if mask >> (first + i) & 1]
 
     def runner(self) -> Runner:
         """The loop as a function of arrays."""
@@ -226,17 +292,29 @@ class Moved(NamedTuple):
     wanted: bool
 
 
+class Again(NamedTuple):
+    """A loop that runs once more, in pieces, for values that were not kept."""
+
+    source: Loop
+    #: Its inputs, and its carries before each piece.
+    inputs: list[Any]
+    every: int
+
+
 def built(
     consts: Sequence[Given],
     seqs: Sequence[Given],
     carries: Sequence[Moved],
     stacked: Sequence[Any],
+    again: Again | None = None,
     **settings: Any,
 ) -> tuple[list[Any], list[Any]]:
     """Run a new loop: the last carries (None for those not wanted), the stacks.
 
-    What no wanted output depends on is left out.
+    What no wanted output depends on is left out. Sequences without value are what the
+    loop ``again`` gives.
     """
+    seqs = sorted(seqs, key=lambda x: x.value is None)
     count = settings.pop("count", None)
     leaves = [x.leaf for x in (*consts, *seqs, *carries)]
     outs = [x.output for x in carries]
@@ -265,8 +343,26 @@ def built(
         body, len(kept_consts), len(kept_seqs), len(moved),
         counted=count is not None, **settings,
     )  # fmt: skip
-    inputs = [x.value for x in (*kept_consts, *kept_seqs, *moved)]
-    made = run_loop(loop, [*([] if count is None else [count]), *inputs])
+    loop.derived = True
+    inputs = [
+        x.value for x in (*kept_consts, *kept_seqs, *moved) if x.value is not None
+    ]
+    virtual = [x.leaf.serial for x in kept_seqs if x.value is None]
+    if virtual and again is not None:
+        # Of what runs again only what is read is needed.
+        source = again.source
+        wanted = [x.leaf.serial for x in seqs if x.value is None]
+        ends = source.carries
+        outs = [source.body.outputs[ends + wanted.index(s)] for s in virtual]
+        heads = source.body.outputs[:ends]
+        less = Loop(
+            Body(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
+            ends, steps=source.steps, counted=source.counted,
+        )  # fmt: skip
+        chunks = Chunks(less, loop, again.every)
+        made = run_chunks(chunks, [*again.inputs, *inputs])
+    else:
+        made = run_loop(loop, [*([] if count is None else [count]), *inputs])
     lasts: list[Any] = [None] * len(carries)
     for i, y in zip(kept, made, strict=False):
         lasts[i] = y
@@ -290,6 +386,10 @@ def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
     n = loop.length(inputs)
     _, consts, seqs, inits = loop.split(inputs)
+    if n < 0:
+        raise UsageError(
+            f"scan: n_steps={n} is negative. To go backward write reverse=True."
+        )
     made = loop.runner()(n, [*consts, *seqs, *inits])
     if loop.limit is not None:
         loop.limit(*made[: loop.carries])
@@ -302,45 +402,30 @@ def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
     if loop.until:
         n = None
     specs = [_strong(y) for y in body.outputs[: len(body.outputs) - loop.until]]
-    stacked = [Spec((n, *s.shape), s.dtype) for s in specs[loop.carries :]]
-    counted = [Spec((), np.dtype(np.int64))] if loop.until else []
-    return (*specs[: loop.carries], *stacked, *counted)
+    return _stacked(loop, n, specs)
 
 
 def _lengths(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
     """As `_infer`, where lengths are unknown; None for what only the run tells."""
     body, start = loop.body, int(loop.counted)
     n = None if loop.until else loop.length(inputs)
-    places = {x.serial: i for i, x in enumerate(body.leaves)}
-    inner = {x.serial for x in body.nodes}
-
-    def outer(atom: Any) -> Any:
-        i = places.get(atom.tensor.serial, -1) if isinstance(atom, Length) else -1
-        if i < 0:
-            return None
-        shape = np.shape(inputs[start + i]) if not isinstance(
-            inputs[start + i], Spec
-        ) else inputs[start + i].shape  # fmt: skip
-        return shape[atom.axis + (loop.consts <= i < loop.consts + loop.seqs)]
-
-    def told(m: Any) -> Any:
-        if not isinstance(m, Dim):
-            return m
-        made = m.replaced(outer)
-        hidden = any(
-            isinstance(atom, Length) and atom.tensor.serial in inner
-            for atom in dims.atoms_of(made)
-        )
-        return None if hidden else made
-
-    specs = [_strong(y) for y in body.outputs[: len(body.outputs) - loop.until]]
-    specs = [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]
+    rows = range(loop.consts, loop.consts + loop.seqs)
+    specs = outward(body, inputs[start:], rows)[: len(body.outputs) - loop.until]
     for i in range(loop.carries):  # a carry keeps the shape of its first value
         x = inputs[start + loop.consts + loop.seqs + i]
         specs[i] = Spec(shape_of(x), specs[i].dtype)
-    stacked = [Spec((n, *s.shape), s.dtype) for s in specs[loop.carries :]]
-    counted = [Spec((), np.dtype(np.int64))] if loop.until else []
-    return (*specs[: loop.carries], *stacked, *counted)
+    return _stacked(loop, n, specs)
+
+
+def _stacked(loop: Loop, n: Any, specs: list[Spec]) -> tuple[Any, ...]:
+    """The specs of all outputs, from those of the step's and the number of steps."""
+    rows = None if n is None or loop.every is None else -(-n // loop.every)
+    return (
+        *specs[: loop.carries],
+        *(Spec((n, *s.shape), s.dtype) for s in specs[loop.carries :]),
+        *(Spec((rows, *specs[i].shape), specs[i].dtype) for i in loop.marks),
+        *([Spec((), np.dtype(np.int64))] if loop.until else []),
+    )
 
 
 def _strong(y: Any) -> Spec:
@@ -348,7 +433,7 @@ def _strong(y: Any) -> Spec:
     return Spec(spec.shape, spec.dtype)
 
 
-def _moving(loop: Loop, start: int, smooth: bool = True) -> int:
+def moving_leaves(loop: Loop, start: int, smooth: bool = True) -> int:
     """The leaves of a step that vary when those in the mask do, carries included."""
     body = loop.body
     reads = body.varies if smooth else body.reads
@@ -377,7 +462,7 @@ def _pull(
         for i, x in enumerate(body.leaves)
         if mask >> i & 1 and differentiable(x.spec.dtype)
     )
-    moving = _moving(loop, asked)
+    moving = moving_leaves(loop, asked)
     ends = len(body.outputs) - loop.until
     arrived = [i for i in range(ends) if g[i] is not None and body.varies[i] & moving]
     # The carries whose cotangents go from step to step.
@@ -408,7 +493,7 @@ def _pull(
         if not more:
             break
         flags |= more
-    saved = _saved(loop, inputs, y, fresh, results)
+    saved, again = _saved(loop, inputs, y, fresh, results)
     if loop.until:
         count = y[-1]
     entries = paired(body.leaves[loop.consts :], seqs)
@@ -434,7 +519,7 @@ def _pull(
     lasts, ys = built(
         given, entries, moved, stacked, reverse=not loop.reverse,
         steps=None if count is not None else loop.steps,
-        count=count, saving=loop.saving,
+        count=count, again=again,
     )  # fmt: skip
     made: list[Any] = [None] * len(inputs)
     start = int(loop.counted)
@@ -453,47 +538,70 @@ def _pull(
 
 def _saved(
     loop: Loop, inputs: Sequence[Any], y: Any, fresh: Sequence[Tensor], results: Any
-) -> list[Given]:
-    """The stacked values of the forward loop that its cotangents may read."""
+) -> tuple[list[Given], Again | None]:
+    """The stacked values of the forward loop that its cotangents may read.
+
+    Those without value come from running it again in pieces.
+    """
     body, first = loop.body, loop.consts + loop.seqs
     plain = {x.serial for x in body.leaves[:first]}
     found: dict[int, Given] = {}
+    absent = False
     for i in range(loop.carries, len(body.outputs) - loop.until):
         x = body.outputs[i]
-        if (
-            isinstance(x, Tensor)
-            and x.serial not in plain
-            and not isinstance(value_of(y[i]), Absent)
-        ):
-            found.setdefault(x.serial, Given(x, y[i]))
-    given = [*body.leaves[:first], *fresh, *(x.leaf for x in found.values())]
-    back = Body([*given, *body.leaves[first:]], results)
+        if isinstance(x, Tensor) and x.serial not in plain:
+            if isinstance(value_of(y[i]), Absent):
+                absent = True
+            else:
+                found.setdefault(x.serial, Given(x, y[i]))
+    pieces = bool(loop.marks) and not absent and not _absent(y, loop)
+    known = [*body.leaves[:first], *fresh, *(x.leaf for x in found.values())]
+    kept = {x.serial for x in known}
+    more = [x for x in body.leaves[first:] if x.serial not in kept]
+    if pieces:
+        more += [x for x in loop.stored if x.inputs]
     read = 0
-    for mask in back.reads:
+    for mask in Body([*known, *more], results).reads:
         read |= mask
-    lost = [
-        x
-        for i, x in enumerate(body.leaves[first:], len(given))
-        if read >> i & 1 and x.serial not in found
-    ]
-    if lost:  # the values before each step, computed again
-        count, consts, seqs, inits = loop.split(inputs)
-        if loop.until:
-            count = y[-1]
-            seqs = [window(x, count) for x in seqs]
-        again = [
-            Moved(x, v, out, False)
-            for x, v, out in zip(body.leaves[first:], inits, body.outputs, strict=False)
-        ]
-        _, ys = built(
-            paired(body.leaves, consts),
-            paired(body.leaves[loop.consts :], seqs),
-            again, lost, steps=None if count is not None else loop.steps, count=count,
-            reverse=loop.reverse, saving=loop.saving,
+    lost = [x for i, x in enumerate(more, len(known)) if read >> i & 1]
+    if not lost:
+        return list(found.values()), None
+    count, consts, seqs, inits = loop.split(inputs)
+    if loop.until:
+        count = y[-1]
+        seqs = [window(x, count) for x in seqs]
+    if pieces:
+        at = loop.marks
+        leaves = [*body.leaves[:first], *(loop.leaf(i) for i in at)]
+        outs = [*(body.outputs[i] for i in at), *lost]
+        source = Loop(
+            Body(leaves, outs).cut(), loop.consts, loop.seqs, len(at),
+            steps=None if count is not None else loop.steps,
+            counted=count is not None,
         )  # fmt: skip
-        for x, rows in zip(lost, ys, strict=True):
-            found[x.serial] = Given(x, rows)
-    return list(found.values())
+        given = [*consts, *seqs, *(inits[i] for i in at)]
+        given = given if count is None else [count, *given]
+        end = len(body.outputs) - loop.until
+        marks = y[end : end + len(at)]
+        assert loop.every is not None
+        again = Again(source, [*given, *marks], loop.every)
+        return [*found.values(), *(Given(x, None) for x in lost)], again
+    # The values before each step, computed again.
+    states = [
+        Moved(x, v, out, False)
+        for x, v, out in zip(body.leaves[first:], inits, body.outputs, strict=False)
+    ]
+    _, ys = built(
+        paired(body.leaves, consts), paired(body.leaves[loop.consts :], seqs), states,
+        lost, steps=None if count is not None else loop.steps, count=count,
+        reverse=loop.reverse,
+    )  # fmt: skip
+    return [*found.values(), *paired(lost, ys)], None
+
+
+def _absent(y: Any, loop: Loop) -> bool:
+    end = len(loop.body.outputs) - loop.until
+    return any(isinstance(value_of(x), Absent) for x in y[end:])
 
 
 def _push(
@@ -508,7 +616,7 @@ def _push(
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
         if t is not None and differentiable(x.spec.dtype)
     )
-    mask = _moving(loop, start)
+    mask = moving_leaves(loop, start)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]
     flags = {i for i in moving if flagged(given[i])}
     while True:
@@ -553,9 +661,9 @@ def _push(
     lasts, ys = built(
         both(0, loop.consts), both(loop.consts, first), moved,
         [results[i] for i in wanted], reverse=loop.reverse, count=count,
-        steps=None if count is not None else loop.steps, saving=loop.saving,
+        steps=None if count is not None else loop.steps,
     )  # fmt: skip
-    made: list[Any] = [None] * (ends + loop.until)
+    made: list[Any] = [None] * (ends + len(loop.marks) + loop.until)
     for i, t in zip(carried, lasts[loop.carries :], strict=True):
         made[i] = t
     for i, t in zip(wanted, ys, strict=True):
@@ -566,39 +674,7 @@ def _push(
 def _batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> tuple[Any, ...]:
-    loop: Loop = params["loop"]
-    size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
-    count, consts, seqs, inits = loop.split(inputs)
-    start, first = int(loop.counted), loop.consts + loop.seqs
-    flags = batched[start:]
-    mask = _moving(loop, bits(i for i, b in enumerate(flags) if b), smooth=False)
-    moving = [i for i in range(len(loop.body.leaves)) if mask >> i & 1]
-    carried = [i for i in range(loop.carries) if mask >> (first + i) & 1]
-    body, have = loop.body.batch(moving, size, carried)
-    new = Loop(
-        body, loop.consts, loop.seqs, loop.carries, steps=loop.steps,
-        counted=loop.counted, reverse=loop.reverse, until=loop.until, hide=False,
-        visible=loop.visible, saving=loop.saving, limit=loop.limit,
-    )  # fmt: skip
-    new.keep, new.pulled = loop.keep, loop.pulled
-    seqs = [
-        np.moveaxis(x, 0, 1) if flags[loop.consts + i] else x
-        for i, x in enumerate(seqs)
-    ]
-    inits = [
-        np.broadcast_to(x, (size, *shape_of(x)))
-        if i in carried and not flags[first + i]
-        else x
-        for i, x in enumerate(inits)
-    ]
-    made = run_loop(new, [*([count] if start else []), *consts, *seqs, *inits])
-    results = []
-    for i, y in enumerate(made):
-        if i < len(have) and have[i]:
-            results.append(y if i < loop.carries else np.moveaxis(y, 1, 0))
-        else:
-            results.append(np.broadcast_to(y, (size, *shape_of(y))))
-    return tuple(results)
+    return batch(params["loop"], inputs, batched)
 
 
 SCAN.compute = _compute

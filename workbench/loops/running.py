@@ -68,6 +68,7 @@ class Runner:
     def __init__(self, loop: Loop, saving: bool) -> None:
         self.loop = loop
         total = len(loop.body.outputs) - loop.until
+        self.marks = loop.marks if saving else []
         self.hidden = [] if saving else list(range(loop.carries + loop.visible, total))
         self.places = self._places(
             [i for i in range(loop.carries, total) if i not in set(self.hidden)]
@@ -78,38 +79,22 @@ class Runner:
     def _places(self, wanted: list[int]) -> list[Place]:
         """Where outputs go; those that lag behind another share its buffer."""
         loop, body = self.loop, self.loop.body
-        leaves = {
+        behind = {} if loop.until else loop.behind(body)
+        carries = {
             x.serial: i for i, x in enumerate(body.leaves[loop.consts + loop.seqs :])
         }
         places: dict[int, Place] = {}
         lagging = []
         for i in wanted:
-            serial = getattr(body.outputs[i], "serial", None)
-            if i >= loop.carries + loop.visible and serial in leaves:
-                lagging.append((i, leaves[serial]))
+            y = body.outputs[i]
+            carry = carries.get(y.serial, -1) if isinstance(y, Tensor) else -1
+            if i >= loop.carries + loop.visible and carry in behind:
+                lagging.append((behind[carry][1], i, carry))
             else:
-                places.setdefault(i, Place(i))
-        roots: dict[int, Place] = {}
-        for i, place in places.items():
-            serial = getattr(body.outputs[i], "serial", None)
-            if serial is not None:
-                roots.setdefault(serial, place)
-        steps = {}
-        for i, carry in lagging:
-            # A carry that takes over another's value lags one step further behind.
-            hops, at, seen = 1, carry, {carry}
-            while (following := getattr(body.outputs[at], "serial", None)) in leaves:
-                if following in roots:
-                    break
-                at = leaves[following]
-                if at in seen:
-                    break
-                seen.add(at)
-                hops += 1
-            following = getattr(body.outputs[at], "serial", None)
-            steps[i] = (roots.get(following), hops, carry)
-        for i, (place, hops, carry) in sorted(steps.items(), key=lambda x: x[1][1]):
-            if place is not None and not loop.until and len(place.chain) == hops - 1:
+                places[i] = Place(i)
+        for hops, i, carry in sorted(lagging):
+            place = places[behind[carry][0]]
+            if len(place.chain) == hops - 1:
                 place.chain.append((i, carry))
                 place.ahead = hops
             else:
@@ -130,7 +115,7 @@ class Runner:
         if n <= 0:
             return self._empty(consts, seqs, inits)
         try:
-            carries, buffers, done = self.run(n, consts, seqs, inits)
+            carries, buffers, done, marks = self.run(n, consts, seqs, inits)
         except Exception as error:
             told = self._told(error, error.__traceback__)
             if told is error:
@@ -147,10 +132,15 @@ class Runner:
             if ahead:
                 rows = rows[:n] if loop.reverse else rows[ahead:]
             made[place.output] = rows
-        return self._result(carries, made, done)
+        kept = [stacked(rows) for rows in marks]
+        return self._result(carries, made, done, kept)
 
     def _result(
-        self, carries: Sequence[Any], made: dict[int, Any], done: int
+        self,
+        carries: Sequence[Any],
+        made: dict[int, Any],
+        done: int,
+        marks: Sequence[Any],
     ) -> tuple[Any, ...]:
         loop, outputs = self.loop, self.loop.body.outputs
         for i in self.hidden:
@@ -159,7 +149,15 @@ class Runner:
             made[i] = absent((done, *shape), spec.dtype)
         ys = [made[i] for i in range(loop.carries, len(outputs) - loop.until)]
         counted = (np.int64(done),) if loop.until else ()
-        return (*carries, *ys, *counted)
+        if len(marks) < len(loop.marks):
+            rows = -(-done // (loop.every or 1))
+            specs = [loop.leaf(i).spec for i in loop.marks]
+            shapes = [[m if isinstance(m, int) else 0 for m in s.shape] for s in specs]
+            marks = [
+                absent((rows, *shape), s.dtype)
+                for s, shape in zip(specs, shapes, strict=True)
+            ]
+        return (*carries, *ys, *marks, *counted)
 
     def _empty(
         self, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
@@ -175,7 +173,9 @@ class Runner:
                     shape = self._measured(i, consts, seqs, inits)
                 like = next(iter((*inits, *seqs, *consts)), np.float64(0))
                 made[i] = np.empty_like(like, shape=(0, *shape), dtype=spec.dtype)
-        return self._result(inits, made, 0)
+        marks = [inits[i] for i in loop.marks]
+        marks = [np.empty_like(x, shape=(0, *np.shape(x))) for x in marks]
+        return self._result(inits, made, 0, marks)
 
     def _measured(
         self,
@@ -238,6 +238,9 @@ class Runner:
         # In the loop
         for name in rows:
             code.line(f"    {name} = {'[]' if loop.until else 'None'}")
+        kept = [f"m{i}" for i in range(len(self.marks))]
+        for name in kept:
+            code.line(f"    {name} = []")
         order = "range(n - 1, -1, -1)" if loop.reverse else "range(n)"
         if loop.until and not (loop.seqs or loop.reverse):
             order = "count()"
@@ -270,6 +273,10 @@ class Runner:
             else:
                 late = f" + {place.ahead}" if place.ahead and not loop.reverse else ""
                 code.line(f"{pad}{name}[t{late}] = {value}")
+        for i, carry in enumerate(self.marks):
+            if i == 0:
+                code.line(f"{pad}if t % {loop.every} == 0:")
+            code.line(f"{pad}    m{i}.append(k{carry})")
         for i in added:
             # The one who sums owns the sum.
             node = body.outputs[i]
@@ -288,7 +295,8 @@ class Runner:
         finals = ", ".join(carries) + ("," if carries else "")
         made = ", ".join(rows) + ("," if rows else "")
         done = "t + 1" if loop.until else "n"
-        code.line(f"    return ({finals}), ({made}), {done}")
+        saved = ", ".join(kept) + ("," if kept else "")
+        code.line(f"    return ({finals}), ({made}), {done}, ({saved})")
         code.scope.update(rows=_rows, count=count)
         exec(_compiled("\n".join(code.lines)), code.scope)
         made_run: Callable[..., Any] = code.scope["run"]
@@ -313,6 +321,7 @@ class Runner:
                 and node.op.name == "add"
                 and uses[node.serial] == 1
                 and uses.get(own.serial) == 1
+                and i not in loop.marks
                 and sum(x is own for x in node.inputs) == 1
                 and all(
                     isinstance(x, Tensor) and dims.same(x.spec.shape, own.spec.shape)
@@ -328,15 +337,20 @@ class Runner:
         loop, body = self.loop, self.loop.body
         step = Function(body.graph)
         places, until = self.places, loop.until
+        marks, every = self.marks, loop.every or 1
 
         def run(
             n: int, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
-        ) -> tuple[Sequence[Any], list[Any], int]:
+        ) -> tuple[Sequence[Any], list[Any], int, list[Any]]:
             carries = list(inits)
             buffers: list[Any] = [[] if until else None for _ in places]
+            kept: list[Any] = [[] for _ in marks]
             first = n - 1 if loop.reverse else 0
             done = 0
             for t in range(n - 1, -1, -1) if loop.reverse else range(n):
+                if marks and t % every == 0:
+                    for rows, i in zip(kept, marks, strict=True):
+                        rows.append(carries[i])
                 made = step(*consts, *[x[t] for x in seqs], *carries)
                 for at, place in enumerate(places):
                     y = made[place.output]
@@ -353,7 +367,7 @@ class Runner:
                 done += 1
                 if until and made[-1]:
                     break
-            return carries, buffers, done
+            return carries, buffers, done, kept
 
         return run
 

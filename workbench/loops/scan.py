@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,7 @@ def _index(n: Any) -> int:
         n = n[()]
     if isinstance(n, (bool, np.bool_)):
         raise TypeError
-    return int(n.__index__())
+    return index(n)
 
 
 # The step as a program
@@ -505,15 +506,19 @@ class _Assembled:
         outs = [out for _, _, out in self.carries]
         stop = [] if self.stop is None else [self.stop]
         body = Body(leaves, [*outs, *stacked, *stop]).cut()
-        loop = Loop(
-            body, len(self.consts), len(self.seqs), len(self.carries),
-            steps=self.n if isinstance(self.n, int) else None,
-            counted=self.count is not None, until=self.stop is not None,
-        )  # fmt: skip
+
+        def make(every: int | None) -> Loop:
+            return Loop(
+                body, len(self.consts), len(self.seqs), len(self.carries),
+                steps=self.n if isinstance(self.n, int) else None,
+                counted=self.count is not None, until=self.stop is not None,
+                every=every,
+            )  # fmt: skip
+
         inputs = [x for _, x, *_ in (*self.consts, *self.seqs, *self.carries)]
         if self.count is not None:
             inputs = [self.count, *inputs]
-        made = run_saving(loop, inputs, memory, explicit=memory != "auto", name=name)
+        made = run_saving(make, inputs, memory, name)
         finals = made[: len(self.carries)]
         rest = iter(made[len(self.carries) :])
         results = []

@@ -6,25 +6,44 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import ShapeError
 from workbench.graph.op import declare
-from workbench.graph.tensor import Tensor, apply
+from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
 from workbench.ops.define import linear, shape_of
 
 __all__ = ["pad", "window"]
+
+Batched = tuple[bool, ...]
 
 WINDOW = declare("scan_window")
 PAD = declare("scan_pad")
 
 
 def window(x: Any, n: Any) -> Any:
-    """``x[:n]``, where ``n`` may be a Tensor."""
+    """``x[:n]``, where ``n`` may be a Tensor.
+
+    Raises
+    ------
+    ShapeError
+        When it runs, if ``x`` has fewer entries.
+    """
     return apply(WINDOW, (x, n))
 
 
 def pad(g: Any, x: Any) -> Any:
     """``g`` and zeros after it, as many rows as ``x`` has."""
     return apply(PAD, (g, x))
+
+
+def _window(x: Any, n: Any) -> Any:
+    n = int(n)
+    if n > len(x):
+        raise ShapeError(
+            f"scan: {n} steps, and a sequence has entries for {len(x)}. Give a longer"
+            " one, or fewer steps."
+        )
+    return x[: max(n, 0)]
 
 
 def _pad(g: Any, x: Any) -> Any:
@@ -34,22 +53,48 @@ def _pad(g: Any, x: Any) -> Any:
 
 
 def _short(x: Any, n: Any) -> Spec:
-    shape = shape_of(x)
-    known = not isinstance(n, (Spec, Tensor))
-    return Spec((min(int(n), shape[0]) if known else shape[0], *shape[1:]), x.dtype)
+    known = not isinstance(n, Spec)
+    return Spec((int(n) if known else None, *shape_of(x)[1:]), x.dtype)  # type: ignore[arg-type]
+
+
+def _padded(g: Any, x: Any) -> Spec:
+    return Spec((shape_of(x)[0], *shape_of(g)[1:]), g.dtype)
+
+
+def _batch_window(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+    """The first entries of many; where the numbers differ, as many as the most."""
+    (x, n), (many, uneven) = inputs, batched
+    if not many:
+        made = window(x, np.max(n))
+        return np.broadcast_to(made, (shape_of(n)[0], *shape_of(made)))
+    made = window(np.moveaxis(x, 0, 1), np.max(n) if uneven else n)
+    return np.moveaxis(made, 1, 0)
+
+
+def _batch_pad(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+    (g, x), (many, like) = inputs, batched
+    x = np.moveaxis(x, 0, 1) if like else x
+    if not many:
+        made = pad(g, x)
+        return np.broadcast_to(made, (shape_of(x)[1], *shape_of(made)))
+    return np.moveaxis(pad(np.moveaxis(g, 0, 1), x), 1, 0)
 
 
 linear(
     "scan_window",
-    lambda x, n: x[: int(n)],
+    _window,
     lambda g, x, n: pad(g, x),
     rule="g, and zeros for the entries left out",
     infer=_short,
+    batch=_batch_window,
 )
 linear(
     "scan_pad",
     _pad,
     lambda g, x, like: window(g, shape_of(x)[0]),
     rule="the first entries of g",
-    infer=lambda g, x: Spec((x.shape[0], *g.shape[1:]), g.dtype),
+    infer=_padded,
+    batch=_batch_pad,
 )
+WINDOW.lengths = _short
+PAD.lengths = _padded

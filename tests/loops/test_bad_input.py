@@ -1,0 +1,200 @@
+"""What a scan refuses: it says what, where, and what to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import DtypeError, ShapeError, UsageError, WorkbenchError
+
+
+def refused(kind: type[WorkbenchError], *parts: str, **settings: Any) -> None:
+    fn = settings.pop("fn")
+    with pytest.raises(kind) as caught:
+        wb.scan(fn, **settings)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_a_step_that_changes_a_shape() -> None:
+    refused(
+        ShapeError,
+        "output 0 changes its shape",
+        "np.concatenate",  # the line
+        "shape (2,)",
+        "shape (4,)",
+        fn=lambda h: np.concatenate([h, h]),
+        initial=np.ones(2),
+        n_steps=3,
+    )
+    refused(
+        ShapeError,
+        "Give an initial value of shape (3,)",
+        fn=lambda x, h: h + x,
+        sequences=np.ones((4, 3)),
+        initial=0.0,
+    )
+
+
+def test_a_step_that_changes_a_dtype() -> None:
+    refused(
+        DtypeError,
+        "output 0 changes its dtype",
+        "int64",
+        "float64",
+        ".astype(int64)",
+        fn=lambda h: h * 0.5,
+        initial=np.arange(2),
+        n_steps=3,
+    )
+
+
+def test_outputs_that_do_not_match_initial() -> None:
+    refused(
+        UsageError,
+        "returns 2 outputs, and initial has 1 entry",
+        "None for one",
+        fn=lambda h: (h, h),
+        initial=[np.ones(2)],
+        n_steps=3,
+    )
+    refused(
+        UsageError,
+        "Give the same nest",
+        fn=lambda h: h["a"],
+        initial=[{"a": np.ones(2)}],
+        n_steps=3,
+    )
+
+
+def test_taps_without_initial_values() -> None:
+    refused(
+        UsageError,
+        "has taps=[-2, -1] and no initial values",
+        "2 rows",
+        fn=lambda a, b: a + b,
+        initial={"taps": [-2, -1]},
+        n_steps=3,
+    )
+    refused(
+        ShapeError,
+        "need 3 rows, the oldest first",
+        fn=lambda a, b: a + b,
+        initial={"initial": np.ones(2), "taps": [-3, -1]},
+        n_steps=3,
+    )
+    refused(
+        UsageError,
+        "its taps are negative",
+        fn=lambda a: a,
+        initial={"initial": np.ones(2), "taps": [0]},
+        n_steps=3,
+    )
+    refused(
+        UsageError,
+        "has the setting 'step'",
+        fn=lambda a: a,
+        sequences={"input": np.ones(3), "step": 2},
+    )
+
+
+def test_sequences_without_steps() -> None:
+    refused(
+        ShapeError,
+        "no axis of steps",
+        "non_sequences",
+        fn=lambda x: x,
+        sequences=[np.ones(3), 2.0],
+    )
+
+
+def test_the_number_of_steps() -> None:
+    refused(
+        ShapeError,
+        "n_steps=5",
+        "entries for 3 steps",
+        fn=lambda x: x,
+        sequences=np.ones(3),
+        n_steps=5,
+    )
+    refused(
+        UsageError,
+        "write n_steps=2, reverse=True",
+        fn=lambda h: h,
+        initial=1.0,
+        n_steps=-2,
+    )
+    refused(UsageError, "Give n_steps=", fn=lambda h: h, initial=1.0)
+    refused(DtypeError, "n_steps=2.5", fn=lambda h: h, initial=1.0, n_steps=2.5)
+    refused(
+        DtypeError,
+        "one integer",
+        fn=lambda h: h,
+        initial=1.0,
+        n_steps=wb.scalar("n"),
+    )
+
+
+def test_a_symbol_that_tells_too_many_steps() -> None:
+    n, x = wb.scalar("n", dtype=int), wb.vector("x")
+    f = wb.function([n, x], wb.scan(lambda x: x, x, n_steps=n))
+    assert list(f(2, [1.0, 2.0, 3.0])) == [1, 2]
+    with pytest.raises(ShapeError, match="5 steps"):
+        f(5, [1.0, 2.0, 3.0])
+    m = wb.function([n], wb.scan(lambda h: h + 1, initial=0.0, n_steps=n))
+    with pytest.raises(UsageError, match="-1"):
+        m(-1)
+
+
+def test_strict_names_what_the_step_reads() -> None:
+    w = wb.scalar("rate")
+    refused(
+        UsageError,
+        "strict=True",
+        "'rate'",
+        "non_sequences",
+        fn=lambda h: h * w,
+        initial=1.0,
+        n_steps=2,
+        strict=True,
+    )
+    made = wb.scan(
+        lambda h, w: h * w, initial=1.0, non_sequences=w, n_steps=2, strict=True
+    )
+    assert list(wb.function([w], made)(3.0)) == [3, 9]
+
+
+def test_a_step_without_return() -> None:
+    refused(
+        UsageError, "`return` at its end", fn=lambda h: None, initial=1.0, n_steps=2
+    )
+
+
+def test_a_step_that_asks_for_a_value() -> None:
+    refused(
+        WorkbenchError,
+        "np.where",
+        fn=lambda h: h * 2 if h > 0 else h,
+        initial=1.0,
+        n_steps=2,
+    )
+
+
+def test_numpys_refusal_in_a_step_names_the_line() -> None:
+    n = wb.vector("a")
+    f = wb.function([n], wb.scan(lambda x: np.dot(n, x), np.ones((2, 3))))
+    with pytest.raises(ShapeError, match=r"np\.dot\(n, x\)"):
+        f([1.0, 2.0])
+
+
+def test_shared_updates_need_a_place_to_go() -> None:
+    w = wb.shared(1.0, "w")
+    refused(
+        UsageError,
+        "return_updates=True",
+        fn=lambda x: (x * w, {w: w + 1}),
+        sequences=np.ones(3),
+    )

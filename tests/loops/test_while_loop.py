@@ -1,0 +1,95 @@
+"""`while_loop`: Newton's method and other loops whose length shows when they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
+
+
+def root(a: Any) -> Any:
+    def far(x: Any) -> Any:
+        return np.abs(x * x - a) > 1e-13 * a
+
+    return wb.while_loop(far, lambda x: 0.5 * (x + a / x), 0.9)
+
+
+@pytest.mark.parametrize("a", [2.0, 9.0, 1e4])
+def test_C8_newtons_method_in_both_modes(a: float) -> None:
+    assert np.isclose(root(a), np.sqrt(a))
+    slope = 0.5 / np.sqrt(a)
+    assert np.isclose(wb.grad(root)(a), slope)
+    assert np.isclose(wb.jvp(root, (a,), (1.0,))[1], slope)
+    bend = -0.25 * a**-1.5
+    for second in (wb.hessian(root), wb.grad(wb.grad(root)), wb.jacfwd(wb.grad(root))):
+        assert np.isclose(second(a), bend)
+
+
+def test_on_symbols_the_run_tells_the_number_of_steps() -> None:
+    a = wb.scalar("a")
+    y = root(a)
+    slope = wb.grad(y, a)
+    f = wb.function([a], [y, slope, wb.grad(slope, a)])
+    for value in (2.0, 9.0, 1e4):
+        want = np.sqrt(value), 0.5 / np.sqrt(value), -0.25 * value**-1.5
+        assert np.allclose(f(value), want)
+
+
+def test_no_step_where_the_condition_does_not_hold() -> None:
+    f = lambda x: wb.while_loop(lambda x: x < 1, lambda x: 2 * x, x)  # noqa: E731
+    assert f(3.0) == 3.0
+    assert wb.grad(f)(3.0) == 1.0
+    assert wb.grad(f)(0.3) == 4.0
+    x = wb.scalar("x")
+    g = wb.function([x], [f(x), wb.grad(f(x), x)])
+    assert [float(v) for v in g(3.0)] == [3, 1]
+    assert [float(v) for v in g(0.3)] == [1.2, 4]
+
+
+def test_a_nest_as_state(rng: np.random.Generator) -> None:
+    W, v = rng.normal(size=(3, 3)), rng.normal(size=3)
+
+    def f(W: Any) -> Any:
+        state = wb.while_loop(
+            lambda s: s[0] < 5, lambda s: (s[0] + 1, {"v": np.tanh(W @ s[1]["v"])}),
+            (0, {"v": v}),
+        )  # fmt: skip
+        return np.sum(state[1]["v"])
+
+    def plain(W: Any) -> Any:
+        u = v
+        for _ in range(5):
+            u = np.tanh(W @ u)
+        return np.sum(u)
+
+    assert np.allclose(wb.grad(f)(W), wb.grad(plain)(W))
+    assert np.allclose(wb.hessian(f)(W), wb.hessian(plain)(W))
+
+
+def test_too_many_steps_are_an_error_that_says_so() -> None:
+    with pytest.raises(ConvergenceError, match=r"still holds after max_steps=7 steps"):
+        wb.while_loop(lambda x: x < 10, lambda x: x * 1.0, 1.0, max_steps=7)
+    assert wb.while_loop(lambda x: x < 10, lambda x: x + 3.0, 1.0, max_steps=3) == 10
+
+
+def test_a_step_that_changes_the_state_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"begins with shape \(\), .*shape \(2,\)"):
+        wb.while_loop(lambda x: np.sum(x) < 3, lambda x: x * np.ones(2), 1.0)
+    with pytest.raises(DtypeError, match=r"begins as int64, .*float64"):
+        wb.while_loop(lambda x: x < 3, lambda x: x * 0.5, np.int64(1))
+    with pytest.raises(UsageError, match="Return the same nest"):
+        wb.while_loop(lambda x: x[0] < 3, lambda x: x[0], (1.0, 2.0))
+    with pytest.raises(ShapeError, match=r"the condition has shape \(2,\)"):
+        wb.while_loop(lambda x: x < 3, lambda x: x + 1, np.ones(2))
+
+
+def test_many_examples_each_with_its_own_number_of_steps() -> None:
+    a = np.array([2.0, 1e6, 0.83, 50.0])
+    assert np.allclose(wb.vmap(root)(a), np.sqrt(a))
+    assert np.allclose(wb.vmap(wb.grad(root))(a), 0.5 / np.sqrt(a))
+    got = wb.grad(lambda a: np.sum(wb.vmap(root)(a)))(a)
+    assert np.allclose(got, 0.5 / np.sqrt(a))

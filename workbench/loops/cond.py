@@ -1,0 +1,312 @@
+"""`cond`: one of two functions, of which only the one taken runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.backends.numpy import Function
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
+from workbench.graph import blame, tree, types
+from workbench.graph.op import declare
+from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.types import Spec, differentiable
+from workbench.loops.body import Body, blank, flagged
+from workbench.loops.lengths import outward
+from workbench.loops.returned import condition
+from workbench.ops import several
+from workbench.ops.define import masked, shape_of
+from workbench.transforms.closed import Closed, close, is_array
+from workbench.transforms.program import Program
+
+__all__ = ["cond"]
+
+Params = dict[str, Any]
+
+COND = declare("cond")
+
+
+def cond(
+    pred: Any,
+    on_true: Callable[..., Any],
+    on_false: Callable[..., Any],
+    *operands: Any,
+) -> Any:
+    """``on_true(*operands)`` if the condition holds, else ``on_false(*operands)``.
+
+    Only the branch taken runs, in derivatives too. In a function of values the
+    branch becomes part of the program; on symbols the choice is a node, made when the
+    program runs. In a :func:`workbench.vmap` over conditions both run, and each
+    example takes its own: what the other gives, infinite or NaN, does no harm.
+
+    Parameters
+    ----------
+    pred
+        The condition, one boolean.
+    on_true, on_false
+        Functions of the operands, whose results have the same nest, shapes and
+        dtypes. They may read Tensors through their closures.
+    operands
+        Arrays, or nests of arrays.
+
+    Raises
+    ------
+    ShapeError, DtypeError, UsageError
+        If the branches return different things; it names the output and both lines.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> x = wb.scalar("x")
+    >>> y = wb.cond(x > 0, np.log, lambda x: x - 1, x)
+    >>> f = wb.function([x], [y, wb.grad(y, x)])
+    >>> [float(v) for v in f(2.0)], [float(v) for v in f(0.0)]
+    ([0.6931471805599453, 0.5], [-1.0, 1.0])
+    """
+    for f in (on_true, on_false):
+        if not callable(f):
+            raise UsageError(f"cond: a branch is {f!r}, which is no function.")
+    pred = condition(pred, "cond")
+    known = value_of(pred)
+    if known is None:
+        return _node(pred, on_true, on_false, operands)
+    taken, other = (on_true, on_false) if bool(known) else (on_false, on_true)
+    made = taken(*operands)
+    flat, structure = tree.flatten(made)
+    try:
+        closed = close(other, *operands)
+    except TraceError:
+        return made  # a branch that looks at values: it says nothing of its results
+    sides = (flat, structure), (closed.program.outputs, closed.tree)
+    _agree(*(sides if bool(known) else sides[::-1]))
+    return made
+
+
+def _agree(first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]) -> None:
+    """Refuse branches that return different things."""
+    (left, one), (right, two) = first, second
+    if one != two:
+        raise UsageError(
+            f"cond{blame.here()}: on_true returns {one}, and on_false {two}. Return the"
+            " same nest from both."
+        )
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        p, q = types.spec_of(a), types.spec_of(b)
+        what = "what" if len(left) == 1 else f"output {i}"
+        lines = " and ".join(
+            blame.at(x.site).removeprefix(" (at ").removesuffix(")")
+            for x in (a, b)
+            if isinstance(x, Tensor) and x.site is not None
+        )
+        lines = f" (at {lines})" if lines else blame.here()
+        said = f"{what} on_true returns is {p}, of on_false {q}{lines}"
+        if what != "what":
+            said = f"{what} of on_true is {p}, of on_false {q}{lines}"
+        if len(p.shape) != len(q.shape) or any(
+            isinstance(m, int) and isinstance(n, int) and m != n
+            for m, n in zip(p.shape, q.shape, strict=True)
+        ):
+            raise ShapeError(
+                f"cond: {said}. Give both one shape, with np.broadcast_to or"
+                " np.zeros_like."
+            )
+        if p.dtype != q.dtype and not (p.weak or q.weak):
+            raise DtypeError(f"cond: {said}. Give both one dtype, with .astype.")
+
+
+def _node(
+    pred: Any,
+    on_true: Callable[..., Any],
+    on_false: Callable[..., Any],
+    operands: tuple[Any, ...],
+) -> Any:
+    """The choice as a node."""
+    closed = [close(on_true, *operands), close(on_false, *operands)]
+    sides = [(c.program.outputs, c.tree) for c in closed]
+    _agree(*sides)
+    captured = list({x.serial: x for c in closed for x in c.captured}.values())
+    given = [x for x in tree.flatten(operands)[0] if is_array(x)]
+    dtypes = [
+        np.result_type(*(_weakly(x) for x in pair))
+        for pair in zip(*(c.program.outputs for c in closed), strict=True)
+    ]
+    bodies = tuple(_branch(c, captured, dtypes) for c in closed)
+    inputs = (pred, *captured, *given)
+    made = several.several(COND, inputs, {"branches": bodies})
+    return closed[0].tree(made)
+
+
+def _weakly(x: Any) -> Any:
+    spec = types.spec_of(x)
+    return spec.dtype.type(0).item() if spec.weak else spec.dtype
+
+
+def _branch(closed: Closed, captured: Sequence[Tensor], dtypes: list[Any]) -> Body:
+    """A branch on leaves for all that either branch reads."""
+    heads = len(closed.captured)
+    own = dict(zip(closed.captured, closed.program.leaves, strict=False))
+    leaves = [own[x] if x in own else blank(x, x.name) for x in captured]
+    leaves += closed.program.leaves[heads:]
+    outputs = [
+        (
+            y
+            if types.spec_of(y).dtype == d and isinstance(y, Tensor)
+            else np.astype(_strong(y), d)
+        )
+        for y, d in zip(closed.program.outputs, dtypes, strict=True)
+    ]
+    return Body(leaves, outputs).cut()
+
+
+def _strong(y: Any) -> Any:
+    return y if isinstance(y, Tensor) else np.asarray(y)
+
+
+# The op
+
+
+def _compute(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:
+    body = branches[0] if bool(pred) else branches[1]
+    return tuple(function_of(body)(*inputs))
+
+
+def function_of(body: Body) -> Function:
+    """A body as a function of arrays, compiled once."""
+    if body.function is None:
+        body.function = Function(body.graph)
+    return body.function
+
+
+def _infer(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:
+    specs = [types.spec_of(y) for y in branches[0].outputs]
+    return tuple(Spec(s.shape, s.dtype) for s in specs)
+
+
+def _lengths(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:
+    sides = [outward(body, inputs) for body in branches]
+    made = []
+    for a, b in zip(*sides, strict=True):
+        shape = tuple(
+            m if isinstance(m, int) or (n is not None and m == n) else n
+            if isinstance(n, int) else None
+            for m, n in zip(a.shape, b.shape, strict=True)
+        )  # fmt: skip
+        made.append(Spec(shape, a.dtype))
+    return tuple(made)
+
+
+def _outcomes(body: Body) -> list[Tensor]:
+    """A leaf for each output: the output itself, if it is computed."""
+    own = {x.serial for x in body.leaves}
+    found = []
+    for y in body.outputs:
+        if isinstance(y, Tensor) and y.serial not in own:
+            own.add(y.serial)
+            found.append(y)
+        else:
+            found.append(blank(y))
+    return found
+
+
+def _pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    branches: tuple[Body, Body] = params["branches"]
+    leaves = branches[0].leaves
+    wanted = [
+        i
+        for i, x in enumerate(leaves)
+        if mask >> (i + 1) & 1 and differentiable(x.spec.dtype)
+    ]
+    arriving = [i for i, c in enumerate(g) if c is not None]
+    flags = {i for i in arriving if flagged(g[i])}
+    sides = [body.pull(arriving, wanted, flags) for body in branches]
+    kept = [
+        k for k in range(len(wanted)) if any(side[1][k] is not None for side in sides)
+    ]
+    back = tuple(
+        Body(
+            [*body.leaves, *fresh, *_outcomes(body)],
+            [
+                np.zeros_like(body.leaves[wanted[k]])
+                if results[k] is None
+                else results[k]
+                for k in kept
+            ],
+        ).cut()
+        for body, (fresh, results) in zip(branches, sides, strict=True)
+    )
+    values = (*inputs, *(g[i] for i in arriving), *y)
+    made = several.several(COND, values, {"branches": back})
+    passed: list[Any] = [None] * len(inputs)
+    for k, c in zip(kept, made, strict=True):
+        poisoned = any(flagged(side[1][k]) for side in sides)
+        passed[wanted[k] + 1] = masked(c) if poisoned else c
+    return passed
+
+
+def _push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> tuple[Any, ...]:
+    branches: tuple[Body, Body] = params["branches"]
+    moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
+    flags = {i for i in moving if flagged(tangents[i + 1])}
+    sides = [body.push(moving, flags) for body in branches]
+    count = len(branches[0].outputs)
+    kept = [k for k in range(count) if any(side[1][k] is not None for side in sides)]
+    made: list[Any] = [None] * count
+    if not kept:
+        return tuple(made)
+    along = []
+    for body, (fresh, results) in zip(branches, sides, strict=True):
+        ends = _outcomes(body)
+        outputs = [
+            np.zeros_like(ends[k]) if results[k] is None else results[k] for k in kept
+        ]
+        along.append(Body([*body.leaves, *fresh, *ends], outputs).cut())
+    values = (*inputs, *(tangents[i + 1] for i in moving), *y)
+    moved = several.several(COND, values, {"branches": tuple(along)})
+    for k, t in zip(kept, moved, strict=True):
+        poisoned = any(flagged(side[1][k]) for side in sides)
+        made[k] = masked(t) if poisoned else t
+    return tuple(made)
+
+
+def _batch(
+    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> tuple[Any, ...]:
+    branches: tuple[Body, Body] = params["branches"]
+    size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+    moving = [i for i, b in enumerate(batched[1:]) if b]
+    everything = range(len(branches[0].outputs))
+    pred, *values = inputs
+    if not moving:
+        made = [Program(body.outputs, body.leaves)(values) for body in branches]
+        made = [[_spread(y, size) for y in ys] for ys in made]
+    else:
+        many = [body.batch(moving, size, everything)[0] for body in branches]
+        if not batched[0]:
+            chosen = {"branches": tuple(body.cut() for body in many)}
+            return several.several(COND, (pred, *values), chosen)
+        with np.errstate(all="ignore"):  # of the branch that an example does not take
+            made = [Program(body.outputs, body.leaves)(values) for body in many]
+    return tuple(
+        np.where(np.reshape(pred, (size, *(1,) * (len(shape_of(a)) - 1))), a, b)
+        for a, b in zip(*made, strict=True)
+    )
+
+
+def _spread(y: Any, size: Any) -> Any:
+    return np.broadcast_to(y, (size, *shape_of(y)))
+
+
+COND.compute = _compute
+COND.infer = _infer
+COND.lengths = _lengths
+COND.pull = _pull
+COND.push = _push
+COND.batch = _batch
+COND.rule = "the rule of the branch taken"
+COND.reads = None
