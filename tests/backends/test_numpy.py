@@ -141,6 +141,10 @@ def test_numbers_of_numpy_are_plain_where_that_is_equal() -> None:
     assert lines(lambda x: np.float64(2) - x, np.ones(2)) == "return 2.0 - x"
     assert "float64" in lines(lambda x: np.float64(2) * x, np.ones(2, np.float32))
     assert lines(lambda x: x**1 + x, np.ones(2)) == "return x + x"
+    assert lines(lambda x: np.full(3, 0.5) * x, np.ones(3)) == "return 0.5 * x"
+    assert lines(lambda x: np.full(3, 0.5) * x, np.ones((2, 3))) == "return 0.5 * x"
+    assert "np.array" in lines(lambda x: np.full(3, 0.5) * x, np.ones(1))
+    assert "np.array" in lines(lambda x: np.array([0.0, -0.0]) + x, np.ones(2))
 
 
 def test_a_gradient_as_text(rng: np.random.Generator) -> None:

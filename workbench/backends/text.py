@@ -305,9 +305,9 @@ class _Writer:
         return f"{self.operand(x).code}{which}.shape"
 
     def plainer(self, node: Tensor) -> Sequence[Any]:
-        """The operands of a node, a NumPy scalar as a Python number if that is equal.
+        """The operands of a node, a constant as a Python number if that is equal.
 
-        It is in arithmetic beside another operand of its dtype, which decides.
+        It is in arithmetic beside an operand of its dtype and of the result's shape.
         """
         inputs = node.inputs
         if node.op.name not in ARITHMETIC or len(inputs) != 2 or node.params:
@@ -316,14 +316,16 @@ class _Writer:
             c = x._value if isinstance(x, Tensor) and x.serial not in self.known else x
             other = inputs[1 - i]
             if (
-                isinstance(c, np.generic)
+                isinstance(c, (np.generic, np.ndarray))
                 and c.dtype.kind in "if"
                 and isinstance(other, Tensor)
-                and other.dtype == c.dtype
                 and other.serial in self.known
+                and other.dtype == c.dtype
+                and (not c.ndim or other.shape == node.shape)
+                and (number := _only_number(c)) is not None
             ):
                 pair = [inputs[0], inputs[1]]
-                pair[i] = c.item()
+                pair[i] = number
                 return pair
         return inputs
 
@@ -406,6 +408,17 @@ class _Writer:
             name = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
         self.taken.add(name)
         return name
+
+
+def _only_number(c: Any) -> Any:
+    """The number that all entries of a constant are; None if there is none."""
+    if not c.size:
+        return None
+    first = c.flat[0] if isinstance(c, np.ndarray) else c
+    same = c.ndim == 0 or (
+        bool(np.all(c == first)) and bool(np.all(np.signbit(c) == np.signbit(first)))
+    )
+    return first.item() if same else None
 
 
 def returned(results: str) -> list[str]:
