@@ -22,7 +22,7 @@ from workbench.errors import (
     ShapeError,
     UsageError,
 )
-from workbench.graph import blame, source, tree, types
+from workbench.graph import blame, dims, source, tree, types
 from workbench.graph.tensor import Tensor, admit, leaf, next_serial
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
@@ -282,6 +282,10 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
             f"{name}: {what} given for {named(x)} has shape {g.shape}, and {named(x)}"
             f" has {x.shape}. Give it the shape of what it belongs to."
         )
+    if not dims.same(g.shape, x.shape):
+        # The lengths are unknown, and those of x when the program runs.
+        g = np.copy(g)
+        g.spec = types.Spec(x.shape, g.dtype)
     if not types.differentiable(x.dtype) or g.dtype == x.dtype:
         return g
     return g.astype(x.dtype)
