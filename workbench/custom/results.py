@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.custom.running import shaped
 from workbench.custom.saying import counted, placed
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.graph import blame, tensor, types
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
-from workbench.transforms.rules import read_only
 
 if TYPE_CHECKING:
     from workbench.custom.op import Op
@@ -32,7 +32,7 @@ class Compute:
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """The outputs; the settings are the op's own."""
         op = self.op
-        lent = [read_only(np.asarray(a) if types.weak(a) else a) for a in arrays]
+        lent = shaped(arrays)
         try:
             made = op.compute(*lent)
         except ValueError as error:
@@ -62,7 +62,7 @@ class Probe(Compute):
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """The outputs as they are: views, perhaps."""
-        made = self.op.compute(*[np.asarray(a) if types.weak(a) else a for a in arrays])
+        made = self.op.compute(*shaped(arrays))
         results, single = _results(self.op, made)
         return results[0] if single else tuple(results)
 
@@ -136,14 +136,21 @@ def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
         zip(said if isinstance(said, (tuple, list)) else (said,), results, strict=False)
     ):
         have = types.spec_of(y)
-        if isinstance(want, Spec) and (
-            tuple(want.shape) != tuple(have.shape) or want.dtype != have.dtype
-        ):
+        if isinstance(want, Spec) and not _agree(want, have):
             which = f" as output {i}" if len(results) > 1 else ""
             raise ShapeError(
                 f"{op.name}: {placed(op.compute)} returned {have}{which}, and"
                 f" {placed(op.infer)} says {want}. The two must agree."
             )
+
+
+def _agree(want: Spec, have: Spec) -> bool:
+    """Whether a result is as `infer` says; a length that it leaves open is None."""
+    return (
+        want.dtype == have.dtype
+        and len(want.shape) == len(have.shape)
+        and all(n is None or n == m for n, m in zip(want.shape, have.shape, strict=True))
+    )
 
 
 def _is_array(x: Any) -> bool:
