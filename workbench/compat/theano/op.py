@@ -19,6 +19,7 @@ from workbench.compat.theano.types import TensorType, as_tensor_variable
 from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
 from workbench.errors import RegistrationError, ShapeError, UsageError
+from workbench.graph.dims import Dim
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
@@ -212,7 +213,27 @@ def _checked(op: Op, i: int, value: Any, spec: Spec) -> Any:
 
 
 def _infer(self: Any, *given: Spec) -> Any:
-    return self.specs if len(self.specs) > 1 else self.specs[0]
+    """What the types of the outputs say, and ``infer_shape`` where there is one.
+
+    A length that neither tells is None: it is measured when the op has run.
+    """
+    shapes: list[Any] = [spec.shape for spec in self.specs]
+    if hasattr(self.op, "infer_shape"):
+        shapes = list(self.op.infer_shape(self.node, [s.shape for s in given]))
+    found = tuple(
+        Spec(tuple(map(_told, lengths, spec.shape)), spec.dtype)
+        for lengths, spec in zip(shapes, self.specs, strict=True)
+    )
+    return found if len(found) > 1 else found[0]
+
+
+def _told(length: Any, typed: Any) -> Any:
+    """A length of an output; those of the variables in ``make_node`` tell nothing."""
+    if isinstance(typed, int):
+        return typed
+    if isinstance(length, Dim):
+        return None if length is typed else length
+    return int(length) if isinstance(length, (int, np.integer)) else None
 
 
 def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compat.theano.tensor.lengths import known
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.errors import UsageError
+from workbench.graph.dims import largest
 
 __all__ = ["max_pool_2d", "pool_2d"]
 
@@ -53,13 +55,13 @@ def pool_2d(
     ends = [(n, n) for n in around]
     if not ignore_border:
         ends = [
-            (0, -(n - w) % s if n >= w else w - n)
+            (0, _beyond(n, w, s))
             for n, w, s in zip(x.shape[-2:], size, steps, strict=True)
         ]
     widths = [(0, 0)] * (x.ndim - 2) + ends
 
     def windows(array: Any, outside: float) -> Any:
-        if any(n != 0 for end in ends for n in end):
+        if any(not (known(n) and n == 0) for end in ends for n in end):
             array = np.pad(array, widths, constant_values=outside)
         found = np.lib.stride_tricks.sliding_window_view(array, size, axis=(-2, -1))
         return found[(*full, slice(None, None, steps[0]), slice(None, None, steps[1]))]
@@ -73,6 +75,13 @@ def pool_2d(
         return lift(total / (size[0] * size[1]))
     inside = np.ones_like(x)
     return lift(total / np.sum(windows(inside, 0.0), axis=(-2, -1)))
+
+
+def _beyond(n: Any, w: int, s: int) -> Any:
+    """How far the last window that begins inside reaches over the border."""
+    # If windows overlap, one that holds nothing new is left out.
+    count = (n - 1) // s + 1 if s >= w else largest(0, (n - 1 - w + s) // s) + 1
+    return largest((count - 1) * s + w - n, 0)
 
 
 def max_pool_2d(
