@@ -125,6 +125,38 @@ def test_show_in_words_without_a_notebook(
     assert "multiply (3,)" in said
 
 
+SYMBOLS = """
+x, n = wb.vector("x", shape=3), wb.vector("n")
+y = np.sum(np.sin(x) ** 2)
+f = wb.function([x], [y, wb.grad(y, x)])
+"""
+
+
+def test_a_function_shows_its_graph_with_its_gradients(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    notebook.run(SYMBOLS)
+    graph = notebook.names["f"].graph
+    (shown,) = notebook.run("wb.show(f)").outputs
+    result, _ = notebook.shell.display_formatter.format(graph)
+    for bundle in (shown, result):
+        assert "from sin" in bundle["text/plain"]
+        assert bundle["image/svg+xml"].count("<rect") == len(graph) + 1
+    monkeypatch.setattr(output, "current_shell", lambda: None)
+    wb.show(notebook.names["f"])
+    assert capsys.readouterr().out == f"{graph}\n"
+
+
+@pytest.mark.parametrize("shown", ["y", "np.cos(x)", "np.sum(n**2)", "np.tanh(n)"])
+def test_an_expression_of_symbols_shows_without_values(
+    notebook: Notebook, shown: str
+) -> None:
+    notebook.run(SYMBOLS)
+    (bundle,) = notebook.run(f"wb.show({shown})").outputs
+    assert set(bundle) == {MIME_TYPE, "image/svg+xml", "text/plain"}
+    assert bundle["text/plain"].startswith("<Session 'ad': ")
+
+
 def test_what_cannot_be_shown_is_said() -> None:
     with pytest.raises(UsageError, match=r"not ndarray.*wb.show\(wb.trace\(f\)"):
         wb.show(np.ones(3))

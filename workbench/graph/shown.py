@@ -43,6 +43,15 @@ class Shown(NamedTuple):
         return repr(types.spec_of(self.node))
 
     @property
+    def brief(self) -> str:
+        """Dtype and shape in little room: ``?`` for a length with a long text."""
+        spec = types.spec_of(self.node)
+        if isinstance(spec, tuple):
+            return f"{len(spec)} outputs"
+        lengths = [str(n) for n in spec.shape]
+        return f"{spec.dtype}[{', '.join(n if len(n) < 8 else '?' for n in lengths)}]"
+
+    @property
     def overridden(self) -> bool:
         """Whether an override made it."""
         return self.node.origin is not None and self.node.origin.overridden

@@ -21,7 +21,7 @@ __all__ = ["still"]
 
 #: A larger graph is told in words.
 MOST_NODES = 400
-CARD, HIGH, ROW, GAP = 132.0, 36.0, 58.0, 18.0
+CARD, HIGH, ROW, GAP = 150.0, 36.0, 58.0, 18.0
 EDGE, BETWEEN, HEAD = 16.0, 56.0, 34.0
 
 #: Names begin with ``wbg``: inside a page, a style reaches all of it.
@@ -235,14 +235,14 @@ def _card(one: Shown, x: float, y: float) -> Iterator[str]:
     told += f"\n{one.origin}" if one.origin else ""
     named = one.node.name is not None
     first = one.label if named else one.op or one.made
-    second = f"{one.op} · {one.spec}" if named and one.op else one.spec
+    second = f"{one.op} · {one.brief}" if named and one.op else one.brief
     yield f"<g><title>{safe(told)}</title>"
     yield (
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{CARD:.0f}"'
         f' height="{HIGH:.0f}" rx="{round_:.0f}"/>'
     )
-    yield _text(x + inset, y + 15, short(first, 16), "name")
-    yield _text(x + inset, y + 29, short(second, 21), "soft")
+    yield _text(x + inset, y + 15, short(first, 18), "name")
+    yield _text(x + inset, y + 29, short(second, 25), "soft")
     yield "</g>"
 
 

@@ -6,9 +6,9 @@ let all that held an array follow its item assignments; `plain.py` takes the Ten
 out of the notebook again; `failure.py` shows exceptions, `around.py` knows the
 cell's number, warnings and interrupts.
 
-The picture: `display.py` puts a session into an output, `picture.py` and `rows.py`
-draw it still, `widget.py` is its live model, `link.py` what it says to the page,
-`worker.py` where long answers are made.
+The picture: `display.py` puts a session into an output, `picture.py` draws it still,
+`widget.py` is its live model, `link.py` what it says to the page, `worker.py` where
+long answers are made.
 
 The plots: `plots.py` makes them, `heat.py` matrices, `checked.py` checks, in the
 looks of `figure.py`.
@@ -32,8 +32,10 @@ def show(x: Any) -> None:
     Parameters
     ----------
     x
-        A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor. An
-        output of many numbers is shown with the gradient of their sum.
+        A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor, an
+        expression of symbols too. An output of many numbers is shown with the gradient
+        of their sum. A `Function` is shown as a still picture of its graph, in which
+        its gradients stand beside what they come from.
 
     Raises
     ------

@@ -26,6 +26,7 @@ from workbench.jupyter.picture import picture
 from workbench.session import Session
 from workbench.session.stages import is_leaf
 from workbench.snapshot import MIME_TYPE, failed, saved, take
+from workbench.symbolic.function import Function
 
 if TYPE_CHECKING:
     from workbench.jupyter.widget import GraphWidget
@@ -156,6 +157,13 @@ _kept: list[Session] = []
 
 def show(x: Any) -> None:
     """See `workbench.show`."""
+    if isinstance(x, Function):
+        # Its gradients are nodes already; a session would add others.
+        if in_notebook():
+            publish(x.graph._repr_mimebundle_())
+        else:
+            print(x.graph)
+        return
     session = x if isinstance(x, Session) else session_of(x)
     if not in_notebook():
         print(in_words(session))
@@ -191,11 +199,13 @@ def session_of(x: Any) -> Session:
         x = Graph([node for node in walk.order([x]) if is_leaf(node)], [x])
     if not isinstance(x, Graph):
         raise UsageError(
-            f"wb.show takes a Session or a Graph, not {type(x).__name__}. Write"
-            " wb.show(wb.trace(f)(*args)) for a function."
+            f"wb.show takes a Session, a Graph, a Tensor or a Function, not"
+            f" {type(x).__name__}. Write wb.show(wb.trace(f)(*args)) for a function of"
+            " Python."
         )
     output = x.outputs[-1] if x.outputs else None
     seed = None
     if isinstance(output, Tensor) and output.shape != ():
-        seed = np.ones(output.shape)
+        known = all(isinstance(n, int) for n in output.shape)
+        seed = np.ones(output.shape) if known else np.ones_like(output)
     return Session(x, seed=seed)
