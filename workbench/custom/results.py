@@ -149,7 +149,9 @@ def _agree(want: Spec, have: Spec) -> bool:
     return (
         want.dtype == have.dtype
         and len(want.shape) == len(have.shape)
-        and all(n is None or n == m for n, m in zip(want.shape, have.shape, strict=True))
+        and all(
+            n is None or n == m for n, m in zip(want.shape, have.shape, strict=True)
+        )
     )
 
 
