@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class KernelOp(Op):
         if cls.derivatives is not None:
             _differentiate_fallback(cls)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> KernelOp:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """An instance of a class that has declared its arrays."""
         if not (cls.inputs or cls.outputs):
             raise UsageError(
@@ -178,9 +178,7 @@ class KernelOp(Op):
                 ' float64[n]" and outputs = "..." in it, and its source, c = '
                 "'''...'''."
             )
-        made = super().__new__(cls)
-        assert isinstance(made, KernelOp)
-        return made
+        return super().__new__(cls)
 
     # What a user writes, besides what an op has
 

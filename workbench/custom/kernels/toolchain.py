@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from tempfile import gettempdir
 
 from workbench.custom.kernels.units import SOURCE
 from workbench.errors import KernelError
@@ -95,7 +96,7 @@ def nvcc() -> str:
 
 @lru_cache(maxsize=32)
 def _version(command: tuple[str, ...], stamp: tuple[int, int]) -> str:
-    code, said = run([*command, "--version"], Path.cwd(), 20)
+    code, said = run([*command, "--version"], Path(gettempdir()), 20)
     return said if code == 0 else f"{command}, which tells no version"
 
 
