@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
@@ -119,7 +119,7 @@ class Op:
     def _gives(cls, method: str) -> bool:
         return getattr(cls, method) is not getattr(Op, method)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Op:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """An instance; the settings of its class become fields first."""
         if cls.compute is Op.compute:
             raise UsageError(
