@@ -18,6 +18,7 @@ from workbench.graph.dims import Dim, Length
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import MaskedTensor, Tensor, leaf
 from workbench.graph.types import Spec
+from workbench.ops import several
 from workbench.ops.define import masked
 from workbench.transforms import forward, reverse
 from workbench.transforms.batch import Batched
@@ -250,7 +251,7 @@ def known_lengths(body: Body) -> bool:
     return all(
         isinstance(m, int)
         for x in (*body.leaves, *body.nodes)
-        for spec in (x.spec if isinstance(x.spec, tuple) else (x.spec,))
+        for spec in several.parts(x) or (x.spec,)
         for m in spec.shape
     )
 

@@ -7,19 +7,18 @@ then those steps back run. So no more than that is held at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.graph.op import declare
 from workbench.graph.types import Spec
 from workbench.loops.lengths import outward
+from workbench.loops.loop import Loop
+from workbench.loops.op import run_loop
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms.flat import pulled, pushed, vectorized
-
-if TYPE_CHECKING:
-    from workbench.loops.loop import Loop
 
 __all__ = ["CHUNKED", "Chunks", "run_chunks"]
 
@@ -85,8 +84,6 @@ class Chunks:
 
     def whole(self, inputs: Sequence[Any]) -> list[Any]:
         """The same with all states at hand, as ops that have derivatives."""
-        from workbench.loops.loop import run_loop
-
         source, back = self.source, self.back
         given, _, own = self.split(inputs)
         source.keep = back.keep = True

@@ -176,7 +176,8 @@ def function_of(body: Body) -> Function:
     """A body as a function of arrays, compiled once."""
     if body.function is None:
         body.function = Function(body.graph)
-    return body.function
+    found: Function = body.function
+    return found
 
 
 def _infer(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:

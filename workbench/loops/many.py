@@ -7,7 +7,7 @@ ready, and those that are keep their state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.types import Spec
 from workbench.loops.body import Body, bits, blank
+from workbench.loops.loop import Loop, moving_leaves
+from workbench.loops.op import run_loop
 from workbench.ops.define import shape_of
-
-if TYPE_CHECKING:
-    from workbench.loops.loop import Loop
 
 __all__ = ["batch"]
 
@@ -27,8 +26,6 @@ def batch(
     loop: Loop, inputs: Sequence[Any], batched: Sequence[bool]
 ) -> tuple[Any, ...]:
     """All outputs of a loop for many examples, the axis of the batch first."""
-    from workbench.loops.loop import Loop, moving_leaves, run_loop
-
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     count, consts, seqs, inits = loop.split(inputs)
     start, first = int(loop.counted), loop.consts + loop.seqs
@@ -104,8 +101,6 @@ def _uneven(
     Two more carries tell who is at work, and how many steps were made; in a loop that
     goes by numbers alone the second is the place it is at.
     """
-    from workbench.loops.loop import Loop
-
     if loop.visible and not loop.derived:
         raise TraceError(
             "vmap of a scan whose examples make different numbers of steps"
@@ -113,14 +108,13 @@ def _uneven(
             " for the last values (last=True), or write wb.while_loop."
         )
     outputs = list(body.outputs)
-    stop = outputs.pop() if loop.until else None
+    stop: Any = outputs.pop() if loop.until else None
     olds = body.leaves[loop.consts + loop.seqs :]
     at_work = blank(Spec((size,), np.dtype(bool)))
     made = blank(Spec((size,), np.dtype(np.int64)))
     most = blank(Spec((size,), np.dtype(np.int64)))
-    if count is None:
-        count = np.int64(loop.length(inputs))
-    limits = np.broadcast_to(count, (size,))
+    each = np.int64(loop.length(inputs)) if count is None else count
+    limits = np.broadcast_to(each, (size,))
     top = np.max(limits)
 
     def kept(new: Any, old: Any) -> Any:
@@ -133,7 +127,7 @@ def _uneven(
         stacks = [kept(y, np.zeros_like(y)) for y in stacks]
     if loop.until:
         done = made + at_work
-        work = at_work & np.logical_not(stop) & (done < most)
+        work = at_work & np.equal(stop, False) & (done < most)
         starts = [limits > 0, np.zeros_like(limits)]
         end = [np.logical_not(np.any(work))]
     else:

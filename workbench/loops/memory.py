@@ -18,7 +18,9 @@ from workbench.graph import blame
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
-from workbench.loops.loop import Loop, run_loop
+from workbench.loops import rules  # noqa: F401  (they make the op whole)
+from workbench.loops.loop import Loop
+from workbench.loops.op import run_loop
 
 __all__ = ["BUDGET", "every", "run_saving"]
 

@@ -75,7 +75,7 @@ def returned(value: Any, count: int) -> Returned:
                 else:
                     updates = dict(_pairs(x))
             if isinstance(rest, Until):
-                rest, stop = (), rest.condition
+                stop, rest = rest.condition, ()
             elif _updates(rest):
                 updates = {**dict(_pairs(rest)), **updates}
                 rest = ()

@@ -8,20 +8,18 @@ from step to step is computed before the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
 from itertools import count
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.backends.numpy import Function
-from workbench.backends.spelling import INFIX, SILENT
 from workbench.graph import blame, dims, types
 from workbench.graph.graph import Graph
 from workbench.graph.source import Context
 from workbench.graph.tensor import Tensor
-from workbench.loops.body import Body
+from workbench.loops.code import FILE, Code, compiled
 
 if TYPE_CHECKING:
     from workbench.loops.loop import Loop
@@ -30,7 +28,6 @@ __all__ = ["Absent", "Runner"]
 
 #: Beyond so many ops the step is no straight code, whose compiling would take longer.
 MOST_LINES = 4000
-FILE = "<step of a loop>"
 #: A number of steps that is never reached.
 ENDLESS = 2**62
 
@@ -218,7 +215,7 @@ class Runner:
         if len(body.nodes) > MOST_LINES:
             return None
         before, inside, inputs, results = _invariants(loop)
-        code = _Code()
+        code = Code()
         self.nodes = code.nodes
         consts = [f"c{i}" for i in range(loop.consts)]
         seqs = [f"s{i}" for i in range(loop.seqs)]
@@ -234,7 +231,7 @@ class Runner:
         for i in added:
             code.line(f"    if k{i}.ndim: k{i} = k{i}.copy()")
         known = code.write(before, dict(zip(body.leaves, consts, strict=False)), "    ")
-        names = {x.serial: name for x, name in zip(inputs, known, strict=True)}
+        known_as = {x.serial: name for x, name in zip(inputs, known, strict=True)}
         # In the loop
         for name in rows:
             code.line(f"    {name} = {'[]' if loop.until else 'None'}")
@@ -251,13 +248,13 @@ class Runner:
             code.line(f"{pad}if t == n:")
             code.line(f"{pad}    t -= 1")
             code.line(f"{pad}    break")
-        for i, name in enumerate(seqs):
-            code.line(f"{pad}{name} = q{i}[t]")
+        for k, name in enumerate(seqs):
+            code.line(f"{pad}{name} = q{k}[t]")
         leaves = [*consts, *seqs, *carries]
         for x, name in zip(body.leaves, leaves, strict=True):
-            names[x.serial] = name
+            known_as[x.serial] = name
         skipped = {body.outputs[i].serial for i in added}
-        values = code.steps(inside, names, pad, results, skipped)
+        values = code.steps(inside, known_as, pad, results, skipped)
         first = "n - 1" if loop.reverse else "0"
         chosen = [values[place.output] for place in self.places]
         if rows and not loop.until:
@@ -265,14 +262,14 @@ class Runner:
             for name, value, place in zip(rows, chosen, self.places, strict=True):
                 code.line(f"{pad}    {name} = rows(n + {place.ahead}, {value})")
                 for late, (_, carry) in enumerate(place.chain, 1):
-                    at = f"n + {late - 1}" if loop.reverse else place.ahead - late
-                    code.line(f"{pad}    {name}[{at}] = inits[{carry}]")
+                    row = f"n + {late - 1}" if loop.reverse else f"{place.ahead - late}"
+                    code.line(f"{pad}    {name}[{row}] = inits[{carry}]")
         for name, value, place in zip(rows, chosen, self.places, strict=True):
             if loop.until:
                 code.line(f"{pad}{name}.append({value})")
             else:
-                late = f" + {place.ahead}" if place.ahead and not loop.reverse else ""
-                code.line(f"{pad}{name}[t{late}] = {value}")
+                ahead = f" + {place.ahead}" if place.ahead and not loop.reverse else ""
+                code.line(f"{pad}{name}[t{ahead}] = {value}")
         for i, carry in enumerate(self.marks):
             if i == 0:
                 code.line(f"{pad}if t % {loop.every} == 0:")
@@ -283,7 +280,7 @@ class Runner:
             term = (
                 node.inputs[1] if node.inputs[0] is _leaf(loop, i) else node.inputs[0]
             )
-            code.line(f"{pad}k{i} += {code.name_of(term, names)}", node)
+            code.line(f"{pad}k{i} += {code.name_of(term, known_as)}", node)
         moved = [i for i in range(loop.carries) if i not in added]
         moved = [i for i in moved if values[i] != f"k{i}"]
         if moved:
@@ -298,7 +295,7 @@ class Runner:
         saved = ", ".join(kept) + ("," if kept else "")
         code.line(f"    return ({finals}), ({made}), {done}, ({saved})")
         code.scope.update(rows=_rows, count=count)
-        exec(_compiled("\n".join(code.lines)), code.scope)
+        exec(compiled("\n".join(code.lines)), code.scope)
         made_run: Callable[..., Any] = code.scope["run"]
         return made_run
 
@@ -418,123 +415,3 @@ def _invariants(
     }
     inputs = list(read.values())
     return Graph(body.leaves[: loop.consts], inputs), inside, inputs, body.outputs
-
-
-class _Code:
-    """The lines of a loop, the objects that they name, and the node of each line."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.nodes: list[Tensor | None] = []
-        self.scope: dict[str, Any] = {}
-        self.objects: dict[Any, str] = {}
-
-    def line(self, text: str, node: Tensor | None = None) -> None:
-        self.lines.append(text)
-        self.nodes.append(node)
-
-    def object(self, value: Any, key: Any = None) -> str:
-        """The name of something that the code cannot spell."""
-        key = ("id", id(value)) if key is None else key
-        if key not in self.objects:
-            self.objects[key] = f"f{len(self.objects)}"
-            self.scope[self.objects[key]] = value
-        return self.objects[key]
-
-    def write(self, graph: Graph, given: dict[Tensor, str], pad: str) -> list[str]:
-        """The lines of a graph; the names of its outputs."""
-        names = {x.serial: name for x, name in given.items()}
-        body = Body(graph.inputs, graph.outputs)
-        return self.steps(body.nodes, names, pad, graph.outputs, set(), "i")
-
-    def steps(
-        self,
-        nodes: Sequence[Tensor],
-        names: dict[int, str],
-        pad: str,
-        outputs: Sequence[Any],
-        skipped: set[int],
-        letter: str = "v",
-    ) -> list[str]:
-        """The lines of nodes; names are used again when their value is dead."""
-        # What only hands its operand on has no line, and goes by the operand's name.
-        same: dict[int, int] = {}
-        for node in nodes:
-            if _silent(node):
-                serial = node.inputs[0].serial
-                same[node.serial] = same.get(serial, serial)
-
-        def behind(xs: Sequence[Any]) -> list[int]:
-            return [same.get(x.serial, x.serial) for x in xs if isinstance(x, Tensor)]
-
-        last: dict[int, int] = {}
-        kept = set(behind(outputs))
-        for at, node in enumerate(nodes):
-            if node.serial in skipped:
-                kept.update(behind(node.inputs))
-            for serial in behind(node.inputs):
-                last[serial] = at
-        own: dict[int, str] = {}
-        free: list[str] = []
-        made = 0
-        for at, node in enumerate(nodes):
-            if node.serial in skipped:
-                continue
-            if node.serial in same:
-                names[node.serial] = names[same[node.serial]]
-                continue
-            operands = [self.name_of(x, names) for x in node.inputs]
-            text = self.expression(node, operands)
-            for serial in dict.fromkeys(behind(node.inputs)):
-                if last[serial] == at and serial in own and serial not in kept:
-                    free.append(own.pop(serial))
-            if free:
-                name = free.pop()
-            else:
-                name = f"{letter}{made}"
-                made += 1
-            self.line(f"{pad}{name} = {text}", node)
-            names[node.serial] = own[node.serial] = name
-        return [
-            "" if getattr(y, "serial", None) in skipped else self.name_of(y, names)
-            for y in outputs
-        ]
-
-    def name_of(self, x: Any, names: dict[int, str]) -> str:
-        if isinstance(x, Tensor):
-            found = names.get(x.serial)
-            if found is not None:
-                return found
-            x = x._value
-        if type(x) in (int, bool):
-            return f"({x!r})"
-        return self.object(x)
-
-    def expression(self, node: Tensor, operands: list[str]) -> str:
-        op, params = node.op, node.params
-        if op.name in INFIX and len(operands) == 2 and not params:
-            return f"{operands[0]} {INFIX[op.name][0]} {operands[1]}"
-        if op.name == "negative":
-            return f"-{operands[0]}"
-        if op.name == "item":
-            return f"{operands[0]}[{params['index']}]"
-        if params:
-            callee = self.object(partial(op.compute, **params), ("node", node.serial))
-        else:
-            callee = self.object(op.compute)
-        return f"{callee}({', '.join(operands)})"
-
-
-def _silent(node: Tensor) -> bool:
-    """Whether a node only hands on an operand that the step computes."""
-    return (
-        node.op.name in SILENT
-        and len(node.inputs) == 1
-        and not node.params
-        and isinstance(node.inputs[0], Tensor)
-    )
-
-
-@lru_cache(maxsize=512)
-def _compiled(text: str) -> CodeType:
-    return compile(text, FILE, "exec")

@@ -54,7 +54,7 @@ def _pad(g: Any, x: Any) -> Any:
 
 def _short(x: Any, n: Any) -> Spec:
     known = not isinstance(n, Spec)
-    return Spec((int(n) if known else None, *shape_of(x)[1:]), x.dtype)  # type: ignore[arg-type]
+    return Spec((int(n) if known else None, *shape_of(x)[1:]), x.dtype)
 
 
 def _padded(g: Any, x: Any) -> Spec:

@@ -1,0 +1,83 @@
+"""`SCAN`: the op that runs a loop. What it computes; its rules stand in `rules.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UsageError
+from workbench.graph import types
+from workbench.graph.op import declare
+from workbench.graph.types import Spec
+from workbench.loops.lengths import outward
+from workbench.loops.loop import Loop
+from workbench.ops import several
+from workbench.ops.define import shape_of
+
+__all__ = ["SCAN", "run_loop"]
+
+SCAN = declare("scan")
+
+
+def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The outputs of a loop, as Tensors where an input is one."""
+    return several.several(SCAN, tuple(inputs), {"loop": loop})
+
+
+def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
+    n = loop.length(inputs)
+    _, consts, seqs, inits = loop.split(inputs)
+    if n < 0:
+        raise UsageError(
+            f"scan: n_steps={n} is negative. To go backward write reverse=True."
+        )
+    made = loop.runner()(n, [*consts, *seqs, *inits])
+    if loop.limit is not None:
+        loop.limit(*made[: loop.carries])
+    return made
+
+
+def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
+    body = loop.body
+    n = loop.length(inputs)
+    if loop.until:
+        n = None
+    specs = [_strong(y) for y in body.outputs[: len(body.outputs) - loop.until]]
+    return _stacked(loop, n, specs)
+
+
+def _lengths(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
+    """As `_infer`, where lengths are unknown; None for what only the run tells."""
+    body, start = loop.body, int(loop.counted)
+    n = None if loop.until else loop.length(inputs)
+    rows = range(loop.consts, loop.consts + loop.seqs)
+    specs = outward(body, inputs[start:], rows)[: len(body.outputs) - loop.until]
+    for i in range(loop.carries):  # a carry keeps the shape of its first value
+        x = inputs[start + loop.consts + loop.seqs + i]
+        specs[i] = Spec(shape_of(x), specs[i].dtype)
+    return _stacked(loop, n, specs)
+
+
+def _stacked(loop: Loop, n: Any, specs: list[Spec]) -> tuple[Any, ...]:
+    """The specs of all outputs, from those of the step's and the number of steps."""
+    rows = None if n is None or loop.every is None else -(-n // loop.every)
+    return (
+        *specs[: loop.carries],
+        *(Spec((n, *s.shape), s.dtype) for s in specs[loop.carries :]),
+        *(Spec((rows, *specs[i].shape), specs[i].dtype) for i in loop.marks),
+        *([Spec((), np.dtype(np.int64))] if loop.until else []),
+    )
+
+
+def _strong(y: Any) -> Spec:
+    spec = types.spec_of(y)
+    return Spec(spec.shape, spec.dtype)
+
+
+SCAN.compute = _compute
+SCAN.infer = _infer
+SCAN.lengths = _lengths
+SCAN.rule = "the rule of each step, from the last to the first"
+SCAN.reads = None
