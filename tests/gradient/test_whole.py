@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from time import process_time
 from types import MappingProxyType
 from typing import Any
 
@@ -363,20 +364,18 @@ def test_second_and_third_order() -> None:
     assert at(third, x=0.7) == pytest.approx(-np.cos(0.7), rel=1e-14)
 
 
-def test_a_chain_of_100000_ops_takes_linear_time() -> None:
-    from time import perf_counter
-
+def test_a_long_chain_takes_linear_time() -> None:
     def seconds(n: int) -> float:
         x = wb.scalar("x")
         y = x
         for _ in range(n):
             y = y * 1.0000001 + x
-        start = perf_counter()
+        start = process_time()
         grad(y, x)
-        return perf_counter() - start
+        return process_time() - start
 
     seconds(1000)
-    small, large = seconds(5_000), seconds(50_000)
+    small, large = seconds(2_000), seconds(20_000)
     assert large < 40 * small + 0.5
 
 

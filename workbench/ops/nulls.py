@@ -7,6 +7,7 @@ the op, its input and the reason (`workbench.gradient.grad_undefined`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.graph.types import Spec
 from workbench.ops.define import op
 
-__all__ = ["NULL", "first", "is_null", "like", "null", "refusal"]
+__all__ = ["NULL", "among", "first", "is_null", "like", "null", "refusal"]
 
 #: The serial of the first one ever made; before it nobody looks for any.
 MADE: list[int] = []
@@ -59,15 +60,30 @@ def is_null(x: Any) -> bool:
     return isinstance(x, Tensor) and x.op is NULL
 
 
-def first(x: Any) -> Tensor | None:
-    """The first null that an expression holds, or None.
+def among(xs: Sequence[Any]) -> list[Tensor | None]:
+    """For each of some expressions the first null that it holds, or None.
 
-    Costs nothing until a null is made somewhere; then the part of the expression
-    that is younger is looked at.
+    Costs nothing until a null is made somewhere; then one walk over the part of the
+    expressions that is younger.
     """
-    if not MADE or not isinstance(x, Tensor) or x._value is not None:
-        return None
-    return next((n for n in walk.order([x], MADE[0]) if n.op is NULL), None)
+    if not MADE:
+        return [None] * len(xs)
+    held: dict[int, Tensor] = {}
+    roots = [x for x in xs if isinstance(x, Tensor) and x._value is None]
+    for node in walk.order(roots, MADE[0]):
+        if node.op is NULL:
+            held[node.serial] = node
+            continue
+        for x in node.inputs:
+            if isinstance(x, Tensor) and x.serial in held:
+                held[node.serial] = held[x.serial]
+                break
+    return [held.get(x.serial) if isinstance(x, Tensor) else None for x in xs]
+
+
+def first(x: Any) -> Tensor | None:
+    """The first null that an expression holds, or None."""
+    return among([x])[0] if MADE else None
 
 
 def refusal(found: Tensor, what: str) -> NullTypeGradError:

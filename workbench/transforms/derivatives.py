@@ -124,6 +124,7 @@ def gradient(
     starts: dict[Tensor, Any] = {}
     if cost is not None:
         cost = scalar(cost, name)
+        whole_part(cost, nest.tensors, name)
         starts[cost] = seed_of(cost)
     for x, g in (known_grads or {}).items():
         x = expression_of(x, name, "known_grads")
@@ -134,15 +135,13 @@ def gradient(
         disconnected_inputs=disconnected_inputs,
     )  # fmt: skip
     results = []
-    for x, g in zip(nest.tensors, made, strict=True):
-        if isinstance(g, Tensor):
-            null = nulls.first(g)
-            if null is not None:
-                if null_gradients == "raise":
-                    raise nulls.refusal(null, f"{name}: the gradient by {named(x)}")
-                g = nulls.like(x, null)
-            elif add_names and cost is not None:
-                label(g, cost, x)
+    for x, g, null in zip(nest.tensors, made, nulls.among(made), strict=True):
+        if null is not None:
+            if null_gradients == "raise":
+                raise nulls.refusal(null, f"{name}: the gradient by {named(x)}")
+            g = nulls.like(x, null)
+        elif g is not None and add_names and cost is not None:
+            label(g, cost, x)
         results.append(absent(x, return_disconnected) if g is None else g)
     return nest.tree(results)
 
@@ -183,11 +182,12 @@ def pull(
         made = without_ones([admitted(g) for g in made], seeds, before)
         results: list[Any] = []
         for x, g in zip(wrt, made, strict=True):
-            if g is None and x.serial in reached:
-                g = zeros(x)
-            elif g is None:
+            # By what ops declare; a rule may give zeros for what is not connected.
+            if x.serial not in reached:
                 disconnected(x, outputs, disconnected_inputs, name)
-            results.append(g)
+                results.append(None)
+            else:
+                results.append(zeros(x) if g is None else g)
     return results
 
 
@@ -254,6 +254,18 @@ def scalar(cost: Any, name: str) -> Tensor:
             " ask for the jacobian."
         )
     return y
+
+
+def whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
+    """Refuse a complex cost of real variables: half of its derivative."""
+    real = [x for x in wrt if x.dtype.kind == "f"]
+    if cost.dtype.kind == "c" and real:
+        raise DtypeError(
+            f"{name}: the cost is {blame.describe(cost)}{blame.at(cost.site)}, and the"
+            f" gradient by {named(real[0])} would be that of the real part alone. Take"
+            " the part that is meant, np.real(y), np.imag(y) or np.abs(y), or ask for"
+            " the jacobian, which is complex."
+        )
 
 
 def seed_of(cost: Tensor) -> Any:

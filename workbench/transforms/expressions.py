@@ -293,8 +293,7 @@ def reach(
 
 def whole(found: list[Any], name: str) -> list[Any]:
     """The results, or the error of one that holds what cannot be computed."""
-    for x in found:
-        null = nulls.first(x)
+    for null in nulls.among(found):
         if null is not None:
             raise nulls.refusal(null, f"{name}: what is asked for")
     return found

@@ -81,8 +81,7 @@ def push_forward(
         raise
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if nulls.MADE and not nulls_pass:
-        for t, y in zip(made, outputs, strict=True):
-            reverse.refuse_null(t, y, "of")
+        reverse.refuse_nulls(made, outputs, "of")
     return made
 
 

@@ -133,8 +133,7 @@ def pull_back(
     else:
         _sweep_plain(steps, arrived, wanted)
     if nulls.MADE and not nulls_pass:
-        for x in wrt:
-            refuse_null(arrived.get(x.serial), x)
+        refuse_nulls([arrived.get(x.serial) for x in wrt], wrt)
     return [finish(arrived.get(x.serial), record) for x in wrt]
 
 
@@ -281,13 +280,14 @@ def waits(node: Tensor, error: Exception) -> bool:
     return node._value is None and dims.found(shapes)
 
 
-def refuse_null(g: Any, x: Any, preposition: str = "by") -> None:
+def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> None:
     """Raise an error if a derivative holds one that cannot be computed."""
-    for part in g if isinstance(g, tuple) else (g,):
-        found = nulls.first(part)
+    parts = [several.flat([g]) for g in made]
+    whose = [x for x, some in zip(of, parts, strict=True) for _ in some]
+    flat = [part for some in parts for part in some]
+    for found, x in zip(nulls.among(flat), whose, strict=True):
         if found is not None:
-            what = f"the derivative {preposition} {blame.describe(x)}"
-            raise nulls.refusal(found, what)
+            raise nulls.refusal(found, f"the derivative {word} {blame.describe(x)}")
 
 
 def finish(g: Any, record: bool) -> Any:
