@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.dims import Dim
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
 from workbench.ops.contraction import LETTERS, tensordot_subscripts
@@ -144,8 +145,13 @@ def _sparse_matmul(node: Tensor) -> Template:
     product = f"({template} @ {{1:14}})"
     if len(named["shape"]) == 1 or named["shape"][0] == 1:
         # SciPy makes a number of one row in COO.
-        return f"np.reshape({product}, {{result}})", {**named, "result": node.shape}
+        return f"np.reshape({product}, {{result}})", {**named, "result": _rows(node)}
     return product, named
+
+
+def _rows(node: Tensor) -> tuple[int, ...]:
+    """The shape of a product of one row; the number of columns is left to NumPy."""
+    return tuple(-1 if isinstance(n, Dim) else n for n in node.shape)
 
 
 def _sparse_sample(node: Tensor) -> Template:

@@ -28,6 +28,7 @@ from workbench.backends.spelling import (
     index_text,
     literal,
 )
+from workbench.graph.dims import same
 from workbench.graph.graph import Graph
 from workbench.graph.late import Late
 from workbench.graph.op import Op
@@ -321,7 +322,7 @@ class _Writer:
                 and isinstance(other, Tensor)
                 and other.serial in self.known
                 and other.dtype == c.dtype
-                and (not c.ndim or other.shape == node.shape)
+                and (not c.ndim or same(other.shape, node.shape))
                 and (number := _only_number(c)) is not None
             ):
                 pair = [inputs[0], inputs[1]]

@@ -185,7 +185,7 @@ SMALL = (
     (1, 1, 1, 1, 1, 1, 1, 1),
 )
 #: How often an op is asked at lengths that might satisfy it, and of how many atoms.
-MOST_TRIES = 600
+MOST_TRIES = 300
 MOST_ATOMS = 8
 
 
@@ -201,6 +201,8 @@ class _Probe:
         self.ask = ask
         self.atoms = _atoms([s for x in specs for s in _shapes(x)], params)
         self.error: Exception | None = None
+        #: What lengths broadcast to, where an op was found to do so.
+        self.wider: list[Any] = []
 
     def run(self) -> tuple[Any, Facts]:
         """The spec of the result, and what must be equal."""
@@ -209,7 +211,8 @@ class _Probe:
             if made:
                 # At lengths that are numbers there is nothing to tell formulas apart.
                 vague = any(isinstance(to, int) for to in chosen.values())
-                return self.fitted(sets, made, vague), self.facts(chosen)
+                apart = self.broadcast(chosen, sets, made)
+                return self.fitted(sets, made, vague), self.facts(chosen, apart)
         shown = ", ".join(repr(value_spec(x)) for x in self.specs)
         if isinstance(self.error, (DtypeError, TraceError)):
             raise self.error
@@ -240,6 +243,33 @@ class _Probe:
                 made.append(answer)
         return sets, made
 
+    def broadcast(
+        self, chosen: dict[Any, Any], sets: list[Any], made: list[Any]
+    ) -> set[Any]:
+        """Which lengths need not be equal after all, for they may also be 1.
+
+        Adds what the op answers then.
+        """
+        apart = set()
+        first = made[0]
+        for key, to in chosen.items():
+            if not isinstance(to, tuple):
+                continue
+            answers = []
+            for one in (key, to):
+                lengths = {**self.at(chosen, STAND_INS[1], False), one: 1}
+                answer = self.answer(lengths)
+                if answer is not None and _alike(answer, first):
+                    answers.append((lengths, answer))
+            if len(answers) == 2:
+                apart.add(key)
+                sets += [lengths for lengths, _ in answers]
+                made += [answer for _, answer in answers]
+                self.wider.append(
+                    dims.common(*(Dim({(self.atoms[k],): 1}) for k in (key, to)))
+                )
+        return apart
+
     def ways(self) -> Iterator[dict[Any, Any]]:
         """What may be equal: nothing, one pair, more. Values are keys or numbers."""
         yield {}
@@ -250,16 +280,27 @@ class _Probe:
         known |= {n for n in _numbers(self.params) if 0 < n < 1000}
         numbers = [*sorted(known), *(n for n in (3, 2, 1) if n not in known)]
         tries = 0
-        for count in range(1, len(keys) + 1):
-            for fixed in range(count + 1):
-                for chosen in _joined(keys, count - fixed):
-                    free = [key for key in keys if key not in chosen]
-                    for some in combinations(free, fixed):
-                        for values in product(numbers, repeat=fixed):
-                            tries += 1
-                            if tries > MOST_TRIES:
-                                return
-                            yield chosen | dict(zip(some, values, strict=True))
+        for chosen in self.joined(keys):
+            tries += 1
+            if tries > MOST_TRIES:
+                break
+            yield chosen
+        for fixed in range(1, len(keys) + 1):
+            for some in combinations(keys, fixed):
+                for values in product(numbers, repeat=fixed):
+                    to = dict(zip(some, values, strict=True))
+                    free = [key for key in keys if key not in to]
+                    for chosen in ({}, *self.joined(free)):
+                        tries += 1
+                        if tries > 2 * MOST_TRIES:
+                            return
+                        yield chosen | to
+
+    @staticmethod
+    def joined(keys: list[Any]) -> Iterator[dict[Any, Any]]:
+        """All ways to make keys equal to others, the fewest first."""
+        for count in range(1, len(keys)):
+            yield from _joined(keys, count)
 
     def at(
         self, chosen: dict[Any, Any], row: Sequence[int], turned: bool
@@ -289,7 +330,7 @@ class _Probe:
                 self.error = error
             return None
 
-    def facts(self, chosen: dict[Any, Any]) -> Facts:
+    def facts(self, chosen: dict[Any, Any], apart: set[Any]) -> Facts:
         """What is equal in a way, as lengths."""
         return [
             (
@@ -297,6 +338,7 @@ class _Probe:
                 Dim({(self.atoms[b],): 1}) if isinstance(b, tuple) else b,
             )
             for a, b in chosen.items()
+            if a not in apart
         ]
 
     def fitted(self, sets: list[dict[Any, int]], made: list[Any], vague: bool) -> Any:
@@ -337,7 +379,7 @@ class _Probe:
         ranks = {len(s) for s in shapes}
         if len(shapes) > 1 and len(ranks) == 1:
             wider += [sum(lengths) for lengths in zip(*shapes, strict=True)]
-        for n in [*simple, *wider]:
+        for n in [*simple, *self.wider, *wider]:
             if isinstance(n, Dim) and n.key not in seen:
                 seen.add(n.key)
                 yield n, tuple(self.value(n, lengths) for lengths in sets)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeError, TraceError
-from workbench.graph import blame, types
+from workbench.graph import blame, dims, types
 from workbench.graph.tensor import admit, apply
 from workbench.graph.tree import is_sparse
 from workbench.ops.define import shape_of
@@ -139,13 +139,15 @@ def _at(values: Any, have: Pattern, wanted: Pattern) -> Any:
 def _scaled(s: Any, x: Any, together: Callable[[Any, Any], Any]) -> Any:
     x = admit(x)
     shape = shape_of(x)
-    if shape == () or shape == (1,) * len(shape):
+    if dims.same(shape, (1,) * len(shape)):
         data, pattern = taken(s)
         x = x if shape == () else np.reshape(x, ())
         return made_of(together(data, x), pattern)
     values, pattern = listed(s)
     height, width = pattern.plane
     aligned = (1,) * (2 - len(shape)) + shape
+    if dims.found(aligned) and len(aligned) == 2:
+        x = np.broadcast_to(x, aligned := (height, width))
     if len(aligned) > 2 or any(
         n not in (1, m) for n, m in zip(aligned, (height, width), strict=True)
     ):

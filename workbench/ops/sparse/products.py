@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.op import Op
+from workbench.graph.probe import meet
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, spec_or_value
@@ -69,11 +70,14 @@ def _product(data: Any, x: Any, *, pattern: Pattern) -> Any:
 
 def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
     spec = spec_or_value(x)
-    if len(spec.shape) not in (1, 2) or pattern.shape[1] != spec.shape[0]:
-        raise ValueError(
-            f"the last axis of {pattern.shape} has length {pattern.shape[1]}, the first"
-            f" of {spec.shape} another"
-        )
+    if len(spec.shape) not in (1, 2):
+        raise ValueError(f"a product with an array of {len(spec.shape)} axes")
+    meet(
+        pattern.shape[1],
+        spec.shape[0],
+        f"the last axis of {pattern.shape} has length {pattern.shape[1]}, the first"
+        f" of {spec.shape} another",
+    )
     return Spec(
         (pattern.shape[0], *spec.shape[1:]), product_dtype(spec_or_value(data), spec)
     )
@@ -118,6 +122,7 @@ PRODUCT: Op = multilinear(
     rule="g xᵀ where entries are stored   Sᵀ g",
     batch=_product_batch,
     infer=_product_infer,
+    lengths=_product_infer,
     cure="The sparse array has as many columns as the other operand has rows.",
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeError, TraceError
-from workbench.graph import blame
+from workbench.graph import blame, dims
 from workbench.graph.tensor import Tensor, admit
 from workbench.graph.tree import is_sparse
 from workbench.ops.define import shape_of
@@ -88,6 +88,10 @@ def _of_parts(
         coo = kind.__module__.rpartition("._")[0], name.partition("_")[2]
         made = _of_parts(_class(coo[0], f"coo_{coo[1]}"), "coo", data, rest, shape)
         return made.asformat(name.partition("_")[0])
+    if dims.found(shape_of(data)) and not name.startswith("dia"):
+        # One value for each place, as the run will find.
+        places = rest[0][0] if name.startswith("coo") else rest[0]
+        data = np.reshape(data, (len(places),))
     numbers = np.reshape(numbered(data, 0), shape_of(data))
     whole = kind((numbers, *rest), shape=shape)
     pattern, kept = pattern_of(whole)
