@@ -34,6 +34,6 @@ def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
 
 def _memory(x: Any) -> int:
     """The object at the bottom of a view: two with the same one share memory."""
-    while isinstance(x, np.ndarray) and x.base is not None:
-        x = x.base
+    while (base := getattr(x, "base", None)) is not None:
+        x = base
     return id(x)
