@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 
 from workbench.calculus import checked_seed, jvp, vjp
-from workbench.calls import Argnames, Argnums, Call, kept, owned, released
+from workbench.calls import Argnames, Call, kept, owned, released
 from workbench.errors import ShapeError
 from workbench.graph import blame, dims, tree, types
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 from workbench.matrices import hvp
 from workbench.ops.define import shape_of
-from workbench.transforms import forward
+from workbench.transforms import expressions, forward
+from workbench.transforms.expressions import (
+    is_expression,
+    only_for_functions,
+    wrt_of,
+)
 from workbench.transforms.program import Program
 
 __all__ = ["elementwise_grad", "gnvp", "linearize"]
@@ -24,7 +29,7 @@ __all__ = ["elementwise_grad", "gnvp", "linearize"]
 Function = Callable[..., Any]
 
 
-def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
+def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     """The value at the primals, and the derivative there as a linear function.
 
     The derivative is recorded once and then runs without ``f``: cheaper than
@@ -33,9 +38,10 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     Parameters
     ----------
     f
-        A function of arrays or nests.
+        A function of arrays or nests; or an expression, or several.
     primals
-        Where to differentiate; all of them are differentiated by.
+        Where to differentiate; all of them are differentiated by. Of an expression
+        the Tensors that it is differentiated by.
 
     Returns
     -------
@@ -54,6 +60,8 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     >>> np.round(f_jvp(np.array([1.0, 1.0])), 12)
     array([ 0.        , -3.14159265])
     """
+    if is_expression(f):
+        return f, lambda *t: expressions.pushed(f, primals, t, name="linearize")
     primals = kept(primals)
     call = Call(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
@@ -84,7 +92,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     return call.result(saved=True), f_jvp
 
 
-def gnvp(f: Function, loss: Function, primals: Any, tangents: Any) -> Any:
+def gnvp(f: Any, loss: Any, primals: Any, tangents: Any) -> Any:
     """The Gauss-Newton matrix of ``loss(f(x))`` times a vector.
 
     ``Jᵀ H J v`` with J the Jacobian of ``f`` at the primals and H the Hessian of
@@ -95,9 +103,10 @@ def gnvp(f: Function, loss: Function, primals: Any, tangents: Any) -> Any:
     Parameters
     ----------
     f
-        A function of arrays or nests, such as a network.
+        A function of arrays or nests, such as a network; or an expression.
     loss
-        A function of what ``f`` returns, that returns one number.
+        A function of what ``f`` returns, that returns one number; or an expression of
+        one number, computed from that of ``f``. ``primals`` are then Tensors.
     primals, tangents
         Where, and along what: two tuples, one entry per argument of ``f``; or the
         single argument and its tangent.
@@ -114,6 +123,10 @@ def gnvp(f: Function, loss: Function, primals: Any, tangents: Any) -> Any:
     >>> wb.gnvp(f, lambda y: np.sum(y**2) / 2, x, v)
     array([ 4., 16.])
     """
+    if is_expression(f):
+        along = expressions.pushed(f, primals, tangents, name="gnvp")
+        bent = expressions.hessian_product(loss, f, along, name="gnvp")
+        return expressions.pulled(f, primals, bent, name="gnvp")
     if not isinstance(primals, (tuple, list)):
         return gnvp(f, loss, (primals,), (tangents,))[0]
     y, pullback = vjp(f, *primals)
@@ -121,14 +134,12 @@ def gnvp(f: Function, loss: Function, primals: Any, tangents: Any) -> Any:
     return pullback(hvp(loss, (y,), (moved,))[0])
 
 
-def elementwise_grad(
-    f: Function, argnums: Argnums = None, *, argnames: Argnames = None
-) -> Function:
+def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) -> Any:
     """The derivative, entry by entry, of a function that works entry by entry.
 
     It is the gradient of the sum of the outputs, so each entry of an argument gets
     the derivatives of all outputs by it; for a function that works entry by entry
-    that is its own.
+    that is its own. ``wb.elementwise_grad(expression, wrt)`` is that of an expression.
 
     Raises
     ------
@@ -143,6 +154,11 @@ def elementwise_grad(
     >>> float(wb.elementwise_grad(wb.elementwise_grad(lambda x: x**3))(2.0))
     12.0
     """
+
+    if isinstance(f, Tensor):
+        only_for_functions("elementwise_grad", argnames=argnames)
+        wrt = wrt_of("elementwise_grad", argnums, {})
+        return expressions.pulled(f, wrt, np.ones_like(f), name="elementwise_grad")
 
     @wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:

@@ -166,18 +166,18 @@ def jacobian(
     >>> [block.shape for block in blocks]
     [(2, 2, 3), (2, 3)]
     """
-    if is_expression(f):
-        only_for_functions(
-            "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
-            allow_int=allow_int, mode=None if mode == "auto" else mode,
-        )  # fmt: skip
-        wrt = wrt_of("jacobian", argnums, options)
-        return expressions.jacobian(f, wrt, overrides=overrides, **options)
-    no_options("jacobian", options)
     if mode not in ("auto", "fwd", "rev"):
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )
+    if is_expression(f):
+        only_for_functions(
+            "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
+            allow_int=allow_int,
+        )  # fmt: skip
+        wrt = wrt_of("jacobian", argnums, options)
+        return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
+    no_options("jacobian", options)
     check_target(argnums, "jacobian")
 
     @wraps(f)

@@ -254,8 +254,12 @@ def test_the_same_under_wb() -> None:
     assert at(yy, **given) == 0
     hv = wb.hvp(np.sum(f), [x, y], [np.ones(2), 1.0])
     assert [np.asarray(at(h, **given)).tolist() for h in hv] == [[6.0, 10.0], 8.0]
-    with pytest.raises(UsageError, match="mode='fwd' is for functions"):
-        wb.jacobian(f, x, mode="fwd")
+    for ask in (wb.jacfwd, wb.jacrev):
+        assert at(ask(f, x), **given).tolist() == [[4, 0], [0, 12]]
+    with pytest.raises(UsageError, match="mode='forward'"):
+        wb.jacobian(f, x, mode="forward")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="has_aux=True is for functions"):
+        wb.hessian(np.sum(f), x, has_aux=True)
     with pytest.raises(UsageError, match="no option 'cross'"):
         wb.hessian(np.sum, cross=False)
 

@@ -168,3 +168,17 @@ def test_under_wb() -> None:
     assert [at(t, x=3.0, y=2.0) for t in several] == [12.0, 1.0]
     with pytest.raises(UsageError, match="has_aux"):
         wb.jvp(f, (x,), (1.0,), has_aux=True)
+
+
+def test_directions_under_wb() -> None:
+    x, v = wb.vector("x", shape=2), np.array([1.0, 1.0])
+    point = np.array([1.0, 2.0])
+    f = x**2
+    value, derivative = wb.linearize(f, x)
+    assert value is f
+    assert at(derivative(v), x=point).tolist() == [2.0, 4.0]
+    assert at(wb.elementwise_grad(f, x), x=point).tolist() == [2.0, 4.0]
+    # J' H J v with J = diag(2 x) and H = 1.
+    assert at(wb.gnvp(f, np.sum(f**2) / 2, x, v), x=point).tolist() == [4.0, 16.0]
+    with pytest.raises(UsageError, match="argnames='x' is for functions"):
+        wb.elementwise_grad(f, x, argnames="x")

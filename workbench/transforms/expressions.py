@@ -120,6 +120,7 @@ def jacobian(
     consider_constant: Constants = None,
     disconnected_inputs: str = "raise",
     overrides: Overrides = None,
+    mode: str = "auto",
     name: str = "jacobian",
 ) -> Any:
     """All blocks, nested as the expressions, and in each as ``wrt``."""
@@ -130,7 +131,7 @@ def jacobian(
     reach(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
     rows = jacobian_blocks(
         outputs.tensors, sources.tensors, consider_constant=constant,
-        overrides=overrides, name=name,
+        overrides=overrides, mode=mode, name=name,
     )  # fmt: skip
     return outputs.tree([sources.tree(whole(row, name)) for row in rows])
 

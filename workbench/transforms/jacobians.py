@@ -47,12 +47,15 @@ class Question:
         constant: Sequence[Tensor] = (),
         *,
         twice: bool = False,
+        mode: str = "auto",
     ) -> None:
         self.outputs = list(outputs)
         self.wrt = list(wrt)
         self.constant = list(constant)
         #: Whether the blocks of the Hessian of the one output are asked for.
         self.twice = twice
+        #: Whether to push tangents ("fwd"), pull cotangents ("rev"), or the fewer.
+        self.mode = mode
 
     @property
     def stops(self) -> set[int]:
@@ -77,7 +80,8 @@ class Question:
         """The blocks, one row for each output and in it one for each ``wrt``."""
         rows = self.gradients()
         stops = self.stops
-        if self.twice or _shorter(self.wrt, rows):
+        fewer = self.mode == "auto" and _shorter(self.wrt, rows)
+        if self.twice or self.mode == "fwd" or fewer:
             columns = [_column(rows, x, stops) for x in self.wrt]
             return [list(row) for row in zip(*columns, strict=True)]
         return [_row(y, self.wrt, stops) for y in rows]
@@ -89,6 +93,7 @@ def jacobian_blocks(
     *,
     consider_constant: Iterable[Tensor] | None = None,
     overrides: Sequence[Override] | None = None,
+    mode: str = "auto",
     name: str = "jacobian",
 ) -> Blocks:
     """One row of blocks for each output: ``d output / d wrt[j]``.
@@ -100,7 +105,7 @@ def jacobian_blocks(
     if resolution is not None:
         rules, stops = resolution.pulls(), {x.serial for x in constant}
         return [_row(y, wrt, stops, rules) for y in outputs]
-    return _answered(Question(outputs, wrt, constant))
+    return _answered(Question(outputs, wrt, constant, mode=mode))
 
 
 def hessian_blocks(
@@ -311,7 +316,7 @@ class Whole:
         first, second = self.places
         return Question(
             run[:first], run[first : first + second], run[first + second :],
-            twice=self.asked.twice,
+            twice=self.asked.twice, mode=self.asked.mode,
         )  # fmt: skip
 
     def run(self, values: Sequence[Any]) -> list[Any]:
