@@ -808,3 +808,21 @@ def test_it_can_be_copied_and_pickled() -> None:
     for again in (copy.copy(op), copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
         assert again == op
         assert again(3.0) == 15
+
+
+def test_python_numbers_leave_float32_as_it_is() -> None:
+    class Times(wb.Op):
+        def compute(self, x: Any, factor: Any) -> Any:
+            return x * factor
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            x, factor = node.inputs
+            return g * factor, np.sum(g * x)
+
+    times = Times()
+    x = np.ones(3, np.float32)
+    assert times(x, 2.0).dtype == np.float32
+    assert wb.grad(lambda x: np.sum(times(x, 2.0)))(x).dtype == np.float32
+    assert wb.grad(lambda f: np.sum(times(x, f)))(2.0) == 3
+    assert times(2.0, 3.0) == 6
+    assert wb.grad(times, (0, 1))(2.0, 3.0) == (3, 2)

@@ -38,13 +38,24 @@ from workbench.transforms.rules import (
     read_only,
 )
 
-__all__ = ["Derivatives", "OpNode", "transposed"]
+__all__ = ["Derivatives", "OpNode", "shaped", "transposed"]
 
 Rule = Callable[..., Any]
 Params = dict[str, Any]
 
 #: How many answers to "is this rule linear?" are kept for one op.
 MOST_KNOWN = 256
+
+
+def shaped(inputs: Sequence[Any]) -> list[Any]:
+    """What a user's code gets: arrays that it cannot change.
+
+    Python numbers stay, so that float32 stays what it is beside them, unless there is
+    nothing else: then the code finds the shape and dtype that it may ask for.
+    """
+    if all(map(types.weak, inputs)):
+        return [np.asarray(x)[()] for x in inputs]  # host array: a number
+    return list(map(read_only, inputs))
 
 
 class OpNode(Node):
@@ -57,10 +68,7 @@ class OpNode(Node):
     ) -> None:
         self.op = op
         self.name = None
-        # A Python number would not have the shape that a rule asks for.
-        self.inputs = tuple(
-            [read_only(np.asarray(x) if types.weak(x) else x) for x in inputs]
-        )
+        self.inputs = tuple(shaped(inputs))
         self.outputs = tuple(map(read_only, y if isinstance(y, tuple) else (y,)))
         self.params = params
         self._mask = mask

@@ -7,6 +7,7 @@ both sweeps run it, ``pull(mask, g, y, inputs, params)``, at one node.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,10 @@ def example(x: Any, seed: int) -> Any:
     shape, dtype = shape_of(x), np.dtype(getattr(x, "dtype", type(x)))
     if not types.differentiable(dtype):
         return np.ones_like(x)
-    drawn = np.random.default_rng(seed).normal(size=shape)
-    turned = drawn * (0.6 + 0.8j) if dtype.kind == "c" else drawn
+    turn = 0.6 + 0.8j if dtype.kind == "c" else 1.0
     if types.weak(x):
-        return type(x)(turned)
-    return np.asarray(turned, dtype, like=np.zeros_like(x))
+        return type(x)(float(np.sin(1.7 * seed + 0.9)) * turn)
+    # Where the array is, which may be no place for NumPy's random numbers.
+    count = np.arange(prod(shape), dtype=np.float64, like=np.zeros_like(x))
+    drawn = 1.3 * np.sin(12.9898 * count + 1.7 * seed + 0.9) * turn
+    return np.reshape(drawn.astype(dtype), shape)
