@@ -1,0 +1,63 @@
+"""A user's ops with CuPy inside, on an NVIDIA GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+
+cupy = pytest.importorskip("cupy", reason="needs CuPy: pip install '.[gpu]'")
+
+
+def devices() -> int:
+    """How many GPUs the driver shows; 0 without a driver."""
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
+
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(devices() == 0, reason="needs an NVIDIA GPU"),
+]
+
+
+class CupyDistance(wb.Op):
+    """The seed's distance, computed by CuPy alone."""
+
+    name = "cupy_distance_of_test"
+
+    def compute(self, x: Any, w: Any) -> Any:
+        return cupy.sqrt(cupy.sum((x[:, None, :] - w[None, :, :]) ** 2, axis=2))
+
+    def infer(self, x: wb.Spec, w: wb.Spec) -> Any:
+        return wb.Spec((x.shape[0], w.shape[0]), x.dtype)
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        x, w = node.inputs
+        (z,) = node.outputs
+        diff = x[:, None, :] - w[None, :, :]
+        diff = g[:, :, None] * diff / z[:, :, None]
+        return np.sum(diff, axis=1), -np.sum(diff, axis=0)
+
+
+def test_A1_compute_by_cupy() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    distance = CupyDistance()
+    f = lambda x, w: np.sum(distance(x, w) ** 3)  # noqa: E731
+    plain = lambda x, w: np.sum(  # noqa: E731
+        np.sum((x[:, None, :] - w[None, :, :]) ** 2, axis=2) ** 1.5
+    )
+    on_device = cupy.asarray(x), cupy.asarray(w)
+    for found, want in (
+        (wb.grad(f)(*on_device), wb.grad(plain)(x, w)),
+        (wb.grad(f, 1)(*on_device), wb.grad(plain, 1)(x, w)),
+        (wb.hessian(f)(*on_device), wb.hessian(plain)(x, w)),
+    ):
+        assert isinstance(found, cupy.ndarray)
+        np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-9, atol=1e-9)
