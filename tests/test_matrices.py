@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.directions import hvp
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
-from workbench.matrices import hessian, hvp, jacobian, vmap
+from workbench.matrices import hessian, jacobian, vmap
 
 #: `wb.matrices` is the function of symbols.
 matrices = import_module("workbench.matrices")

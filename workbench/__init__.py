@@ -18,7 +18,7 @@ from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
-from workbench.matrices import hessian, hvp, jacfwd, jacobian, jacrev, vmap
+from workbench.matrices import hessian, jacfwd, jacobian, jacrev, vmap
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
     from workbench.custom.rules import graph_rule
-    from workbench.directions import elementwise_grad, gnvp, linearize
+    from workbench.directions import elementwise_grad, gnvp, hvp, linearize
     from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
     from workbench.loops.cond import cond
@@ -138,6 +138,7 @@ _LATER = {
     "fixed_point": "workbench.implicit",
     "function": "workbench.symbolic",
     "gnvp": "workbench.directions",
+    "hvp": "workbench.directions",
     "graph_rule": "workbench.custom.rules",
     "linearize": "workbench.directions",
     "matrices": "workbench.symbolic",

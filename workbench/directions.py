@@ -1,20 +1,19 @@
-"""Derivatives along directions: `linearize`, `gnvp`, `elementwise_grad`."""
+"""Derivatives along directions: `linearize`, `hvp`, `gnvp`, `elementwise_grad`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from workbench.calculus import checked_seed, jvp, vjp
+from workbench.calculus import checked_seed, grad, jvp, vjp
 from workbench.calls import Argnames, Call, kept, owned, released
 from workbench.errors import ShapeError
 from workbench.graph import blame, dims, tree, types
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
-from workbench.matrices import hvp
 from workbench.ops.define import shape_of
 from workbench.transforms import expressions, forward
 from workbench.transforms.expressions import (
@@ -22,9 +21,10 @@ from workbench.transforms.expressions import (
     only_for_functions,
     wrt_of,
 )
+from workbench.transforms.overrides import Override
 from workbench.transforms.program import Program
 
-__all__ = ["elementwise_grad", "gnvp", "linearize"]
+__all__ = ["elementwise_grad", "gnvp", "hvp", "linearize"]
 
 Function = Callable[..., Any]
 
@@ -90,6 +90,47 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         return call.recording.tree(owned(results, (*call.values, *fitted)))
 
     return call.result(saved=True), f_jvp
+
+
+def hvp(
+    f: Any,
+    primals: Any,
+    tangents: Any,
+    *,
+    overrides: Sequence[Override] | None = None,
+) -> Any:
+    """The Hessian times a vector, without the Hessian.
+
+    Parameters
+    ----------
+    f
+        A function that returns one number; or an expression, and then ``primals`` is
+        what it is differentiated by, and the products are expressions, nested as that.
+    primals, tangents
+        Where, and along what: two tuples, one entry per argument of ``f``; or the
+        single argument and its tangent.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
+
+    Returns
+    -------
+    A tuple with one product per argument; a bare one for a bare argument.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> x, v = np.array([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> wb.hvp(lambda x: x[0] ** 2 * x[1], x, v)
+    array([6., 2.])
+    """
+    if isinstance(f, Tensor):
+        return expressions.hessian_product(
+            f, primals, tangents, overrides=overrides, name="hvp"
+        )
+    if not isinstance(primals, (tuple, list)):
+        return hvp(f, (primals,), (tangents,), overrides=overrides)[0]
+    gradient = grad(f, tuple(range(len(primals))), overrides=overrides)
+    return jvp(gradient, tuple(primals), tuple(tangents), overrides=overrides)[1]
 
 
 def gnvp(f: Any, loss: Any, primals: Any, tangents: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Many derivatives at once: `vmap`, `jacobian`, `hessian`, `hvp`.
+"""Many derivatives at once: `vmap`, `jacobian`, `hessian`.
 
 A Jacobian is one pullback or pushforward, recorded once for a cotangent or
 tangent without value, and run on the whole identity at once (`Batched`).
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.calculus import check_target, grad, jvp
+from workbench.calculus import check_target, grad
 from workbench.calls import Argnames, Argnums, Aux, Call, drawing, released
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.graph import traces, tree, types
@@ -31,7 +31,7 @@ from workbench.transforms.expressions import (
 )
 from workbench.transforms.overrides import Override
 
-__all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vmap"]
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"]
 
 Function = Callable[..., Any]
 Mode = Literal["auto", "fwd", "rev"]
@@ -266,47 +266,6 @@ def hessian(
         return aux.beside(_blocks(call, "fwd", optional=True))
 
     return dense
-
-
-def hvp(
-    f: Any,
-    primals: Any,
-    tangents: Any,
-    *,
-    overrides: Sequence[Override] | None = None,
-) -> Any:
-    """The Hessian times a vector, without the Hessian.
-
-    Parameters
-    ----------
-    f
-        A function that returns one number; or an expression, and then ``primals`` is
-        what it is differentiated by, and the products are expressions, nested as that.
-    primals, tangents
-        Where, and along what: two tuples, one entry per argument of ``f``; or the
-        single argument and its tangent.
-    overrides
-        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
-
-    Returns
-    -------
-    A tuple with one product per argument; a bare one for a bare argument.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> x, v = np.array([1.0, 3.0]), np.array([1.0, 0.0])
-    >>> wb.hvp(lambda x: x[0] ** 2 * x[1], x, v)
-    array([6., 2.])
-    """
-    if isinstance(f, Tensor):
-        return expressions.hessian_product(
-            f, primals, tangents, overrides=overrides, name="hvp"
-        )
-    if not isinstance(primals, (tuple, list)):
-        return hvp(f, (primals,), (tangents,), overrides=overrides)[0]
-    gradient = grad(f, tuple(range(len(primals))), overrides=overrides)
-    return jvp(gradient, tuple(primals), tuple(tangents), overrides=overrides)[1]
 
 
 def _blocks(call: Call, mode: Mode, optional: bool) -> Any:
