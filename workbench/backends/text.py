@@ -73,6 +73,27 @@ class Form(NamedTuple):
     note: str = ""
 
 
+class Written(NamedTuple):
+    """The functions that an op brings into a text, and how it is called."""
+
+    #: Nodes with equal keys share their functions.
+    key: Any
+    #: A name and a graph for each function.
+    graphs: Sequence[tuple[str, Graph]]
+    #: The lines of a function: its name, its arguments, its steps (each indented),
+    #: its outputs, and what gives fresh names.
+    frame: Callable[
+        [str, list[str], list[str], list[str], Callable[[str], str]], list[str]
+    ]
+    #: The code of a call: the names of the functions, the operands.
+    call: Callable[[Sequence[str], Sequence[str]], str]
+
+
+#: What ops that hold programs (loops, branches) bring, by their names; filled by the
+#: modules that declare them.
+WRITTEN: dict[str, Callable[[Tensor], Written]] = {}
+
+
 def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Text:
     """The code of ``nodes``, which are the steps from a graph's inputs to outputs."""
     return _Writer(graph, nodes).write(form or Form())
@@ -90,7 +111,7 @@ class _Module:
         #: What a function calls itself or hands over: no other may hide it.
         self.globals = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
         #: The functions of ops that are made of a graph, by op and specs of operands.
-        self.functions: dict[Any, str] = {}
+        self.functions: dict[Any, Any] = {}
 
 
 class _Writer:
@@ -149,9 +170,24 @@ class _Writer:
     def inner(self) -> list[list[str]]:
         """The functions of the ops that are made of graphs, those inside others too."""
         found: list[_Writer] = []
+        framed: dict[int, tuple[str, Any]] = {}
         waiting = [self]
         while waiting:
             for node in waiting.pop().nodes:
+                if node.op.name in WRITTEN and not node.op.custom:
+                    brought = WRITTEN[node.op.name](node)
+                    if brought.key in self.module.functions:
+                        continue
+                    names = []
+                    for base, graph in brought.graphs:
+                        names.append(self.name(base))
+                        self.module.globals.add(names[-1])
+                        steps = [step.node for step in schedule(graph).steps]
+                        found.append(_Writer(graph, steps, self.module))
+                        framed[id(found[-1])] = names[-1], brought.frame
+                        waiting.append(found[-1])
+                    self.module.functions[brought.key] = tuple(names)
+                    continue
                 if node.op.body is None:
                     continue
                 key = _call_of(node)
@@ -163,10 +199,23 @@ class _Writer:
                 graph = node.op.body(*key[1])
                 steps = [step.node for step in schedule(graph).steps]
                 found.append(_Writer(graph, steps, self.module))
+                framed[id(found[-1])] = name, None
                 waiting.append(found[-1])
         # What is called stands above what calls it.
-        pairs = list(zip(found, self.module.functions.values(), strict=True))
-        return [writer.function(Form(name)) for writer, name in reversed(pairs)]
+        return [writer.inside(*framed[id(writer)]) for writer in reversed(found)]
+
+    def inside(self, name: str, frame: Any) -> list[str]:
+        """The lines of a function of an op, in the frame that the op gives."""
+        if frame is None:
+            return self.function(Form(name))
+        arguments = [self.name(x.name or "x") for x in self.graph.inputs]
+        for x, argument in zip(self.graph.inputs, arguments, strict=True):
+            self.known[x.serial] = _Expression(argument, ATOM)
+        for node in self.nodes:
+            self.step(node)
+        outputs = [self.operand(y).code for y in self.graph.outputs]
+        lines: list[str] = frame(name, arguments, self.lines, outputs, self.name)
+        return lines
 
     def function(self, form: Form) -> list[str]:
         """The lines of one function."""
@@ -282,6 +331,10 @@ class _Writer:
             sign, binding, left, right = INFIX[op.name]
             a, b = _bound(operands[0], left), _bound(operands[1], right)
             return _Expression(f"{a} {sign} {b}", binding)
+        if op.name in WRITTEN and not op.custom:
+            brought = WRITTEN[op.name](node)
+            names = self.module.functions[brought.key]
+            return _Expression(brought.call(names, [x.code for x in operands]), ATOM)
         if op.body is not None:
             called = self.module.functions[_call_of(node)]
             return _Expression(f"{called}({', '.join(x.code for x in operands)})", ATOM)

@@ -13,6 +13,7 @@ from workbench.graph import blame, tree, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec, differentiable
+from workbench.loops import text  # noqa: F401  (how it is written)
 from workbench.loops.body import Body, blank, flagged
 from workbench.loops.lengths import outward
 from workbench.loops.returned import condition

@@ -18,7 +18,7 @@ from workbench.graph import blame
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
-from workbench.loops import rules  # noqa: F401  (they make the op whole)
+from workbench.loops import rules, text  # noqa: F401  (they make the op whole)
 from workbench.loops.loop import Loop
 from workbench.loops.op import run_loop
 

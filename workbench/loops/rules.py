@@ -71,6 +71,8 @@ def _pull(
         if not more:
             break
         flags |= more
+    for i, leaf in zip(flows, fresh, strict=False):
+        leaf.name = _d(body.leaves[first + i])
     saved, again = _saved(loop, inputs, y, fresh, results)
     if loop.until:
         count = y[-1]
@@ -88,7 +90,7 @@ def _pull(
     stacked = []
     for place, c in zip(wanted, results, strict=False):
         if place < loop.consts and c is not None:
-            added = blank(body.leaves[place])
+            added = blank(body.leaves[place], _d(body.leaves[place]))
             value = np.zeros_like(consts[place])
             moved.append(Moved(added, value, added + c, True))
         elif c is not None:
@@ -112,6 +114,11 @@ def _pull(
             x = seqs[place - loop.consts]
             made[start + place] = pad(row, x) if loop.until else row
     return made
+
+
+def _d(x: Tensor) -> str | None:
+    """What the cotangent of a leaf is called."""
+    return f"d_{x.name}" if x.name else None
 
 
 def _saved(
