@@ -257,6 +257,37 @@ def test_a_status_becomes_its_message() -> None:
     assert "test_op.py" in str(e.value)
 
 
+class KernelThrows(wb.KernelOp):
+    inputs, outputs = "which: int32[]", "y: float64[]"
+    cpp = r"""
+    #include <vector>
+    #include <stdexcept>
+    int kernel_throws(const int32_t *which, double *y) {
+        std::vector<double> none;
+        if (*which == 1) throw std::runtime_error("the matrix is singular");
+        if (*which == 2) throw 3;
+        if (*which == 3) *y = none.at(7);
+        return *which == 4 ? 9 : 0;
+    }
+    """
+
+
+@needs_cpp
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        (1, "threw an exception: the matrix is singular"),
+        (2, "threw an exception: not a std::exception"),
+        (3, "threw an exception: vector"),
+        (4, "returned status 9"),
+    ],
+)
+def test_a_cpp_exception_does_not_end_the_process(which: int, said: str) -> None:
+    assert KernelThrows()(0) == 0
+    with pytest.raises(KernelError, match=said):
+        KernelThrows()(which)
+
+
 class KernelTurned(wb.KernelOp):
     """A complex number per entry, in C++."""
 
@@ -437,6 +468,7 @@ def test_a_wrong_dtype_says_which_are_allowed_and_the_cast() -> None:
     text = refused(ZeroOut(), np.ones(3, np.float16))
     assert "T int32 or int64 or float32 or float64" in text
     assert "to_zero.astype('float32')" in text
+    assert "np.real(x)" in refused(KernelSquares(), np.ones(3) * 1j)
     x = np.ones((2, 2))
     text = refused(CDistGrad(), x, x.astype(np.float32), x, x)
     assert "x is float64 and w is float32, and both are T" in text

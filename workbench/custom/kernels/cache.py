@@ -30,7 +30,7 @@ __all__ = ["built", "folder", "key"]
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 #: Changed when what we put around a source changes.
-FORMAT = "1"
+FORMAT = "2"
 
 
 def folder() -> Path:
@@ -49,7 +49,10 @@ def folder() -> Path:
 
 def _usable() -> Path:
     """The folder, made if need be and closed to others; or one for this process."""
-    wanted = folder()
+    try:
+        wanted = folder()
+    except RuntimeError as error:  # the user has no home
+        return _own("the user's home", str(error))
     try:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = wanted.stat()

@@ -19,7 +19,7 @@ import numpy as np
 from workbench.custom.kernels import cache, toolchain
 from workbench.custom.kernels.places import Text
 from workbench.custom.kernels.signature import Signature
-from workbench.custom.kernels.units import LANGUAGES, declaration, unit
+from workbench.custom.kernels.units import LANGUAGES, MOST_SAID, declaration, unit
 from workbench.errors import KernelError
 
 __all__ = ["Native", "native"]
@@ -50,13 +50,13 @@ class Native:
     ----------
     call
         The function of the library.
-    status
-        Whether it returns a status.
+    guarded
+        Whether it takes a place for the text of what it throws.
     """
 
-    def __init__(self, call: Any, status: bool) -> None:
+    def __init__(self, call: Any, guarded: bool) -> None:
         self.call = call
-        self.status = status
+        self.guarded = guarded
 
     def __call__(
         self,
@@ -64,28 +64,32 @@ class Native:
         outputs: Sequence[np.ndarray[Any, Any]],
         lengths: Sequence[int],
         settings: Sequence[Any],
-    ) -> int:
-        """Run on contiguous arrays; the status, 0 where it returns none."""
+    ) -> tuple[int, str]:
+        """Run on contiguous arrays: the status, 0 where it has none; what it threw."""
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *outputs)]
         numbers = [ctypes.c_int64(n) for n in lengths]
         told = [PASSED[type(x)](x) for x in settings]
-        returned = self.call(*pointers, *numbers, *told)
-        return int(returned) if self.status else 0
+        if not self.guarded:
+            return self.call(*pointers, *numbers, *told) or 0, ""
+        said = ctypes.create_string_buffer(MOST_SAID + 1)
+        status = self.call(*pointers, *numbers, *told, said)
+        return status, said.value.decode("utf-8", "replace")
 
 
 #: What stands before the declaration that a source must fit.
 CALLED = "\nThe kernel is called as\n  "
 
 
-def _loaded(file: Path, name: str, source: str, must: str) -> Any:
+def _loaded(file: Path, name: str, guarded: bool, source: str, must: str) -> Any:
     """The function of a compiled library."""
+    lacks = KernelError(
+        f"{name}: the {source} has no function {name} of the arguments that it"
+        f" gets.{CALLED}{must}"
+    )
     try:
-        return getattr(ctypes.CDLL(str(file)), name)
+        return getattr(ctypes.CDLL(str(file)), f"{name}_guarded" if guarded else name)
     except AttributeError:
-        raise KernelError(
-            f"{name}: the {source} has no function {name} of the arguments that it"
-            f" gets.{CALLED}{must}"
-        ) from None
+        raise lacks from None
     except OSError as error:
         said = str(error)
         cure = (
@@ -93,9 +97,11 @@ def _loaded(file: Path, name: str, source: str, must: str) -> Any:
             " where they may."
         )
         missing = re.search(r"undefined symbol: (\w+)|Symbol not found: _?(\w+)", said)
+        if missing and name in missing.groups():
+            raise lacks from None
         if missing:
             said = f"it calls {missing[1] or missing[2]}, which nothing defines"
-            cure = "Define it, or name its library: flags = ('-l...',)."
+            cure = "Define it, or name its library: flags = '-l...'."
         raise KernelError(
             f"{name}: the {source} is compiled, but {said}. {cure}"
         ) from (error)
@@ -127,13 +133,14 @@ def native(
     kind = returns(text.text, signature.op)
     whole = unit(text.text, signature, chosen, settings, spoken, kind)
     found = toolchain.compiler(language)
+    guarded = language == "cpp"
     strict = STRICT if language == "c" else ()
     command = (*found, STANDARDS[language], *FLAGS, *strict, *flags)
     name = cache.key(whole, command, toolchain.version(found))
     with _turn(name):
         call = _LOADED.get(name)
         if call is not None:
-            return Native(call, kind == "int")
+            return Native(call, guarded)
 
         must = declaration(signature, settings, spoken, kind)
 
@@ -145,11 +152,18 @@ def native(
                 f"{f'{CALLED}{must}' * amiss}"
             )
 
-        file = cache.built(name, whole, spoken.suffix, command, limit, failed)
-        call = _loaded(file, signature.op, f"{spoken.title} source{text.where()}", must)
-        call.restype = ctypes.c_int if kind == "int" else None
+        try:
+            file = cache.built(name, whole, spoken.suffix, command, limit, failed)
+        except OSError as error:
+            raise KernelError(
+                f"{signature.op}: the compiled kernel cannot be written: {error}. Make"
+                " room, or set XDG_CACHE_HOME to another folder."
+            ) from error
+        source = f"{spoken.title} source{text.where()}"
+        call = _loaded(file, signature.op, guarded, source, must)
+        call.restype = ctypes.c_int if guarded or kind == "int" else None
         _LOADED[name] = call
-    return Native(call, kind == "int")
+    return Native(call, guarded)
 
 
 #: What this process has loaded; a library is never unloaded.

@@ -56,7 +56,8 @@ class KernelOp(Op):
     after another in C's order; then the lengths (``int64_t``), in the order in which
     their letters appear among the inputs; then the settings (``int64_t``, ``double``
     or ``bool``). A kernel of other arguments does not compile. Outputs hold zeros when
-    it begins. It returns nothing, or an ``int`` that is 0 if all is well.
+    it begins. It returns nothing, or an ``int`` that is 0 if all is well; what it throws
+    in C++ is a `KernelError`. What it writes beyond its arrays nobody sees: it is C.
 
     In CUDA it is a ``__global__`` function of the same arguments. It runs on CuPy
     arrays, one thread for each entry of the first output, or as many as ``threads``
@@ -94,7 +95,8 @@ class KernelOp(Op):
     ------
     KernelError
         If the declaration makes no sense, no compiler is found and there is no
-        `fallback`, the source does not compile, or the kernel returns a status.
+        `fallback`, the source does not compile, or the kernel returns a status or
+        throws.
     DtypeError, ShapeError
         If an input does not fit its declaration. Nothing is cast in silence.
 

@@ -14,6 +14,7 @@ from workbench.custom.kernels.declared import threads_of
 from workbench.custom.kernels.native import Native, native
 from workbench.custom.kernels.signature import Bound, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
+from workbench.custom.kernels.units import THROWN
 from workbench.errors import KernelError
 from workbench.graph import blame, source, types
 from workbench.graph.types import Spec
@@ -42,12 +43,15 @@ def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
         for x, pattern in zip(arrays, signature.inputs, strict=True)
     ]
     numbers = list(settings.values())
-    status = kernel(given, made, _lengths(signature, bound), numbers)
+    status, said = kernel(given, made, _lengths(signature, bound), numbers)
     if status:
         means = op.messages.get(status, "it has no message for that")
+        what = f"the kernel returned status {status}: {means}"
+        if status == THROWN:
+            what = f"the kernel threw an exception: {said or 'not a std::exception'}"
         raise KernelError(
             f"{op.name}({', '.join(map(repr, map(types.spec_of, arrays)))})"
-            f"{blame.here()}: the kernel returned status {status}: {means}."
+            f"{blame.here()}: {what}."
         )
     return [y[()] if y.ndim == 0 else y for y in made]
 

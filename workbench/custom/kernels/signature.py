@@ -185,7 +185,7 @@ class Signature:
                     f" takes {pattern.text}"
                     f"{f' with {pattern.dtype} {said}' * (said != pattern.dtype)}."
                     f" Nothing is cast in silence: write"
-                    f" {pattern.name}.astype('{_nearest(spec.dtype, allowed)}')."
+                    f" {_cast(pattern.name, spec.dtype, allowed)}."
                 )
             if pattern.dtype in self.types:
                 first = bound.types.setdefault(pattern.dtype, np.dtype(name))
@@ -354,8 +354,10 @@ def _canonical(name: Any) -> str:
         return str(name)
 
 
-def _nearest(dtype: np.dtype[Any], allowed: Sequence[str]) -> str:
-    """The allowed dtype that loses least."""
+def _cast(name: str, dtype: np.dtype[Any], allowed: Sequence[str]) -> str:
+    """How to write the cast to the allowed dtype that loses least."""
+    if dtype.kind == "c" and not any(n.startswith("complex") for n in allowed):
+        return f"np.real({name}), np.imag({name}) or abs({name})"
     safe = [n for n in allowed if np.can_cast(dtype, n, "safe")]
     same = [n for n in allowed if np.dtype(n).kind == dtype.kind]
-    return (safe or same[-1:] or list(allowed[-1:]))[0]
+    return f"{name}.astype('{(safe or same[-1:] or list(allowed[-1:]))[0]}')"

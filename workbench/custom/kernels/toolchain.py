@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
 
-from workbench.custom.kernels.units import SOURCE
+from workbench.custom.kernels.units import OURS, SOURCE
 from workbench.errors import KernelError
 
 __all__ = ["MissingCompiler", "compiler", "complaint", "nvcc", "run", "version"]
@@ -41,7 +41,7 @@ _GNU = re.compile(r"(.+?):(\d+):(?:(\d+):)? (error|fatal error): (.*)")
 _NVIDIA = re.compile(r"(.+?)\((\d+)\): ((?:catastrophic )?error)(?: #[\w-]+)?: (.*)")
 
 #: What the words say where a function is not the one that is called.
-AMISS = ("conflicting", "overloaded function", "redeclared")
+AMISS = ("conflicting", "overloaded function", "redeclared", "ambiguating")
 
 
 class MissingCompiler(KernelError):
@@ -170,6 +170,8 @@ def complaint(
         else:
             continue
         amiss |= any(word in words for word in AMISS)
+        if file == OURS and found:
+            continue  # what comes of it there
         found += 1
         if found > most:
             continue

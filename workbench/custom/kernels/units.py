@@ -14,10 +14,13 @@ import numpy as np
 
 from workbench.custom.kernels.signature import Signature
 
-__all__ = ["SOURCE", "Language", "declaration", "unit"]
+__all__ = ["LANGUAGES", "MOST_SAID", "SOURCE", "THROWN", "declaration", "unit"]
 
 #: How the author's source is called in a compiler's messages.
 SOURCE = "kernel source"
+
+#: And what stands around it.
+OURS = "workbench"
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,28 @@ COMPLEX = ("complex64", "complex128")
 SETTINGS = {bool: "bool", int: "int64_t", float: "double"}
 
 
+#: What a C++ kernel returns that has thrown; the text is in its last argument.
+THROWN = -(2**31)
+#: How many bytes of that text are kept.
+MOST_SAID = 400
+
+#: What is called in the place of a C++ kernel: no exception leaves it, for a program
+#: that C calls would end there.
+GUARD = """
+#line 1 "{ours}"
+#include <exception>
+extern "C" int {name}_guarded({parameters}) noexcept {{
+    try {{ {call} }}
+    catch (const std::exception &thrown) {{
+        const char *text = thrown.what();
+        for (int i = 0; i < {most} && text[i]; i++) said[i] = text[i];
+    }}
+    catch (...) {{}}
+    return {thrown};
+}}
+"""
+
+
 def declaration(
     signature: Signature,
     settings: Mapping[str, type],
@@ -112,13 +137,23 @@ def declaration(
     ``settings`` holds the type of each setting; without ``names`` the parameters are
     types alone.
     """
-    inside = []
+    pairs = _parameters(signature, settings, language)
+    inside = [_named(kind, name) if names else kind for kind, name in pairs]
+    return f"{language.before}{returns} {signature.op}({', '.join(inside) or 'void'})"
+
+
+def _named(kind: str, name: str) -> str:
+    return f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}"
+
+
+def _parameters(
+    signature: Signature, settings: Mapping[str, type], language: Language
+) -> list[tuple[str, str]]:
+    """The type and name of each argument of a kernel."""
+    found: list[tuple[str, str]] = []
 
     def add(kind: str, name: str) -> None:
-        if not names:
-            inside.append(kind)
-        else:
-            inside.append(f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}")
+        found.append((kind, name))
 
     for pattern in signature.inputs:
         add(f"const {_element(signature, pattern.dtype, language)} *", pattern.name)
@@ -128,7 +163,26 @@ def declaration(
         add("int64_t", "size" if letter == "..." else letter)
     for name, kind in settings.items():
         add(SETTINGS[kind], name)
-    return f"{language.before}{returns} {signature.op}({', '.join(inside) or 'void'})"
+    return found
+
+
+def _guard(
+    signature: Signature, settings: Mapping[str, type], language: Language, returns: str
+) -> str:
+    """The function that catches what a C++ kernel throws."""
+    kinds = [kind for kind, _ in _parameters(signature, settings, language)]
+    names = [f"p{i}" for i in range(len(kinds))]
+    parameters = [_named(*pair) for pair in zip(kinds, names, strict=True)]
+    call = f"{signature.op}({', '.join(names)});"
+    return GUARD.format(
+        ours=OURS,
+        name=signature.op,
+        parameters=", ".join([*parameters, "char *said"]),
+        call=f"return {call}" if returns == "int" else f"{call} return 0;",
+        most=MOST_SAID,
+        # The number itself does not fit where its sign is an operator.
+        thrown=f"{THROWN + 1} - 1",
+    )
 
 
 def _element(signature: Signature, name: str, language: Language) -> str:
@@ -155,8 +209,9 @@ def unit(
     kinds = (*signature.inputs, *signature.outputs)
     made = {str(chosen.get(p.dtype, p.dtype)) for p in kinds}
     headers = language.prelude + language.complex * bool(made & set(COMPLEX))
+    guard = _guard(signature, settings, language, returns) if language is CPP else ""
     return (
-        f'#line 1 "workbench"\n{headers}{typedefs}'
+        f'#line 1 "{OURS}"\n{headers}{typedefs}'
         f"{language.linkage}{declared};\n"
-        f'#line 1 "{SOURCE}"\n{source}\n'
+        f'#line 1 "{SOURCE}"\n{source}\n{guard}'
     )
