@@ -56,8 +56,8 @@ class KernelOp(Op):
     after another in C's order; then the lengths (``int64_t``), in the order in which
     their letters appear among the inputs; then the settings (``int64_t``, ``double``
     or ``bool``). A kernel of other arguments does not compile. Outputs hold zeros when
-    it begins. It returns nothing, or an ``int`` that is 0 if all is well; what it throws
-    in C++ is a `KernelError`. What it writes beyond its arrays nobody sees: it is C.
+    it begins. It returns nothing, or an ``int`` that is 0 if all is well; what it
+    throws in C++ is a `KernelError`. Where it writes is not looked at: it is C.
 
     In CUDA it is a ``__global__`` function of the same arguments. It runs on CuPy
     arrays, one thread for each entry of the first output, or as many as ``threads``
