@@ -76,18 +76,21 @@ class Apply:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Apply):
             return NotImplemented
-        return _serials(self) == _serials(other)
+        return _node(self).serial == _node(other).serial
 
     def __hash__(self) -> int:
-        return hash(tuple(_serials(self)))
+        return hash(_node(self).serial)
 
     def __repr__(self) -> str:
         inputs = ", ".join(x.name or x.op.name for x in self.inputs)
         return f"{self.op}({inputs})"
 
 
-def _serials(node: Apply) -> list[int]:
-    return [y.serial for y in node.outputs]
+def _node(made: Apply) -> Tensor:
+    """The node of the program behind the outputs."""
+    y: Tensor = made.outputs[0]
+    whole: Tensor = y.inputs[0] if y.op is ITEM else y
+    return whole
 
 
 def owner(x: Tensor) -> Apply | None:

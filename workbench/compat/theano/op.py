@@ -283,7 +283,15 @@ def as_op(
 ) -> Callable[[Callable[..., Any]], Op]:
     """A decorator that makes an op of a function of arrays; it has no gradient.
 
-    >>> import theano_tensor as T  # doctest: +SKIP
+    >>> from workbench.compat import theano
+    >>> import workbench.compat.theano.tensor as T
+    >>> @theano.compile.ops.as_op(itypes=[T.dvector], otypes=[T.dscalar])
+    ... def longest_run(x):
+    ...     return np.asarray(float(max(map(len, "".join(
+    ...         "x" if v > 0 else " " for v in x).split()))))
+    >>> x = T.dvector("x")
+    >>> float(longest_run(x).eval({x: [1.0, 1.0, -1.0, 1.0]}))
+    2.0
     """
     takes = list(itypes) if isinstance(itypes, (list, tuple)) else [itypes]
     gives = list(otypes) if isinstance(otypes, (list, tuple)) else [otypes]
