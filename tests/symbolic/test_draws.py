@@ -130,3 +130,20 @@ def test_the_source_draws_too() -> None:
     exec(f.source, namespace)
     made = namespace["noisy"](np.zeros(3))
     np.testing.assert_array_equal(made, np.random.default_rng(1).normal(size=3))
+
+
+def test_each_step_of_a_loop_draws_anew() -> None:
+    rng, plain = wb.random.stream(0), np.random.default_rng(0)
+    walk = wb.scan(lambda c: c + rng.normal(), initial=[0.0], n_steps=5)
+    f = wb.function([], walk)
+    for _ in range(2):
+        np.testing.assert_allclose(f(), np.cumsum(plain.normal(size=5)))
+
+
+def test_the_parameters_of_a_draw_in_a_loop() -> None:
+    rng, plain = wb.random.stream(0), np.random.default_rng(0)
+    x = wb.scalar("x")
+    walk = wb.scan(lambda c: c + rng.normal(x, 2.0), initial=[0.0], n_steps=3)
+    made, slope = wb.function([x], [walk, wb.grad(np.sum(walk), x)])(1.0)
+    np.testing.assert_allclose(made, np.cumsum(1 + 2 * plain.standard_normal(3)))
+    assert slope == 6.0

@@ -185,3 +185,17 @@ def test_errors_name_the_line() -> None:
     w = wb.shared(0.0)
     with pytest.raises(ShapeError, match=re.escape("w = wb.shared(0.0)")):
         w.set_value([1.0])
+
+
+def test_one_that_is_made_inside_of_a_loop() -> None:
+    made: list[wb.Shared] = []
+
+    def step(c: Any) -> Any:
+        made.append(wb.shared(3.0, "inner"))
+        return c * made[-1]
+
+    f = wb.function([], wb.scan(step, initial=[1.0], n_steps=3))
+    np.testing.assert_array_equal(f(), [3.0, 9.0, 27.0])
+    for one in made:
+        one.set_value(2.0)
+    np.testing.assert_array_equal(f(), [2.0, 4.0, 8.0])

@@ -191,7 +191,8 @@ def draw(node: Tensor) -> Template:
         return "{0:20}", {}
     if made.name in ("permutation", "permuted", "choice"):
         return "", {}  # drawn by arguments of our own
-    given = {name: f"{{{i}}}" for i, name in enumerate(made.names, 1)}
+    names = [name for name in made.names if name != "generator"]
+    given = {name: f"{{{i}}}" for i, name in enumerate(names, 1)}
     later = [k for k in node.params if k not in ("draw", "size")]
     texts = [
         f"{k}={given.get(k, f'{{{k}}}')}" for k in (*made.settings, *later, *given)

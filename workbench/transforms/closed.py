@@ -211,6 +211,8 @@ class _Copy:
                 for x in node.inputs
             ]
         )
+        if not inputs and node._value is None:
+            return self.outer(node)  # a symbol or a shared value made inside
         if not any(isinstance(x, Tensor) for x in inputs):
             return value_of(node)
         args = tuple(map(value_of, inputs))

@@ -43,6 +43,9 @@ def _choice(generator: Any, size: Any, **settings: Any) -> Any:
     return np.random.Generator.choice(generator, size=size, **settings)
 
 
+#: The operand that is the generator itself.
+HOLDER = "generator"
+
 #: What draws an index, in one piece: a batch of it is drawn one by one.
 SAMPLERS: dict[str, Sampler] = {
     "permutation": _permutation,
@@ -124,7 +127,9 @@ class _Draw:
         """The draw, with the operands' values."""
         settings = self.settings | dict(zip(self.names, given, strict=True)) | lengths
         size = settings.pop("size", self.size)
-        return _sample(self.name, self.generator, size, settings)
+        held = settings.pop(HOLDER, None)
+        generator = self.generator if held is None else getattr(held, "plain", held)
+        return _sample(self.name, generator, size, settings)
 
     def shaped(self, lengths: Params) -> Spec:
         """The spec of the draw, lengths that are not known yet among it."""
@@ -263,6 +268,9 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
         size = lead or None
     holder = _ANCHOR.get()
     origin = generator if holder is None else holder
+    if holder is None and getattr(generator, "always", False):
+        # In the step of a loop, which then depends on what holds the generator.
+        operands[HOLDER] = generator.shared
     size = None if "size" in lengths else size
     draw = _Draw(name, origin, size, tuple(operands), rest, spec)
     return _emitted(draw, list(operands.values()), lengths)
