@@ -826,3 +826,58 @@ def test_python_numbers_leave_float32_as_it_is() -> None:
     assert wb.grad(lambda f: np.sum(times(x, f)))(2.0) == 3
     assert times(2.0, 3.0) == 6
     assert wb.grad(times, (0, 1))(2.0, 3.0) == (3, 2)
+
+
+def test_a_buffer_that_the_op_keeps_is_copied() -> None:
+    class Buffered(wb.Op):
+        def __init__(self, view: bool) -> None:
+            self._buffer = np.zeros(2)
+            self.view = view
+
+        def compute(self, x: Any) -> Any:
+            self._buffer[:] = x**2
+            return self._buffer[:] if self.view else self._buffer
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return g * 2 * node.outputs[0] / node.inputs[0]
+
+    for view in (False, True):
+        op = Buffered(view)
+        x = np.array([1.0, 3.0])
+        first, second = op(x), op(2 * x)
+        assert first.tolist() == [1, 9]
+        assert second.tolist() == [4, 36]
+        np.testing.assert_allclose(
+            wb.grad(lambda x, op=op: np.sum(op(op(x))))(x), 4 * x**3
+        )
+
+
+def test_an_array_of_its_own_is_not_copied() -> None:
+    made: list[Any] = []
+
+    class Fresh(wb.Op):
+        def compute(self, x: Any) -> Any:
+            y = x * 2
+            made.append(y.__array_interface__["data"])
+            return y, (x * 3)[:1]
+
+    y = Fresh()(np.ones(4))[0]
+    assert y.__array_interface__["data"] == made[0]
+
+
+def test_the_wrong_number_of_inputs() -> None:
+    op = op_with()
+    for call in (op, wb.grad(lambda *x: np.sum(op(*x)))):
+        with pytest.raises(UsageError, match=r"takes 2 inputs, not 3, as .*\.compute"):
+            call(np.ones(2), np.ones(2), np.ones(2))
+
+
+def test_what_its_code_refuses_says_its_line_and_no_cure_of_ours() -> None:
+    def compute(self: Any, x: Any, y: Any) -> Any:
+        raise TypeError("only on Tuesdays")
+
+    op = op_with(compute=compute)
+    with pytest.raises(DtypeError, match="only on Tuesdays") as error:
+        wb.grad(lambda x: np.sum(op(x, x)))(np.ones(2))
+    assert "wrong_of_test(float64[2], float64[2]) (at test_op.py" in str(error.value)
+    assert "astype" not in str(error.value)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Sequence
+from math import inf
 from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
 
@@ -13,6 +15,7 @@ from workbench.custom.many import again
 from workbench.custom.registry import Entry, enter, home_of, snake
 from workbench.custom.results import Compute, Inferred, Probe, batched_by, probed
 from workbench.custom.running import Derivatives
+from workbench.custom.saying import counted, placed
 from workbench.errors import (
     UsageError,
 )
@@ -83,6 +86,8 @@ class Op:
     #: The op's name, where an override asks what a class or an instance means.
     __op__: ClassVar[str] = ""
     _entry: ClassVar[Entry]
+    #: The least and the most inputs that `compute` takes.
+    _takes: ClassVar[tuple[float, float]]
     _bounds: ClassVar[WeakValueDictionary[Any, Bound]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -103,6 +108,7 @@ class Op:
         cls._bounds = WeakValueDictionary()
         if cls.compute is Op.compute:
             return  # a base for further classes, no op itself
+        cls._takes = _taken(cls.compute)
         brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
         declared = cls.__dict__.get("n_outputs")
         cls._entry = enter(
@@ -185,6 +191,12 @@ class Op:
 
     def __call__(self, *inputs: Any) -> Any:
         """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        least, most = type(self)._takes
+        if not least <= len(inputs) <= most:
+            raise UsageError(
+                f"{self.name} takes {_numbers(least, most)}, not {len(inputs)}, as"
+                f" {placed(self.compute)} says."
+            )
         given = tuple(map(_operand, inputs))
         bound = self._bound
         made = tensor.apply(bound, given, bound.settings)
@@ -307,6 +319,27 @@ def _bind(op: Op) -> Bound:
         f' @wb.register_gradient("{op.name}").',
     )
     return made
+
+
+def _taken(compute: Any) -> tuple[float, float]:
+    """How many inputs a method takes: at least, at most."""
+    try:
+        parameters = list(inspect.signature(compute).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return 0, inf
+    places = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    least = sum(p.default is p.empty for p in places)
+    return least, inf if many else len(places)
+
+
+def _numbers(least: float, most: float) -> str:
+    """``2 inputs``, ``1 to 2 inputs``, ``at least 1 input``."""
+    if least == most:
+        return counted(int(least), "input")
+    if most == inf:
+        return f"at least {counted(int(least), 'input')}"
+    return f"{int(least)} to {counted(int(most), 'input')}"
 
 
 def _operand(x: Any) -> Any:

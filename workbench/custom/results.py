@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,9 +46,13 @@ class Compute:
         results, single = _results(op, made)
         if op._gives("infer"):
             _declared(op, lent, results)
+        # A view of an input cannot be written, and a buffer that the op keeps would be
+        # changed by the next call.
         owned = [
-            y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
-            for y in results
+            y.copy()
+            if type(y) is np.ndarray and (not y.flags.writeable or count > ALONE)
+            else y
+            for y, count in zip(results, _holders(results), strict=True)
         ]
         return owned[0] if single else tuple(owned)
 
@@ -127,6 +132,28 @@ def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
         )
     _count(op, len(found))
     return [_array(op, y, None if single else i) for i, y in enumerate(found)], single
+
+
+def _holders(results: list[Any]) -> list[int]:
+    """How many hold each array, or the array that it is a view of."""
+    return [
+        sys.getrefcount(y)
+        if getattr(y, "base", None) is None
+        else sys.getrefcount(y.base) + ALONE - BASE
+        for y in results
+    ]
+
+
+def _alone() -> tuple[int, int]:
+    """How many that are of an array that nobody else holds, and of its base."""
+    made = np.zeros(2)  # host array: it is only counted
+    results = [made]
+    view = np.zeros(2)[:1]  # host array: likewise
+    (alone,) = [sys.getrefcount(y) for y in results]
+    return alone, sys.getrefcount(view.base)
+
+
+ALONE, BASE = _alone()
 
 
 def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:

@@ -260,9 +260,10 @@ def refusal(
         cure = "Look at its eigenvalues; a small multiple of np.eye(n) added may do."
     elif isinstance(error, TypeError):
         cure = "Convert the operands to one numeric dtype with .astype."
-    return kind(
-        f"{op.name}({operands}){at(source.decode(code, lasti))}: {error}. {cure}"
-    )
+    if op.custom:
+        cure = op.cure  # what its own code means by it, nobody else knows
+    place = at(source.decode(code, lasti))
+    return kind(f"{op.name}({operands}){place}: {error}. {cure}".rstrip())
 
 
 def in_derivative(error: Exception, node: Any) -> None:
