@@ -262,15 +262,13 @@ class Dim:
     # Comparisons: what holds at all lengths, or at none; the rest is an error
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Dim):
-            return self.key == other.key
-        if not isinstance(other, (int, np.integer)):
+        if not isinstance(other, (Dim, int, np.integer)):
             return NotImplemented
-        low, high = self.bounds()
-        if (low is not None and other < low) or (high is not None and other > high):
-            return False
-        if low == high == other:
+        if isinstance(other, Dim) and self.key == other.key:
             return True
+        low, high = _bounds(self - other)
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return False
         raise _asked(f"{self} == {other}", self)
 
     def __hash__(self) -> int:
