@@ -467,6 +467,60 @@ def test_B1_dtypes() -> None:
     assert np.array_equal(wb.grad(mixed, 1)(np.array([2, 3]), np.ones(2)), [2, 3])
 
 
+@both
+def test_B1_the_branch_not_taken_poisons_nothing(inline: bool) -> None:
+    """G4 through an op: 1 / x at 0, which `where` does not take."""
+    x, g = wb.scalars("x g")
+    slope = wb.OpFromGraph([x, g], -g / x**2, inline=inline)
+    for vjp in (None, slope):
+        op = wb.OpFromGraph([x], 1 / x, inline=inline, vjp=vjp, name="reciprocal_of")
+
+        def f(x: Any, op: Any = op) -> Any:
+            return np.where(x > 0, op(x), 0.0)
+
+        with np.errstate(all="ignore"):
+            assert wb.grad(f)(0.0) == 0
+            assert wb.grad(wb.grad(f))(0.0) == 0
+            assert wb.grad(f)(2.0) == -0.25
+            a = wb.scalar("a")
+            fn = wb.function([a], wb.grad(f(a), a))
+            assert fn(0.0) == 0
+            assert fn(2.0) == -0.25
+
+
+def test_B1_outputs_that_are_inputs_or_constants() -> None:
+    x = wb.scalar("x")
+    op = wb.OpFromGraph([x], [x, wb.constant(2.0), -x], name="hardly_anything")
+    assert op(3.0) == (3, 2, -3)
+    assert wb.grad(lambda x: 5 * op(x)[0] + op(x)[1] + op(x)[2])(3.0) == 4
+    a = wb.scalar("a")
+    assert wb.function([a], [*op(a)])(3.0) == [3, 2, -3]
+
+
+def test_B1_called_on_its_own_symbol() -> None:
+    x = wb.vector("x")
+    op = wb.OpFromGraph([x], np.sum(x**2))
+    fn = wb.function([x], wb.grad(op(x) + x[0], x))
+    assert np.array_equal(fn([1.0, 2.0]), [3, 4])
+
+
+@both
+def test_B1_under_cond_checkpoint_and_jacobian(inline: bool) -> None:
+    x = wb.vector("x")
+    op = wb.OpFromGraph([x], np.tanh(x), vjp="2 * d", inline=inline, name="tanh_twice")
+    v = np.array([0.1, 0.2])
+    slope = 2 / np.cosh(v) ** 2
+    assert np.allclose(wb.jacobian(op)(v), np.diag(slope))
+    assert np.allclose(wb.jacfwd(op)(v), np.diag(slope))
+    kept = wb.checkpoint(lambda v: np.sum(op(v) * v))
+    assert np.allclose(wb.grad(kept)(v), slope * v + np.tanh(v))
+    s = wb.vector("s")
+    out = wb.cond(np.sum(s) > 0, lambda s: np.sum(op(s)), lambda s: np.sum(s), s)
+    fn = wb.function([s], wb.grad(out, s))
+    assert np.allclose(fn(v), slope)
+    assert np.allclose(fn(-v), 1)
+
+
 # Patterns of connection
 
 
@@ -534,6 +588,18 @@ def test_B1_a_hundred_ops_inside_each_other() -> None:
     step = 1e-5
     second = (wb.grad(op)(0.5 + step) - wb.grad(op)(0.5 - step)) / (2 * step)
     assert np.isclose(wb.grad(wb.grad(op))(0.5), second, rtol=1e-6)
+
+
+def test_B1_two_hundred_ops_inside_each_other() -> None:
+    """The derivative of one never waits for that of another: no deep stack."""
+    x = wb.scalar("x")
+    op: Callable[..., Any] = wb.OpFromGraph([x], np.sin(x), name="nested")
+    for _ in range(200):
+        x = wb.scalar("x")
+        op = wb.OpFromGraph([x], np.sin(op(x)), name="nested")
+    a = wb.scalar("a")
+    assert len(Graph([a], [wb.grad(op(a), a)]).nodes) < 5
+    assert np.isfinite(wb.grad(op)(0.5))
 
 
 def test_B1_two_calls_inside_each_of_many_stay_small() -> None:

@@ -77,6 +77,14 @@ def test_outputs_that_are_none() -> None:
         wb.OpFromGraph([x], [x * 2, 3.0])
 
 
+def test_a_random_draw_inside() -> None:
+    """Its gradient would draw anew, and belong to other noise than the value."""
+    x = wb.scalar("x")
+    stream = wb.random.stream(3)
+    with pytest.raises(UsageError, match="a random draw is inside"):
+        wb.OpFromGraph([x], x * stream.normal(size=2))
+
+
 def test_a_name_that_another_op_has() -> None:
     x = wb.scalar("x")
     with pytest.raises(RegistrationError, match="tanh"):

@@ -22,13 +22,14 @@ from workbench.custom.from_graph_checks import (
     unused,
 )
 from workbench.custom.from_graph_rules import Rules
+from workbench.custom.mapped import Mapped
 from workbench.custom.registry import Entry, enter
-from workbench.custom.whole import Mapped, Whole, key_of, symbol
+from workbench.custom.whole import Whole, key_of, symbol
 from workbench.errors import ShapeError
 from workbench.graph import types
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor, apply
+from workbench.graph.tensor import MaskedTensor, Tensor, apply
 from workbench.ops import several
 from workbench.transforms import reverse
 from workbench.transforms.inlined import inlined
@@ -128,7 +129,7 @@ class OpFromGraph(Op):
         )
         self.outputs: list[Tensor] = [outputs] if single else list(outputs)
         check_symbols(self.name, self.inputs, self.outputs)
-        implicit, lost, needed = closure(self.inputs, self.outputs)
+        implicit, lost, needed = closure(self.name, self.inputs, self.outputs)
         if lost:
             raise missing(self.name, lost[0], self.inputs)
         unused(self.name, self.inputs, needed, on_unused_input)
@@ -175,6 +176,9 @@ class OpFromGraph(Op):
         given = fitted(self.name, self.inputs, args)
         if self.inline and not self._rules and self.declared is None:
             made = self._flat([*given, *self.implicit])
+            return made[0] if self.single else tuple(made)
+        if any(isinstance(x, MaskedTensor) for x in given) and not self._rules:
+            made = self.run([*given, *self.implicit])
             return made[0] if self.single else tuple(made)
         if self.single:
             return apply(self, (*given, *self.implicit))
@@ -236,13 +240,17 @@ class OpFromGraph(Op):
         return found
 
     def _compute(self, *arrays: Any) -> Any:
-        made = self.run(
+        made = self.whole.program(
             [
                 np.asarray(x, leaf.dtype) if types.weak(x) else x
                 for x, leaf in zip(arrays, self.whole.leaves, strict=True)
             ]
         )
         return made[0] if self.single else tuple(made)
+
+    def inside(self, inputs: Sequence[Any]) -> Whole | None:
+        """The op whose derivatives are taken for these inputs; None: rules are."""
+        return None if self._rules else self._whole([types.spec_of(x) for x in inputs])
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs in a list, as the ops inside compute them."""

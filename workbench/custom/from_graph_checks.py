@@ -16,8 +16,9 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.graph import blame, types
+from workbench.graph.op import declare
 from workbench.graph.shared import Shared
-from workbench.graph.tensor import IDENTITY, Tensor, admit
+from workbench.graph.tensor import IDENTITY, Tensor, admit, apply
 from workbench.graph.trace import live
 from workbench.ops.define import shape_of
 
@@ -29,6 +30,8 @@ __all__ = [
     "missing",
     "unused",
 ]
+
+STRONG = declare("strong")
 
 
 def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -74,7 +77,7 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
 
 
 def closure(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+    name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor], set[int]]:
     """What the outputs read: shared values and live Tensors; missing symbols; all."""
     seen = {y.serial: y for y in outputs}
@@ -85,6 +88,12 @@ def closure(
         node = stack.pop()
         if node.serial in stops:
             continue
+        if isinstance(node, Shared) and node.spec.dtype == object:
+            raise UsageError(
+                f"{name}: a random draw is inside{blame.at(node.site)}, and its"
+                " gradient would draw anew. Draw outside, and give the noise as an"
+                " input."
+            )
         if node._value is not None or isinstance(node, Shared):
             if live(node):
                 implicit.append(node)
@@ -168,6 +177,8 @@ def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
                 )
             if np.can_cast(given.dtype, x.dtype, "same_kind"):
                 given = given.astype(x.dtype)  # numbers of Python have no width
+    elif types.weak(given._value):
+        given = apply(STRONG, (given,))  # inside, it is an array like any other
     shape, want = shape_of(given), x.spec.shape
     if len(shape) != len(want):
         raise ShapeError(

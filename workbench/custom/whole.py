@@ -8,7 +8,7 @@ that hold ops stays as small as it was written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from workbench.graph import types, walk
 from workbench.graph.dims import Dim, Length, atoms_of, replaced
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor, apply, leaf
+from workbench.graph.tensor import MaskedTensor, Tensor, apply, leaf
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import dtype_of, shape_of
@@ -26,9 +26,20 @@ from workbench.transforms import forward, reverse
 from workbench.transforms.flat import vectorized
 from workbench.transforms.program import Program
 
-__all__ = ["Mapped", "Whole", "called", "key_of", "symbol"]
+__all__ = ["Whole", "called", "key_of", "symbol"]
 
 Params = dict[str, Any]
+
+
+class Key(NamedTuple):
+    """Which derivative of an op."""
+
+    #: Reverse mode, or forward mode.
+    back: bool
+    #: Bit i says that input i varies.
+    mask: int
+    #: Of reverse mode, for which outputs a cotangent arrives.
+    given: tuple[bool, ...]
 
 
 class Derived(NamedTuple):
@@ -76,7 +87,7 @@ class Whole(Op):
         return Graph(self.leaves, self.outputs)
 
     def _compute(self, *arrays: Any) -> Any:
-        made = self.program(arrays)
+        made = self.program([np.asarray(x) if types.weak(x) else x for x in arrays])
         return made[0] if self.single else tuple(made)
 
     def _infer(self, *specs: Any) -> Any:
@@ -104,11 +115,55 @@ class Whole(Op):
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
         return {x.serial for x in walk.order(roots)}
 
-    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = make()
+    def derivative(self, key: Key) -> Derived:
+        """A derivative as an op, recorded when it is first asked for.
+
+        Those of the ops inside come first, from the innermost on: however deep ops
+        lie in each other, recording one never waits for another.
+        """
+        waiting: list[tuple[Whole, Key]] = [(self, key)]
+        looked: set[tuple[int, Key]] = set()
+        while waiting:
+            op, key = waiting[-1]
+            if key not in op.known and (id(op), key) not in looked:
+                looked.add((id(op), key))
+                waiting += op.asked(key)
+                continue
+            if key not in op.known:
+                op.known[key] = op._reverse(key) if key.back else op._forward(key)
+            waiting.pop()
+        found: Derived = self.known[key]
         return found
+
+    def asked(self, key: Key) -> list[tuple[Whole, Key]]:
+        """The derivatives of ops inside that one of this op is made of."""
+        outputs = [
+            y for y, p in zip(self.outputs, key.given, strict=True) if p or not key.back
+        ]
+        steps = reverse.plan(outputs, self.chosen(key))
+        read: dict[int, set[int]] = {}
+        for node, _ in steps:
+            if node.op is several.ITEM:
+                read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
+        found = []
+        for node, mask in steps:
+            inner = getattr(node.op, "inside", None)
+            if inner is None or (whole := inner(node.inputs)) is None:
+                continue
+            used = read.get(node.serial, {0})
+            given = tuple([i in used for i in range(len(whole.outputs))])
+            if not key.back:
+                given = (True,) * len(whole.outputs)
+            found.append((whole, Key(key.back, mask, given)))
+        return [pair for pair in found if pair[1] not in pair[0].known]
+
+    def inside(self, inputs: Sequence[Any]) -> Whole:
+        """The op whose derivatives are taken for these inputs."""
+        return self
+
+    def chosen(self, key: Key) -> list[Tensor]:
+        """The leaves that a derivative is taken by."""
+        return [x for i, x in enumerate(self.leaves) if key.mask >> i & 1]
 
     # Reverse mode
 
@@ -117,9 +172,7 @@ class Whole(Op):
     ) -> list[Any]:
         parts = (g,) if self.single else tuple(g)
         present = tuple([c is not None for c in parts])
-        op, reads, places = self._once(
-            ("vjp", mask, present), lambda: self._reverse(mask, present)
-        )
+        op, reads, places = self.derivative(Key(True, mask, present))
         passed: list[Any] = [None] * len(inputs)
         if places:
             given = (*inputs, *[c for c in parts if c is not None])
@@ -128,14 +181,12 @@ class Whole(Op):
                 passed[i] = c
         return passed
 
-    def _reverse(self, mask: int, present: Sequence[bool]) -> Derived:
+    def _reverse(self, key: Key) -> Derived:
         """The cotangents of some inputs."""
-        chosen = [i for i in range(len(self.leaves)) if mask >> i & 1]
-        outputs = [y for y, p in zip(self.outputs, present, strict=True) if p]
+        outputs = [y for y, p in zip(self.outputs, key.given, strict=True) if p]
         seeds = [symbol(types.spec_of(y), _labelled("d_", y)) for y in outputs]
-        made = reverse.pull_back(
-            outputs, seeds, [self.leaves[i] for i in chosen], record=True
-        )
+        made = reverse.pull_back(outputs, seeds, self.chosen(key), record=True)
+        chosen = [i for i in range(len(self.leaves)) if key.mask >> i & 1]
         places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
         found = [c for c in made if c is not None]
         return derived(f"{self.name}_vjp", [*self.leaves, *seeds], found, places)
@@ -145,8 +196,9 @@ class Whole(Op):
     def _push(
         self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
     ) -> Any:
-        moving = tuple([t is not None for t in tangents])
-        op, reads, places = self._once(("jvp", moving), lambda: self._forward(moving))
+        mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
+        key = Key(False, mask, (True,) * len(self.outputs))
+        op, reads, places = self.derivative(key)
         moved: list[Any] = [None] * len(self.outputs)
         if places:
             given = (*inputs, *[t for t in tangents if t is not None])
@@ -155,9 +207,9 @@ class Whole(Op):
                 moved[i] = t
         return moved[0] if self.single else tuple(moved)
 
-    def _forward(self, moving: Sequence[bool]) -> Derived:
+    def _forward(self, key: Key) -> Derived:
         """The tangents of the outputs that move."""
-        wrt = [x for x, m in zip(self.leaves, moving, strict=True) if m]
+        wrt = self.chosen(key)
         seeds = [symbol(types.spec_of(x), _labelled("t_", x)) for x in wrt]
         made = forward.push_forward(self.outputs, wrt, seeds, record=True)
         places = [i for i, t in enumerate(made) if t is not None]
@@ -171,7 +223,9 @@ class Whole(Op):
     ) -> Any:
         specs = [types.spec_of(x) for x in inputs]
         key = ("batch", batched, key_of(specs))
-        many = self._once(key, lambda: self._many(specs, batched))
+        many = self.known.get(key)
+        if many is None:
+            many = self.known[key] = self._many(specs, batched)
         return apply(many, inputs)
 
     def _many(self, specs: Sequence[Spec], batched: Sequence[bool]) -> Whole:
@@ -179,113 +233,6 @@ class Whole(Op):
         return Whole(
             self.name, leaves, vectorized(self.program, leaves, tuple(batched))
         )
-
-
-class Mapped(Op):
-    """An op with rules of its own, for many examples at once.
-
-    Values and rules are those of the op, traced on one example and run on all. What
-    a rule gives for an input that all examples share is summed.
-    """
-
-    def __init__(self, op: Any, batched: tuple[bool, ...]) -> None:
-        super().__init__(op.name)
-        self.inner = op
-        self.single = op.single
-        self.batched = batched
-        self.custom = True
-        self.rule = op.rule
-        self.reads = None
-        self.compute = self._compute
-        self.infer = self._infer
-        self.pull = self._pull
-        self.push = self._push
-        self.batch = self._batch
-
-    def _compute(self, *arrays: Any) -> Any:
-        made = self.run(arrays)
-        return made[0] if self.single else tuple(made)
-
-    def _infer(self, *specs: Any) -> Any:
-        size = next(s.shape[0] for s, b in zip(specs, self.batched, strict=True) if b)
-        examples = [
-            Spec(s.shape[1:], s.dtype) if b else s
-            for s, b in zip(specs, self.batched, strict=True)
-        ]
-        made = self.inner.infer(*examples)
-        if isinstance(made, tuple):
-            return tuple([Spec((size, *s.shape), s.dtype) for s in made])
-        return Spec((size, *made.shape), made.dtype)
-
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The outputs in a list, as the ops inside compute them."""
-        return vectorized(self.inner.run, values, self.batched)
-
-    def _pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> list[Any]:
-        single = not isinstance(y, tuple)
-        ys, gs = ((y,), (g,)) if single else (y, tuple(g))
-        present = [i for i, c in enumerate(gs) if c is not None]
-        count, outs = len(inputs), len(ys)
-        places: list[int] = []
-
-        def run(values: Sequence[Any]) -> list[Any]:
-            arrived: list[Any] = [None] * outs
-            for i, c in zip(present, values[count + outs :], strict=True):
-                arrived[i] = c
-            out = tuple(values[count : count + outs])
-            passed = self.inner.pull(
-                mask,
-                arrived[0] if single else several.Parts(arrived),
-                out[0] if single else out,
-                tuple(values[:count]),
-                params,
-            )
-            places[:] = [i for i, c in enumerate(passed) if c is not None]
-            return [reverse.fit(passed[i], values[i]) for i in places]
-
-        values = (*inputs, *ys, *[gs[i] for i in present])
-        flags = (*self.batched, *[True] * (outs + len(present)))
-        found: list[Any] = [None] * count
-        for i, c in zip(places, vectorized(run, values, flags), strict=False):
-            found[i] = c if self.batched[i] else np.sum(c, axis=0)
-        return found
-
-    def _push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Any:
-        single = not isinstance(y, tuple)
-        ys = (y,) if single else y
-        moving = [i for i, t in enumerate(tangents) if t is not None]
-        count, outs = len(inputs), len(ys)
-        places: list[int] = []
-
-        def run(values: Sequence[Any]) -> list[Any]:
-            arriving: list[Any] = [None] * count
-            for i, t in zip(moving, values[count + outs :], strict=True):
-                arriving[i] = t
-            out = tuple(values[count : count + outs])
-            made = self.inner.push(
-                tuple(arriving), out[0] if single else out, values[:count], params
-            )
-            moved = (made,) if single else made
-            places[:] = [i for i, t in enumerate(moved) if t is not None]
-            return [moved[i] for i in places]
-
-        values = (*inputs, *ys, *[tangents[i] for i in moving])
-        flags = (
-            *self.batched, *[True] * outs, *[self.batched[i] for i in moving],
-        )  # fmt: skip
-        found: list[Any] = [None] * outs
-        for i, t in zip(places, vectorized(run, values, flags), strict=False):
-            found[i] = t
-        return found[0] if single else tuple(found)
-
-    def _batch(
-        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-    ) -> Any:
-        return apply(Mapped(self, batched), inputs)
 
 
 def derived(
@@ -310,7 +257,12 @@ def derived(
 
 
 def called(op: Whole, inputs: tuple[Any, ...]) -> list[Any]:
-    """The outputs of a whole op, one or several, in a list."""
+    """The outputs of a whole op, one or several, in a list.
+
+    A masked cotangent meets the ops inside, where 0 must win over infinity.
+    """
+    if any(isinstance(x, MaskedTensor) for x in inputs):
+        return op.program(inputs)
     if op.single:
         return [apply(op, inputs)]
     return list(several.several(op, inputs))
