@@ -119,7 +119,7 @@ def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., An
         else:
             made = given(inputs, grads)
         if isinstance(made, (list, tuple)):
-            return [plain(c) for c in made]
-        return plain(made)
+            return plain(made, node.inputs)
+        return plain([made], node.inputs)[0]
 
     return rule

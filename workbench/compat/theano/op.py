@@ -246,7 +246,7 @@ def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
         made = op.grad(inputs, grads)
     if not isinstance(made, (list, tuple)):
         made = [made]
-    return [plain(c) for c in made]
+    return plain(made, node.inputs)
 
 
 def _jvp(self: Any, node: Any, *tangents: Any) -> Any:
@@ -255,8 +255,8 @@ def _jvp(self: Any, node: Any, *tangents: Any) -> Any:
     if not isinstance(made, (list, tuple)):
         made = [made]
     moved = [
-        np.zeros_like(y) if t is None else plain(t)
-        for t, y in zip(made, node.outputs, strict=True)
+        np.zeros_like(y) if t is None else t
+        for t, y in zip(plain(made, node.inputs), node.outputs, strict=True)
     ]
     return tuple(moved) if len(moved) > 1 else moved[0]
 
@@ -269,11 +269,13 @@ def _variables(xs: Any) -> list[Any]:
     return [None if x is None else as_tensor_variable(x) for x in xs]
 
 
-def plain(x: Any) -> Any:
-    """A gradient of an old rule as the sweep takes it: an array in an eager run."""
-    if isinstance(x, Tensor) and x._value is not None and not live(x):
-        return x._value
-    return x
+def plain(made: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Gradients of an old rule as the sweep takes them: arrays in an eager run."""
+    if any(map(live, inputs)):
+        return list(made)
+    return [
+        c._value if isinstance(c, Tensor) and not live(c) else c for c in made
+    ]  # fmt: skip
 
 
 def as_op(
