@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 import re
 import threading
 import time
 import warnings
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -529,3 +533,29 @@ def test_ten_thousand_symbols(rng: np.random.Generator) -> None:
     made = total.eval(dict(zip(many, values, strict=True)))
     np.testing.assert_allclose(made, np.sum(values), atol=1e-9)
     assert time.perf_counter() - start < 5
+
+
+# What a symbol is not
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "told"),
+    [
+        (lambda a: 1 if a > 0 else 2, TraceError, ["np.where", "wb.cond", ".eval("]),
+        (float, TraceError, ["np.sin(x) in place of math.sin(x)", ".eval({x: 1.0})"]),
+        (math.cos, TraceError, ["an expression of symbols", ".eval("]),
+        (pickle.dumps, TypeError, ["cannot be pickled"]),
+    ],
+)
+def test_what_asks_a_symbol_for_its_value(
+    ask: Any, error: type[Exception], told: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        ask(x)
+    for words in told:
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 0.5])
+def test_numbers_of_other_kinds(number: Any) -> None:
+    assert wb.function([x], x * 2)(number) == 1.0

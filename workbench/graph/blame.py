@@ -20,7 +20,7 @@ from workbench.errors import (
     ShapeError,
     WorkbenchError,
 )
-from workbench.graph import source, types
+from workbench.graph import source, traces, types
 from workbench.graph.libraries import instead, library_call, numpy_call
 from workbench.graph.op import Op
 
@@ -126,6 +126,13 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
             f" {describe(x)} would lose its gradient. Write {drawing[1]}(...), which"
             " draws the same numbers as nodes of the program, or x.value to cut it on"
             " purpose."
+        )
+    if x._value is None and not traces.OPEN:
+        return GradientLostError(
+            f"{what}: {describe(x)}, an expression of symbols, has no value yet"
+            f"{here()}. Write the NumPy spelling, which makes an expression too"
+            f" ({_spelling()} in place of {_spelling('math')}), or ask for its value:"
+            " expression.eval({x: 1.0})."
         )
     if x._value is None:
         return GradientLostError(

@@ -56,6 +56,13 @@ class Conversions:
                     " tracing without values. Make one Tensor of them first:"
                     f" {by_numpy}(np.stack([...])), or np.array([...], like=x)."
                 )
+            if not traces.OPEN:
+                raise TraceError(
+                    f"the truth of {_name(self)}, an expression of symbols, is not"
+                    f" known yet{blame.at(self.site)}. Write np.where(condition, a, b)"
+                    " or wb.cond(condition, f, g) in place of `if`, or ask for its"
+                    " value: expression.eval({x: 1.0})."
+                )
             raise TraceError(
                 f"the truth of {_name(self)} is not known while tracing without values"
                 f"{blame.at(self.site)}. Write np.where(condition, a, b) in"

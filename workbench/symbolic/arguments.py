@@ -7,6 +7,8 @@ dtype, and named in the error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,6 +280,8 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))
     given = value
     if plain:
+        if isinstance(value, (Real, Decimal)) and not types.weak(value):
+            value = float(value)  # a fraction
         try:
             value = np.asarray(value)
         except ValueError as error:
