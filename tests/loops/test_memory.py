@@ -27,7 +27,7 @@ def loss(memory: int | str, last: bool) -> Loss:
 
 @pytest.fixture
 def data(rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    return rng.normal(size=(6, 6)) / 3, rng.normal(size=(23, 6)), rng.normal(size=6)
+    return rng.normal(size=(9, 9)) / 3, rng.normal(size=(83, 9)), rng.normal(size=9)
 
 
 @pytest.mark.parametrize("last", [True, False])
@@ -60,7 +60,7 @@ def test_second_order_through_what_runs_again(last: bool, data: Any) -> None:
 def test_on_symbols_of_unknown_length(data: Any) -> None:
     results = []
     for memory in ("all", 4):
-        W, xs, h = wb.matrix("W"), wb.matrix("xs"), wb.vector("h", shape=6)
+        W, xs, h = wb.matrix("W"), wb.matrix("xs"), wb.vector("h", shape=9)
         cost = loss(memory, True)(W, xs, h)
         f = wb.function([W, xs, h], [cost, *wb.grad(cost, [W, xs, h])])
         results.append(f(*data))

@@ -67,13 +67,14 @@ class Chunks:
         if n <= 0:
             lost = source.runner()(0, [*consts, *seqs, *inits])[source.carries :]
             return back.runner()(0, [*fixed, *rows, *lost[: source.visible], *carries])
+        held: list[Any] = []
         for piece in reversed(range(-(-n // k))):
             a, b = piece * k, min((piece + 1) * k, n)
             starts = [x[piece] for x in marks]
             part = [*consts, *(x[a:b] for x in seqs), *starts]
             lost = source.runner()(b - a, part)[source.carries :]
             part = [*fixed, *(x[a:b] for x in rows), *lost[: source.visible], *carries]
-            made = back.runner()(b - a, part)
+            made = back.runner()(b - a, part, held, final=piece == 0)
             carries = list(made[: back.carries])
             ys = made[back.carries : back.carries + back.visible]
             if not stacks:

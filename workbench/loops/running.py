@@ -28,6 +28,9 @@ __all__ = ["Absent", "Runner"]
 
 #: Beyond so many ops the step is no straight code, whose compiling would take longer.
 MOST_LINES = 4000
+#: So many outer products are summed as one product of matrices, from this size on.
+BLOCK = 32
+LEAST = 8
 #: A number of steps that is never reached.
 ENDLESS = 2**62
 
@@ -71,6 +74,8 @@ class Runner:
             [i for i in range(loop.carries, total) if i not in set(self.hidden)]
         )
         self.nodes: list[Tensor | None] = []
+        #: How many arrays hold what is summed later.
+        self.held = 0
         self.run: Callable[..., Any] = self._straight() or self._stepwise()
 
     def _places(self, wanted: list[int]) -> list[Place]:
@@ -100,8 +105,18 @@ class Runner:
 
     # Running
 
-    def __call__(self, n: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """All outputs of the loop: last carries, stacked outputs, number of steps."""
+    def __call__(
+        self,
+        n: int,
+        inputs: Sequence[Any],
+        held: list[Any] | None = None,
+        final: bool = True,
+    ) -> tuple[Any, ...]:
+        """All outputs of the loop: last carries, stacked outputs, number of steps.
+
+        A loop that runs in pieces gets the same list ``held`` for each, which keeps
+        what has not been summed yet, until the ``final`` one.
+        """
         loop = self.loop
         consts = inputs[: loop.consts]
         seqs = inputs[loop.consts : loop.consts + loop.seqs]
@@ -111,8 +126,11 @@ class Runner:
         ]
         if n <= 0:
             return self._empty(consts, seqs, inits)
+        held = [] if held is None else held
         try:
-            carries, buffers, done, marks = self.run(n, consts, seqs, inits)
+            carries, buffers, done, marks = self.run(
+                n, consts, seqs, inits, self.start(held), final
+            )
         except Exception as error:
             told = self._told(error, error.__traceback__)
             if told is error:
@@ -131,6 +149,12 @@ class Runner:
             made[place.output] = rows
         kept = [stacked(rows) for rows in marks]
         return self._result(carries, made, done, kept)
+
+    def start(self, held: list[Any]) -> list[Any]:
+        """The list for what is summed later, made ready at the first piece."""
+        if not held:
+            held += [0, *[None] * self.held]
+        return held
 
     def _result(
         self,
@@ -221,15 +245,19 @@ class Runner:
         seqs = [f"s{i}" for i in range(loop.seqs)]
         carries = [f"k{i}" for i in range(loop.carries)]
         rows = [f"b{i}" for i in range(len(self.places))]
-        code.line("def run(n, consts, seqs, inits):")
+        code.line("def run(n, consts, seqs, inits, held, final):")
         for names, source in ((consts, "consts"), (carries, "inits")):
             if names:
                 code.line(f"    {', '.join(names)}, = {source}")
         if seqs:
             code.line(f"    {', '.join(f'q{i}' for i in range(loop.seqs))}, = seqs")
         added = self._added(inside)
+        outer = self._outer(added, inside)
         for i in added:
             code.line(f"    if k{i}.ndim: k{i} = k{i}.copy()")
+        pairs = [f"x{i}, y{i}" for i in outer]
+        if outer:
+            code.line(f"    f, {', '.join(pairs)} = held")
         known = code.write(before, dict(zip(body.leaves, consts, strict=False)), "    ")
         known_as = {x.serial: name for x, name in zip(inputs, known, strict=True)}
         # In the loop
@@ -254,6 +282,7 @@ class Runner:
         for x, name in zip(body.leaves, leaves, strict=True):
             known_as[x.serial] = name
         skipped = {body.outputs[i].serial for i in added}
+        skipped |= {_term(loop, i).serial for i in outer}
         values = code.steps(inside, known_as, pad, results, skipped)
         first = "n - 1" if loop.reverse else "0"
         chosen = [values[place.output] for place in self.places]
@@ -276,11 +305,21 @@ class Runner:
             code.line(f"{pad}    m{i}.append(k{carry})")
         for i in added:
             # The one who sums owns the sum.
-            node = body.outputs[i]
-            term = (
-                node.inputs[1] if node.inputs[0] is _leaf(loop, i) else node.inputs[0]
-            )
-            code.line(f"{pad}k{i} += {code.name_of(term, known_as)}", node)
+            term = _term(loop, i)
+            if i not in outer:
+                text = code.name_of(term, known_as)
+                code.line(f"{pad}k{i} += {text}", body.outputs[i])
+                continue
+            u, v = (code.name_of(x, known_as) for x in outer[i])
+            code.line(f"{pad}if x{i} is None:")
+            code.line(f"{pad}    x{i}, y{i} = rows({BLOCK}, {u}), rows({BLOCK}, {v})")
+            code.line(f"{pad}x{i}[f], y{i}[f] = {u}, {v}", term)
+        if outer:
+            code.line(f"{pad}f += 1")
+            code.line(f"{pad}if f == {BLOCK}:")
+            for i in outer:
+                code.line(f"{pad}    k{i} += products(x{i}, y{i}, f)")
+            code.line(f"{pad}    f = 0")
         moved = [i for i in range(loop.carries) if i not in added]
         moved = [i for i in moved if values[i] != f"k{i}"]
         if moved:
@@ -289,27 +328,65 @@ class Runner:
         if loop.until:
             code.line(f"{pad}if {values[-1]}:")
             code.line(f"{pad}    break")
+        if outer:
+            code.line("    if final and f:")
+            for i in outer:
+                code.line(f"        k{i} += products(x{i}, y{i}, f)")
+            code.line(f"    held[:] = f, {', '.join(pairs)}")
+        self.held = 2 * len(outer)
         finals = ", ".join(carries) + ("," if carries else "")
         made = ", ".join(rows) + ("," if rows else "")
         done = "t + 1" if loop.until else "n"
         saved = ", ".join(kept) + ("," if kept else "")
         code.line(f"    return ({finals}), ({made}), {done}, ({saved})")
-        code.scope.update(rows=_rows, count=count)
+        code.scope.update(rows=_rows, count=count, products=_products)
         exec(compiled("\n".join(code.lines)), code.scope)
         made_run: Callable[..., Any] = code.scope["run"]
         return made_run
 
-    def _added(self, inside: Sequence[Tensor]) -> list[int]:
-        """The carries that are sums: each step adds a term, and nobody else reads."""
-        loop, body = self.loop, self.loop.body
+    def _uses(self, inside: Sequence[Tensor]) -> dict[int, int]:
+        """How often each value of a step is read."""
         uses: dict[int, int] = {}
         for node in inside:
             for x in node.inputs:
                 if isinstance(x, Tensor):
                     uses[x.serial] = uses.get(x.serial, 0) + 1
-        for y in body.outputs:
+        for y in self.loop.body.outputs:
             if isinstance(y, Tensor):
                 uses[y.serial] = uses.get(y.serial, 0) + 1
+        return uses
+
+    def _outer(
+        self, added: Sequence[int], inside: Sequence[Tensor]
+    ) -> dict[int, tuple[Tensor, Tensor]]:
+        """The sums of outer products, with the column and the row of each step.
+
+        Some steps of them together are one product of matrices.
+        """
+        loop, uses, found = self.loop, self._uses(inside), {}
+        for i in added:
+            term = _term(loop, i)
+            shape = term.spec.shape
+            if (
+                term.op.name == "multiply"
+                and uses[term.serial] == 1
+                and any(term is node for node in inside)
+                and len(shape) == 2
+                and all(isinstance(m, int) and m >= LEAST for m in shape)
+                and all(isinstance(x, Tensor) for x in term.inputs)
+            ):
+                for u, v in (term.inputs, term.inputs[::-1]):
+                    row = v.spec.shape in ((shape[1],), (1, shape[1]))
+                    if row and u.spec.shape == (shape[0], 1):
+                        if u.spec.dtype == v.spec.dtype == term.spec.dtype:
+                            found[i] = (u, v)
+                        break
+        return found
+
+    def _added(self, inside: Sequence[Tensor]) -> list[int]:
+        """The carries that are sums: each step adds a term, and nobody else reads."""
+        loop, body = self.loop, self.loop.body
+        uses = self._uses(inside)
         found = []
         for i in range(loop.carries):
             node, own = body.outputs[i], _leaf(loop, i)
@@ -337,7 +414,12 @@ class Runner:
         marks, every = self.marks, loop.every or 1
 
         def run(
-            n: int, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
+            n: int,
+            consts: Sequence[Any],
+            seqs: Sequence[Any],
+            inits: Sequence[Any],
+            held: Any,
+            final: bool,
         ) -> tuple[Sequence[Any], list[Any], int, list[Any]]:
             carries = list(inits)
             buffers: list[Any] = [[] if until else None for _ in places]
@@ -371,6 +453,19 @@ class Runner:
 
 def _leaf(loop: Loop, carry: int) -> Tensor:
     return loop.body.leaves[loop.consts + loop.seqs + carry]
+
+
+def _term(loop: Loop, carry: int) -> Tensor:
+    """What each step adds to a carry that is a sum."""
+    left, right = loop.body.outputs[carry].inputs
+    term: Tensor = right if left is _leaf(loop, carry) else left
+    return term
+
+
+def _products(columns: Any, rows: Any, count: int) -> Any:
+    """The sum of outer products."""
+    left = columns[:count].reshape(count, -1)
+    return left.T @ rows[:count].reshape(count, -1)
 
 
 def _rows(n: int, y: Any) -> Any:
