@@ -143,6 +143,22 @@ def index_at(ufunc, x, index, v):
     ufunc.at(out, index, v)
     return out
 ''',
+    "span": '''\
+def span(x, *ends, axis, key):
+    """x[start:stop:step] along an axis; what the key does not hold is given."""
+    ends = iter(ends)
+    part = slice(*[int(next(ends)) if type(k) is str else k for k in key])
+    return x[(slice(None),) * axis + (part,)]
+''',
+    "unspan": '''\
+def unspan(g, *ends, axis, key, length):
+    """Zeros that hold g in a slice along an axis."""
+    ends = iter(ends)
+    part = slice(*[int(next(ends)) if type(k) is str else k for k in key])
+    out = np.zeros_like(g, shape=(*g.shape[:axis], length, *g.shape[axis + 1 :]))
+    out[(slice(None),) * axis + (part,)] = g
+    return out
+''',
     "make_like": '''\
 def make_like(x, maker, args, settings):
     """An array of the library of x."""
