@@ -414,3 +414,61 @@ def test_against_scipy() -> None:
     want = -2 * X * 2 / np.sqrt(np.pi) * np.exp(-(X**2))
     found = wb.hessian(lambda x: np.sum(by_series(x)))(X)
     np.testing.assert_allclose(np.diag(found), want)
+
+
+def test_settings_that_are_lists_and_functions_and_nothing() -> None:
+    def rule(node: Any, g: Any) -> Any:
+        assert node.get_attr("sizes") == [1, 2]
+        assert node.get_attr("f") is np.cos
+        assert node.get_attr("nothing") is None
+        return g * 2
+
+    @wb.custom_vjp(vjp=rule)
+    def f(x: Any, sizes: Any, f: Any, nothing: Any = None) -> Any:
+        return 2 * x
+
+    assert wb.grad(lambda x: f(x, [1, 2], np.cos, None))(1.0) == 2
+
+
+def test_what_it_is_lent_it_cannot_change() -> None:
+    def spoil(x: Any) -> Any:
+        x += 1
+        return x * 1
+
+    f = wb.custom_vjp(spoil, vjp=lambda node, g: g)
+    with pytest.raises(TraceError, match=r"changed in place.*x \+= 1.*\.copy\(\)"):
+        wb.grad(lambda x: np.sum(f(np.sin(x))))(X)
+    same = wb.custom_vjp(lambda x: x, vjp=lambda node, g: 5 * g)
+    assert same(X) is X
+    value, gradient = wb.value_and_grad(lambda x: np.sum(same(x)))(X)
+    assert value == np.sum(X)
+    assert gradient.tolist() == [5, 5, 5]
+
+
+def test_in_and_around_other_functions() -> None:
+    inner = wb.custom_gradient(lambda x: (np.sin(x), lambda g: g * np.cos(x)))
+    outer = wb.custom_gradient(lambda x: (inner(inner(x)), lambda g: g * slope(x)))
+
+    def slope(x: Any) -> Any:
+        return np.cos(inner(x)) * np.cos(x)
+
+    want = np.cos(np.sin(X)) * np.cos(X)
+    for f in (outer, wb.checkpoint(outer), lambda x: inner(wb.checkpoint(inner)(x))):
+        np.testing.assert_allclose(wb.grad(lambda x, f=f: np.sum(f(x)))(X), want)
+        second = wb.hessian(lambda x, f=f: np.sum(f(x)))(X)
+        true = -np.sin(np.sin(X)) * np.cos(X) ** 2 - np.cos(np.sin(X)) * np.sin(X)
+        np.testing.assert_allclose(np.diag(second), true, rtol=1e-10)
+
+
+def test_on_symbols_of_unknown_length_and_in_loops() -> None:
+    x = wb.vector("x")
+    for f in (paired, with_rule, as_jax):
+        run = wb.function([x], wb.grad(np.sum(f(x)), x))
+        for n in (1, 4):
+            data = np.linspace(-1, 1, n)
+            np.testing.assert_allclose(run(data), sigmoid(data))
+    sine = wb.custom_vjp(np.sin, vjp=lambda node, g: g * np.cos(node.inputs[0]))
+    last = wb.scan(lambda c: sine(c), initial=x, n_steps=3)[-1]
+    found = wb.function([x], wb.grad(np.sum(last), x))(X)
+    a, b = np.sin(X), np.sin(np.sin(X))
+    np.testing.assert_allclose(found, np.cos(b) * np.cos(a) * np.cos(X))

@@ -18,7 +18,7 @@ from workbench.graph.trace import live, record
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.closed import is_array
-from workbench.transforms.rules import has_derivative
+from workbench.transforms.rules import has_derivative, read_only
 
 if TYPE_CHECKING:
     from workbench.custom.functions import CustomFunction
@@ -37,18 +37,15 @@ class Call:
         function: CustomFunction,
         flat: list[Any],
         structure: tree.Tree,
-        names: list[str | None],
+        settings: dict[str, Any],
     ) -> None:
         self.function = function
         self.structure = structure
         self.chosen = [i for i, x in enumerate(flat) if is_array(x)]
         picked = set(self.chosen)
         self.flat = [None if i in picked else x for i, x in enumerate(flat)]
-        self.params = {
-            str(names[i] if i < len(names) else i): x
-            for i, x in enumerate(flat)
-            if i not in picked
-        }
+        #: The arguments that hold no arrays, by the names of their parameters.
+        self.params = settings
         #: How the outputs nest, which of them are arrays, and the others.
         self.tree: tree.Tree | None = None
         self.moving: list[int] = []
@@ -66,10 +63,15 @@ class Call:
         args, kwargs = self.structure(filled)
         return args, kwargs
 
-    def value(self, leaves: Sequence[Any], keep: bool) -> list[Any]:
-        """The outputs that are arrays, flat; with ``keep`` what the gradient needs."""
+    def value(
+        self, leaves: Sequence[Any], keep: bool = False, lent: bool = True
+    ) -> list[Any]:
+        """The outputs that are arrays, flat; with ``keep`` what the gradient needs.
+
+        Arrays of a program are ``lent``: the function cannot change them.
+        """
         function = self.function
-        args, kwargs = self.arguments(leaves)
+        args, kwargs = self.arguments(list(map(read_only, leaves)) if lent else leaves)
         first = next_serial()
         kept = None
         if function.paired or (keep and function.forward is not None):
@@ -82,9 +84,8 @@ class Call:
         self.moving = [i for i, y in enumerate(flat) if is_array(y)]
         self.rest = [None if is_array(y) else y for y in flat]
         outputs = [
-            np.float64(y) if type(y) is float else np.asarray(y)[()]
-            if types.weak(y) else y
-            for y in (flat[i] for i in self.moving)
+            owned(flat[i]) if lent else flat[i]
+            for i in self.moving
         ]  # fmt: skip
         if keep:
             self.kept = outputs, kept
@@ -169,7 +170,7 @@ class Call:
         made.cure = f"This is what {function.__op__} says of these arguments."
 
         def compute(*arrays: Any, **params: Any) -> Any:
-            outputs = self.value(arrays, keep=False)
+            outputs = self.value(arrays)
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
         compute.__name__ = function.__op__
@@ -190,7 +191,7 @@ class Call:
     def infer(self, *specs: Any, **params: Any) -> Any:
         """The specs of the outputs: by a run on examples, or by recording."""
         probe = Core(self.function.__op__)
-        probe.compute = lambda *arrays: tuple(self.value(arrays, keep=False))
+        probe.compute = lambda *arrays: tuple(self.value(arrays))
         try:
             found = tensor.infer(probe, specs, {})
         except UsageError:
@@ -325,6 +326,13 @@ class Call:
             f" {counted(count, 'argument')}. Return a tuple with one gradient (or None)"
             " for each argument, nested as the argument is."
         )
+
+
+def owned(y: Any) -> Any:
+    """An output as a program holds it: an array, which is no view of an input."""
+    if types.weak(y):
+        return np.asarray(y)[()]  # host array: a number
+    return y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
 
 
 def opened(value: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.errors import UsageError
 from workbench.graph import tree
 from workbench.graph.tensor import Tensor, admit
-from workbench.graph.trace import argument_names
+from workbench.transforms.closed import is_array
 
 __all__ = ["CustomFunction", "custom_gradient", "custom_jvp", "custom_vjp"]
 
@@ -115,11 +115,23 @@ class CustomFunction:
         flat = [
             admit(x) if type(x) is np.ndarray and x.dtype == object else x for x in flat
         ]
-        call = Call(self, flat, structure, argument_names(self.f, args, kwargs))
+        call = Call(self, flat, structure, self._settings(args, kwargs))
         leaves = [flat[i] for i in call.chosen]
         if not any(isinstance(x, Tensor) for x in leaves):
-            return call.whole(call.value(leaves, keep=False))
+            return call.whole(call.value(leaves, lent=False))
         return call.recorded(leaves)
+
+    def _settings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The arguments that hold no arrays, by the names of their parameters."""
+        known = () if self._signature is None else self._signature.parameters.values()
+        names = [p.name for p in known if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        names += [f"arg{i}" for i in range(len(names), len(args))]
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return {
+            name: value
+            for name, value in given.items()
+            if value is None or not any(map(is_array, tree.flatten(value)[0]))
+        }
 
     @property
     def rule(self) -> Rule | None:
