@@ -14,7 +14,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-CASES = ("eager_chain", "startup", "dense_jacobian", "dense_hessian", "breadth")
+CASES = (
+    "eager_chain",
+    "startup",
+    "dense_jacobian",
+    "dense_hessian",
+    "recurrent",
+    "breadth",
+)
 
 
 def has_avx512() -> bool:
