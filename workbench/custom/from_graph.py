@@ -159,7 +159,6 @@ class OpFromGraph(Op):
         self.pull = self._pull
         self.push = self._push
         self.batch = self._batch
-        self.__op__ = self.name
         brings = f"its {'jvp' if vjp is None else 'vjp'}"
         enter(
             Entry(
@@ -170,6 +169,15 @@ class OpFromGraph(Op):
             ),
             f'Write name="my_{self.name}".',
         )
+
+    @property
+    def __op__(self) -> str:
+        """What overrides and registered gradients know it by."""
+        return self.name
+
+    @property
+    def __name__(self) -> str:
+        return self.name
 
     def __call__(self, *args: Any) -> Any:
         """The outputs: one as itself, several as a tuple."""
