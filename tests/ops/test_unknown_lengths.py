@@ -46,6 +46,12 @@ def run_text(function: Any, arrays: list[Any]) -> Any:
     return list(made) if isinstance(made, tuple) else [made]
 
 
+#: What mathematics does not define on twice as many rows.
+ONE_LENGTH = {
+    "interp": "knots that do not ascend",
+    "linalg.fractional_matrix_power": "a singular matrix, whose power is complex",
+}
+
 #: What has to know a length, and why.
 NOT: dict[str, str] = {
     "poly": "NumPy iterates over the roots before it asks the protocol",
@@ -104,6 +110,35 @@ def test_samples(sample: Sample, rng: np.random.Generator) -> None:
         same(got, right)
     for got, right in zip(run_text(function, arrays), made, strict=True):
         same(got, right)
+    if sample.name not in ONE_LENGTH:
+        longer(sample, function, args, [g is not None for g in gradients], tangent, rng)
+
+
+def longer(
+    sample: Sample,
+    function: Any,
+    args: list[Any],
+    given: list[bool],
+    tangent: Any,
+    rng: np.random.Generator,
+) -> None:
+    """The same function on arrays twice as long, where the sample takes them."""
+    args = [np.concatenate([a, a * 1.01]) if a.ndim else a for a in args]
+    try:
+        expected, pullback = wb.vjp(sample.f, *args)
+        weight = np.asarray(rng.standard_normal(np.shape(expected)), expected.dtype)
+        whole = pullback(weight)
+        moves = [rng.standard_normal(a.shape) for a in args]
+        _, moved = wb.jvp(sample.f, tuple(args), tuple(moves))
+    except (ValueError, TypeError, IndexError, RuntimeError, ArithmeticError):
+        return
+    truth = [expected, *(w for w, g in zip(whole, given, strict=True) if g)]
+    truth += [] if tangent is None else [moved]
+    if not all(np.all(np.isfinite(t)) for t in truth):
+        return
+    made = function(*args, weight, *moves)
+    for got, right in zip(made, truth, strict=True):
+        same(got, right, 1e-8)
 
 
 @pytest.mark.parametrize("name", NOT)
@@ -113,10 +148,14 @@ def test_what_has_to_know_a_length_is_an_error(
     """Never a wrong answer: in the expression, or at the latest when it runs."""
     (sample,) = [s for s in FLOATS if s.name == name]
     args = drawn(sample, rng)
-    with pytest.raises((TypeError, ValueError)):
+
+    def attempt() -> None:
         xs = symbols(args)
         y = sample.f(*xs)
         seed = wb.tensor("seed", dtype=y.dtype, shape=y.shape)
         gradients = reverse.pull_back([y], [seed], xs, record=True)
         weight = np.ones(np.shape(sample.f(*args)))
         compile(Graph([*xs, seed], [y, *gradients]))(*args, weight)
+
+    with pytest.raises((TypeError, ValueError)):
+        attempt()

@@ -44,6 +44,7 @@ Key = tuple[Any, ...]
 Replace = Callable[["Atom"], Any]
 #: The least and the greatest number that a length can be; None: any.
 Bounds = tuple[int | None, int | None]
+INF = float("inf")
 
 
 class Atom:
@@ -114,13 +115,21 @@ class Made(Atom):
         highs = [high for _, high in ends if high is not None]
         every = len(highs) == len(ends)
         if self.kind == "max":
-            return max(lows, default=0), max(highs) if every else None
+            return max(lows, default=None), max(highs) if every else None
         if self.kind == "min":
-            return min(lows) if len(lows) == len(ends) else 0, min(highs, default=None)
+            return min(lows) if len(lows) == len(ends) else None, min(
+                highs, default=None
+            )
+        below = ends[-1][0]
+        if self.kind == "broadcast":
+            return 0, None
+        if below is None or below < 1:
+            return None, None  # of a negative divisor anything
         if self.kind == "mod":
             top = ends[1][1]
             return 0, None if top is None else top - 1
-        return 0, None
+        low = ends[0][0]
+        return (0, None) if low is not None and low >= 0 else (None, None)
 
 
 def _key(x: Any) -> Key:
@@ -322,19 +331,17 @@ class Dim:
 
 
 def _scaled(ends: Bounds, a: int | None, b: int | None) -> Bounds:
-    """The bounds of a product by a factor from ``a`` on, which is not negative."""
-    low, high = ends
-    a = 0 if a is None else max(a, 0)
-    if low is not None:
-        low = low * a if low >= 0 else None if b is None else low * b
-    if high is not None:
-        high = high * a if high <= 0 else None if b is None else high * b
-    return low, high
+    """The bounds of a product, from those of its factors."""
+    left = (-INF if ends[0] is None else ends[0], INF if ends[1] is None else ends[1])
+    right = (-INF if a is None else a, INF if b is None else b)
+    products = [m * n if m and n else 0 for m in left for n in right]
+    low, high = min(products), max(products)
+    return None if low == -INF else int(low), None if high == INF else int(high)
 
 
 def _low(x: Any) -> float:
     low = _bounds(x)[0]
-    return -np.inf if low is None else low
+    return -INF if low is None else low
 
 
 def _length(x: Any) -> bool:
