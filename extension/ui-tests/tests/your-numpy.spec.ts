@@ -2,7 +2,7 @@ import { expect, test } from '@jupyterlab/galata';
 
 import { GraphOnPage, open, print, runAll } from './graph';
 
-const NOTEBOOK = '02-your-numpy.ipynb';
+const NOTEBOOK = '10-your-numpy.ipynb';
 
 /** Between the smallest and the largest derivative by a singular value. */
 const BOUND = 0.5;
