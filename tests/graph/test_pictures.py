@@ -59,6 +59,13 @@ def test_text_tells_leaves_apart() -> None:
     assert re.search(r"two +=\s+constant 2\.0", text)
 
 
+def test_several_of_one_name_have_their_positions_too() -> None:
+    a, b, c = wb.scalar("a"), wb.scalar("a"), wb.scalar("c")
+    lines = str(wb.Graph([a, b, c], [a - b * c])).splitlines()
+    assert [line.split()[0] for line in lines] == ["a%0", "a%1", "c", "%3", "%4"]
+    assert "multiply(a%1, c)" in lines[3]
+
+
 def test_a_large_graph_is_cut_with_a_count() -> None:
     x = y = wb.scalar("x")
     for _ in range(10_000):

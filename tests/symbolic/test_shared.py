@@ -83,6 +83,19 @@ def test_lengths_may_be_left_open() -> None:
         range(rows.shape[0])
 
 
+def test_lengths_are_outputs_and_updates() -> None:
+    rows, seen = wb.shared(np.ones((2, 3)), "rows", shape=(None, 3)), wb.shared(0)
+    x = wb.vector("x")
+    f = wb.function(
+        [x], [rows.shape, x.shape[0] + 1], updates={seen: seen + x.shape[0]}
+    )
+    assert f(np.ones(4)) == [(2, 3), 5]
+    assert wb.function([x], None, updates={seen: x.shape[0]})(np.ones(7)) is None
+    assert seen.get_value() == 7
+    y = wb.scalar("y")
+    assert wb.function([x], y * 2, givens={y: x.shape[0]})(np.ones(3)) == 6
+
+
 @pytest.mark.parametrize("shape", [(2,), (2, 4), (None,), 3])
 def test_a_shape_that_the_value_does_not_have(shape: Any) -> None:
     with pytest.raises(ShapeError, match="is given one of shape"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -80,6 +81,12 @@ class Graph:
         """The position of each Tensor among the nodes."""
         return {node: i for i, node in enumerate(self.nodes)}
 
+    @cached_property
+    def _repeated(self) -> set[str]:
+        """The names that several nodes have."""
+        counts = Counter(node.name for node in self.nodes if node.name)
+        return {name for name, count in counts.items() if count > 1}
+
     def __len__(self) -> int:
         return len(self.nodes)
 
@@ -91,10 +98,15 @@ class Graph:
         raise KeyError(f"no node is named {name!r}; there are {', '.join(names)}")
 
     def label(self, x: Any) -> str:
-        """A Tensor's name, ``%3`` for its position, or a constant's text."""
+        """A Tensor's name, ``%3`` for its position, or a constant's text.
+
+        Several of one name have their positions too: ``x%0``, ``x%3``.
+        """
         if isinstance(x, Tensor):
-            if x.name:
+            if x.name and (x.name not in self._repeated or x not in self.ids):
                 return x.name
+            if x.name:
+                return f"{x.name}%{self.ids[x]}"
             return f"%{self.ids[x]}" if x in self.ids else "outer"
         if types.weak(x) or getattr(x, "shape", None) == ():
             return str(x)

@@ -115,6 +115,10 @@ class Shared(Tensor):
             new = np.asarray(new)
         elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:
             new = types.plain(new)
+        elif type(new) is np.ndarray and hasattr(
+            self.state, "__cuda_array_interface__"
+        ):
+            new = np.asarray(new, like=self.state)  # to where it lies
         if not np.can_cast(new.dtype, spec.dtype, "same_kind"):
             raise DtypeError(
                 f"{self.described()} is given values of dtype {new.dtype}, which do"

@@ -22,7 +22,7 @@ from workbench.errors import (
     TraceError,
     UsageError,
 )
-from workbench.graph import blame, tree
+from workbench.graph import blame, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.shared import Shared, copied, held, hold, matches
 from workbench.graph.tensor import Tensor
@@ -248,7 +248,11 @@ class Function:
 
         Their lengths may have been unknown before the run.
         """
-        news = [np.asarray(x) if isinstance(x, np.generic) else x for x in news]
+        news = [
+            np.asarray(new, x.dtype) if types.weak(new) or isinstance(new, np.generic)
+            else new
+            for x, new in zip(self._changed, news, strict=True)
+        ]  # fmt: skip
         for x, new in zip(self._changed, news, strict=True):
             if x.spec.dtype != object and not matches(np.shape(new), x.spec.shape):
                 raise ShapeError(

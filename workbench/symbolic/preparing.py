@@ -18,6 +18,7 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.graph import blame, types, walk
+from workbench.graph.dims import Dim
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import IDENTITY, Tensor, admit
 from workbench.symbolic.arguments import Signature, called, pairs
@@ -45,6 +46,8 @@ def output(y: Any) -> Any:
     """An output: an expression, or a constant as an array of its own."""
     if isinstance(y, Tensor):
         return y
+    if isinstance(y, Dim):
+        return admit(y)
     if isinstance(y, (np.ndarray, list)) and np.asarray(y).dtype == object:
         return admit(np.asarray(y))
     if y is None or np.asarray(y).dtype.kind not in "biufc":
@@ -67,6 +70,7 @@ def updated(updates: Any) -> dict[Shared, Any]:
             )
         if x in found:
             raise UsageError(f"updates: {x.described()} is updated twice.")
+        new = admit(new) if isinstance(new, Dim) else new
         found[x] = new if isinstance(new, Tensor) else x.fitted(new)
     return found
 
@@ -140,7 +144,9 @@ def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
 def _replacing(value: Any, x: Tensor) -> Any:
     """What takes the place of a Tensor, in its dtype."""
     what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
-    if not isinstance(value, Tensor):
+    if isinstance(value, Dim):
+        value = admit(value)
+    elif not isinstance(value, Tensor):
         value = np.asarray(value, x.dtype if types.weak(value) else None)
     spec = types.spec_of(value)
     if not np.can_cast(spec.dtype, x.dtype, "same_kind"):
