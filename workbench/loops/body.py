@@ -20,7 +20,7 @@ from workbench.graph.tensor import MaskedTensor, Tensor, leaf
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import masked
-from workbench.transforms import forward, reverse
+from workbench.transforms import forward, reverse, within
 from workbench.transforms.batch import Batched
 from workbench.transforms.program import Program
 
@@ -181,7 +181,10 @@ class Body:
             masked(x) if i in flags else x for i, x in zip(arriving, fresh, strict=True)
         ]
         wrt = [self.leaves[i] for i in wanted]
-        return fresh, reverse.pull_back(outputs, seeds, wrt, record=True)
+        made = reverse.pull_back(
+            outputs, seeds, wrt, record=True, rules=within.PULLS.get()
+        )
+        return fresh, made
 
     def push(
         self, moving: Sequence[int], flags: Collection[int]
@@ -192,7 +195,10 @@ class Body:
         tangents = [
             masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
         ]
-        return fresh, forward.push_forward(self.outputs, wrt, tangents, record=True)
+        made = forward.push_forward(
+            self.outputs, wrt, tangents, record=True, rules=within.PUSHES.get()
+        )
+        return fresh, made
 
     def batch(
         self, batched: Collection[int], size: Any, spread: Collection[int]

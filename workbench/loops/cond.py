@@ -19,6 +19,7 @@ from workbench.loops.lengths import outward
 from workbench.loops.returned import condition
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
+from workbench.transforms import within
 from workbench.transforms.closed import Closed, close, is_array
 from workbench.transforms.program import Program
 
@@ -304,6 +305,9 @@ def _spread(y: Any, size: Any) -> Any:
     return np.broadcast_to(y, (size, *shape_of(y)))
 
 
+within.WITHIN["cond"] = lambda params: [
+    node for body in params["branches"] for node in body.nodes
+]
 COND.compute = _compute
 COND.infer = _infer
 COND.lengths = _lengths

@@ -15,6 +15,7 @@ from workbench.loops.lengths import outward
 from workbench.loops.loop import Loop
 from workbench.ops import several
 from workbench.ops.define import shape_of
+from workbench.transforms import within
 
 __all__ = ["SCAN", "run_loop"]
 
@@ -76,6 +77,7 @@ def _strong(y: Any) -> Spec:
     return Spec(spec.shape, spec.dtype)
 
 
+within.WITHIN["scan"] = lambda params: params["loop"].body.nodes
 SCAN.compute = _compute
 SCAN.infer = _infer
 SCAN.lengths = _lengths

@@ -14,7 +14,7 @@ from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
 from workbench.ops import nulls, several
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms import reverse
+from workbench.transforms import reverse, within
 
 __all__ = ["push_forward", "transposed"]
 
@@ -48,6 +48,7 @@ def push_forward(
     steps = reverse.plan(outputs, wrt, rules)
     outer = set() if record else reverse.outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
+    token = within.PUSHES.set(rules) if rules else None
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -79,6 +80,9 @@ def push_forward(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
+    finally:
+        if token is not None:
+            within.PUSHES.reset(token)
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if nulls.MADE and not nulls_pass:
         reverse.refuse_nulls(made, outputs, "of")
@@ -135,8 +139,9 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
         ]
         moved = reverse.pull_back([c for c, _ in chosen], [t for _, t in chosen], seeds)
         filled = [
-            np.zeros_like(s) if m is None else m
-            for s, m in zip(seeds, moved, strict=True)
+            # Not like the seeds: those without values are no part of the program.
+            np.zeros_like(reverse._bare(part)) if m is None else m
+            for part, m in zip(parts, moved, strict=True)
         ]
         return tuple(filled) if many else filled[0]
 

@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from workbench.errors import OverrideError
 from workbench.graph import blame, walk
 from workbench.graph.tensor import IDENTITY, Tensor, next_serial
+from workbench.transforms import within
 from workbench.transforms.expression import parse
 from workbench.transforms.rules import Pull, Push
 from workbench.transforms.targets import (
@@ -414,6 +415,7 @@ def resolve_call(
         for node in walk.order(roots, first)
         if node.op is not IDENTITY and node.serial not in inside and node.origin is None
     ]
+    nodes = within.everything(nodes)
     found = [o for block in _LOCAL.stack for o in block.meet(nodes)]
     own = checked(given or ())
     for value in own:

@@ -22,6 +22,7 @@ from workbench.graph.trace import live
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
+from workbench.transforms import within
 
 __all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back", "waits"]
 
@@ -129,7 +130,8 @@ def pull_back(
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
     if record or outer or rules or visit or closed:
-        _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
+        with within.held(within.PULLS, rules):
+            _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
     if nulls.MADE and not nulls_pass:

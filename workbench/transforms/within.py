@@ -1,0 +1,61 @@
+"""Programs inside nodes: the steps of loops, the branches of a choice.
+
+An override may mean a node in there. Which rules hold is told to the op's own rule by
+a context variable, since the op differentiates its program itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from workbench.graph.tensor import Tensor
+
+__all__ = ["PULLS", "PUSHES", "WITHIN", "everything", "held"]
+
+Rules = Mapping[int, Any]
+
+#: The nodes inside a node, from its settings, by the name of its op; filled by the
+#: modules that declare such ops.
+WITHIN: dict[str, Callable[[dict[str, Any]], Sequence[Tensor]]] = {}
+
+#: The rules in force in the sweep that runs now, by the serial of the node.
+PULLS: ContextVar[Rules | None] = ContextVar("PULLS", default=None)
+PUSHES: ContextVar[Rules | None] = ContextVar("PUSHES", default=None)
+
+
+def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
+    """Nodes, and those inside them, and inside these.
+
+    What a derivative has made is no node of the user's.
+    """
+    found, stack = list(nodes), list(nodes)
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        inside = WITHIN.get(node.op.name)
+        if inside is not None and not node.op.custom:
+            new = [
+                x
+                for x in inside(node.params)
+                if x.origin is None and x.serial not in seen
+            ]
+            seen.update(x.serial for x in new)
+            found += new
+            stack += new
+    return found
+
+
+@contextmanager
+def held(variable: ContextVar[Rules | None], rules: Rules | None) -> Iterator[None]:
+    """Let rules hold for what runs in the block; None leaves those that do."""
+    if not rules:
+        yield
+        return
+    token = variable.set(rules)
+    try:
+        yield
+    finally:
+        variable.reset(token)
