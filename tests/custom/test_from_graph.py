@@ -298,6 +298,34 @@ def test_B2_overridden_from_outside_by_name_and_at_the_node(inline: bool) -> Non
     assert np.allclose(wb.function([x, y], at_node)(1.0, 0.0), [0, 2 / 1.01])
 
 
+@both
+def test_B1_rows_at_once_with_an_output_of_integers(
+    inline: bool, rng: np.random.Generator
+) -> None:
+    """Both modes and second order of a rule, row by row, against the true ones."""
+    x = wb.vector("x")
+
+    def rule(node: Any, g: Any, nothing: Any) -> Any:
+        (x,) = node.inputs
+        return np.cumsum((g * 2 * np.cumsum(x))[::-1])[::-1]
+
+    op = wb.OpFromGraph(
+        [x], [np.cumsum(x) ** 2, np.argmax(x)], vjp=rule, inline=inline, name="rowwise"
+    )
+
+    def f(X: Any) -> Any:
+        return np.sum(wb.vmap(lambda r: op(r)[0] * op(r)[1])(X) ** 2)
+
+    def plain(X: Any) -> Any:
+        at = np.argmax(X, axis=1)[:, None]
+        return np.sum((np.cumsum(X, axis=1) ** 2 * at) ** 2)
+
+    X, T = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
+    assert np.allclose(wb.grad(f)(X), wb.grad(plain)(X))
+    assert np.allclose(wb.hessian(f)(X), wb.hessian(plain)(X))
+    assert np.isclose(wb.jvp(f, (X,), (T,))[1], wb.jvp(plain, (X,), (T,))[1])
+
+
 # What may be inside and around
 
 
