@@ -359,3 +359,13 @@ def test_the_rule_of_the_same_name_replaces_itself() -> None:
     assert wb.grad(Held())(1.0) == 3
     with pytest.raises(RegistrationError, match=r"already, .*\.mine"):
         wb.register_gradient("held_of_test")(rule(3.0, "yours"))
+
+
+def test_an_op_made_of_a_graph_is_a_node_too() -> None:
+    x, dy = wb.vector("x"), wb.vector("dy")
+    slope = wb.OpFromGraph([x, dy], [dy * (1 - np.tanh(x) ** 2)], name="slope_of_test")
+    rule = wb.graph_rule(["x", "dy"], ["dx"], [("dx", "slope_of_test", ["x", "dy"])])
+    over = wb.override("tanh", vjp=rule)
+    found = wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[over])(X)
+    np.testing.assert_allclose(found, 1 - np.tanh(X) ** 2)
+    assert slope.__op__ == "slope_of_test"

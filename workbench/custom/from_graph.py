@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -166,6 +167,7 @@ class OpFromGraph(Op):
                 ("OpFromGraph", self.name),
                 None if vjp is None and jvp is None else brings,
                 {len(self.outputs)},
+                ref(self),
             ),
             f'Write name="my_{self.name}".',
         )
