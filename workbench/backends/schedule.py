@@ -75,8 +75,10 @@ def schedule(graph: Graph) -> Schedule:
         if any(isinstance(x, Tensor) and x.serial in varying for x in node.inputs):
             varying.add(node.serial)
             computed.append(node)
-        elif node._value is None and not node.inputs:
-            raise _unknown(node, graph)
+        elif node._value is None:
+            if not node.inputs:
+                raise _unknown(node, graph)
+            computed.append(node)  # of constants, and nobody has computed it yet
     return _Allocation(graph).run(computed)
 
 
