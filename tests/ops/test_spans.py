@@ -123,6 +123,34 @@ def test_the_text_runs_alone() -> None:
         assert np.array_equal(got, want)
 
 
+def test_masks_and_what_they_choose() -> None:
+    x = wb.matrix("x")
+    made = [
+        x[x > 3],
+        x[x[:, 0] > 5, 1],
+        wb.grad(np.sum(x[x > 3] ** 2), x),
+        *np.nonzero(x > 3),
+        np.flatnonzero(x),
+        np.argwhere(x > 3),
+        wb.at(x)[x > 3].set(0.0),
+    ]
+    f = wb.function([x], made)
+    for value in (X, X[::-1] - 4):
+        want = [
+            value[value > 3],
+            value[value[:, 0] > 5, 1],
+            np.where(value > 3, 2 * value, 0),
+            *np.nonzero(value > 3),
+            np.flatnonzero(value),
+            np.argwhere(value > 3),
+            np.where(value > 3, 0, value),
+        ]
+        for got, w in zip(f(value), want, strict=True):
+            assert np.array_equal(got, w)
+    with pytest.raises(TraceError, match="keeps the shape"):
+        wb.vmap(lambda row: row[row > 3])(x)
+
+
 def test_under_vmap() -> None:
     i = wb.scalar("i", dtype=int)
     x = wb.tensor("x", shape=(3, 4))

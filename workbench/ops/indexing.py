@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.graph import blame, dims, source
+from workbench.graph import blame, dims, source, traces
 from workbench.graph.dims import Dim, broadcast_shapes, largest, smallest
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, admit, apply, value_of
@@ -119,9 +119,17 @@ def _bound(part: Any) -> Any:
 def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...]]:
     """As `split_index`, of a place that is written: slices may end at Tensors."""
     try:
-        return split_index(index)
+        key, arrays = split_index(index)
     except _Unvalued:
         return split_index(FUNCTIONS["positions"](x, index))
+    if arrays and _masked_by_symbols(arrays):
+        return split_index(FUNCTIONS["unmasked"](index))
+    return key, arrays
+
+
+def _masked_by_symbols(arrays: tuple[Any, ...]) -> bool:
+    """Whether a mask of an expression of symbols is among the arrays of an index."""
+    return any(is_mask(a) and unvalued(a) for a in arrays) and not traces.any_open()
 
 
 @lru_cache(maxsize=4096)
@@ -341,6 +349,8 @@ def getitem(x: Any, index: Any) -> Any:
         key, arrays = split_index(index)
     except _Unvalued:
         return FUNCTIONS["span"](x, index)
+    if arrays and _masked_by_symbols(arrays):
+        key, arrays = split_index(FUNCTIONS["unmasked"](index))
     known_masks(x, arrays)
     return apply(GETITEM, (x, *arrays), {"key": key})
 

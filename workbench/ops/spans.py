@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame
+from workbench.graph import blame, traces
 from workbench.graph.late import Late
 from workbench.graph.op import FUNCTIONS, OPS, implements, severed
 from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.types import Spec
+from workbench.ops import taking
 from workbench.ops.define import dtype_of, linear, op, shape_of
 from workbench.ops.indexing import getitem, is_mask, unvalued
 
 __all__: list[str] = []
+
+assert taking  # what it answers is extended below
 
 Batched = tuple[bool, ...]
 #: Start, stop and step of a slice: a number, None, or `GIVEN` for the next operand.
@@ -231,3 +234,58 @@ def length(n: Tensor) -> Any:
 
 
 FUNCTIONS["as length"] = length
+
+
+# Where an array is not 0: how many places there are is known when the program runs
+
+
+def _places_lengths(x: Any) -> Spec:
+    return Spec((len(shape_of(x)), None), np.dtype(np.intp))
+
+
+PLACES = op(
+    "nonzero_places",
+    lambda x: np.stack(np.nonzero(x)),
+    infer=_places_lengths,
+    lengths=_places_lengths,
+    rule="positions have no derivative",
+)
+PLACES.connection = severed
+
+
+def _symbolic(x: Any) -> bool:
+    """Whether it is part of an expression of symbols, outside of every trace."""
+    return unvalued(x) and not traces.any_open() and bool(shape_of(x))
+
+
+def _places(x: Any) -> tuple[Any, ...]:
+    found = apply(PLACES, (x,))
+    return tuple(found[i] for i in range(len(shape_of(x))))
+
+
+def _looked_for(function: Any, answer: Any) -> None:
+    plain = FUNCTIONS[function]
+
+    def answered(a: Any, *more: Any, **settings: Any) -> Any:
+        return answer(a) if _symbolic(a) else plain(a, *more, **settings)
+
+    FUNCTIONS[function] = answered
+
+
+_looked_for(np.nonzero, _places)
+_looked_for(np.flatnonzero, lambda a: _places(np.ravel(a))[0])
+_looked_for(np.argwhere, lambda a: np.transpose(apply(PLACES, (a,))))
+
+
+def unmasked(index: Any) -> Any:
+    """An index whose masks without a value are the places where they are true."""
+    parts: list[Any] = []
+    for part in index if type(index) is tuple else (index,):
+        if is_mask(part) and _symbolic(part):
+            parts += _places(part)
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+FUNCTIONS["unmasked"] = unmasked
