@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import dims, types
+from workbench.errors import TraceError
+from workbench.graph import blame, dims, types
 from workbench.graph.dims import Dim, Length
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import MaskedTensor, Tensor, leaf
@@ -24,7 +25,15 @@ from workbench.transforms import forward, reverse, within
 from workbench.transforms.batch import Batched
 from workbench.transforms.program import Program
 
-__all__ = ["Body", "bits", "blank", "flagged", "known_lengths"]
+__all__ = [
+    "Body",
+    "bits",
+    "blank",
+    "flagged",
+    "is_draw",
+    "known_lengths",
+    "refuse_inner_draws",
+]
 
 
 def blank(like: Any, name: str | None = None) -> Tensor:
@@ -260,6 +269,31 @@ def known_lengths(body: Body) -> bool:
         for spec in several.parts(x) or (x.spec,)
         for m in spec.shape
     )
+
+
+def is_draw(x: Any) -> bool:
+    """Whether a node draws random numbers when it runs, each time anew."""
+    return (
+        isinstance(x, Tensor) and "draw" in x.params and x.op.name.startswith("random_")
+    )
+
+
+def refuse_inner_draws(body: Body, name: str) -> None:
+    """Refuse a derivative that would run an inner loop once more, and draw anew.
+
+    Raises
+    ------
+    TraceError
+        If a loop or a branch inside the step draws.
+    """
+    inner = set(within.everything(body.nodes)) - set(body.nodes)
+    for node in inner:
+        if is_draw(node):
+            raise TraceError(
+                f"{blame.describe(node)}{blame.at(node.site)} is drawn by a loop or a"
+                f" branch inside a {name}, whose derivative would draw anew. Draw"
+                " outside, and give the noise as a sequence."
+            )
 
 
 def flagged(x: Any) -> bool:

@@ -14,7 +14,7 @@ from workbench.graph.op import declare
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec, differentiable
 from workbench.loops import text  # noqa: F401  (how it is written)
-from workbench.loops.body import Body, blank, flagged
+from workbench.loops.body import Body, blank, flagged, is_draw
 from workbench.loops.lengths import outward
 from workbench.loops.returned import condition
 from workbench.ops import several
@@ -200,6 +200,18 @@ def _lengths(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any,
     return tuple(made)
 
 
+def _refuse_draws(branches: Sequence[Body]) -> None:
+    """Refuse a derivative that would run a branch once more, and draw anew."""
+    for body in branches:
+        for node in within.everything(body.nodes):
+            if is_draw(node):
+                raise TraceError(
+                    f"{blame.describe(node)}{blame.at(node.site)} is drawn in a branch"
+                    " of cond, whose derivative would draw anew. Draw outside, and give"
+                    " the noise as an operand."
+                )
+
+
 def _outcomes(body: Body) -> list[Tensor]:
     """A leaf for each output: the output itself, if it is computed."""
     own = {x.serial for x in body.leaves}
@@ -217,6 +229,7 @@ def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     branches: tuple[Body, Body] = params["branches"]
+    _refuse_draws(branches)
     leaves = branches[0].leaves
     wanted = [
         i
@@ -254,6 +267,7 @@ def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     branches: tuple[Body, Body] = params["branches"]
+    _refuse_draws(branches)
     moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
     flags = {i for i in moving if flagged(tangents[i + 1])}
     sides = [body.push(moving, flags) for body in branches]

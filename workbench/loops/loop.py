@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec, differentiable
-from workbench.loops.body import Body
+from workbench.loops.body import Body, is_draw
 from workbench.loops.running import ENDLESS, Runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
@@ -83,7 +83,13 @@ class Loop:
         stacked = len(body.outputs) - carries - until
         self.visible = stacked if visible is None else visible
         self.body = self._hiding(body) if hide else body
-        self.keep = False
+        #: The stacked outputs that are random draws.
+        self.draws = [
+            i
+            for i in range(carries, len(self.body.outputs) - until)
+            if is_draw(self.body.outputs[i])
+        ]
+        self.keep = bool(self.draws)
         #: Whether a derivative reads the hidden outputs, so that they need tangents.
         self.pulled = False
         #: A rule has made it: what it stacks are cotangents or tangents.
@@ -117,6 +123,8 @@ class Loop:
             saved += self.stored
         elif self.stored:
             self.marks = self.restart(body, needed)
+        # What was drawn is drawn once: no derivative may draw it again.
+        saved += [x for x in body.nodes if is_draw(x) and x.serial not in emitted]
         end = len(body.outputs) - self.until
         outputs = [*body.outputs[:end], *saved, *body.outputs[end:]]
         return Body(body.leaves, outputs) if saved else body
@@ -254,6 +262,7 @@ def costly(body: Body, known: set[int], consts: set[int]) -> list[Tensor]:
             heavy[serial]
             and serial in read
             and several.parts(node) is None
+            and not is_draw(node)
             and node.op.pull is not None
         ):
             saved.append(node)

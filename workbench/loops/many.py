@@ -65,7 +65,7 @@ def batch(
         new, count, limits, added = _uneven(loop, body, size, count, settings, inputs)
         consts, inits = [limits, *consts], [*inits, *added]
         head, more = [count], len(added)
-    new.keep, new.pulled = loop.keep, loop.pulled
+    new.keep, new.pulled, new.draws = loop.keep, loop.pulled, loop.draws
     made = list(run_loop(new, [*head, *consts, *seqs, *inits]))
     extra = made[loop.carries : loop.carries + more]
     made[loop.carries : loop.carries + more] = []

@@ -40,7 +40,7 @@ def run_saving(
     k = every(loop, inputs, memory)
     if k is not None:
         loop = make(k)
-    loop.keep = any(
+    loop.keep |= any(
         live(x) and x._value is not None for x in inputs if isinstance(x, Tensor)
     )
     made = run_loop(loop, inputs)

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import differentiable
-from workbench.loops.body import Body, bits, blank, flagged
+from workbench.loops.body import Body, bits, blank, flagged, refuse_inner_draws
 from workbench.loops.loop import Loop, moving_leaves
 from workbench.loops.making import Again, Given, Moved, built, paired
 from workbench.loops.many import batch
@@ -32,6 +32,7 @@ def _pull(
 ) -> list[Any]:
     loop: Loop = params["loop"]
     loop.keep = loop.pulled = True
+    refuse_inner_draws(loop.body, "scan")
     body, first = loop.body, loop.consts + loop.seqs
     count, consts, seqs, inits = loop.split(inputs)
     mask >>= int(loop.counted)
@@ -155,16 +156,21 @@ def _saved(
     if loop.until:
         count = y[-1]
         seqs = [window(x, count) for x in seqs]
+    drawn = [Given(body.outputs[i], y[i]) for i in loop.draws]
     if pieces:
         at = loop.marks
-        leaves = [*body.leaves[:first], *(loop.leaf(i) for i in at)]
+        leaves = [
+            *body.leaves[:first],
+            *(x.leaf for x in drawn),
+            *(loop.leaf(i) for i in at),
+        ]
         outs = [*(body.outputs[i] for i in at), *lost]
         source = Loop(
-            Body(leaves, outs).cut(), loop.consts, loop.seqs, len(at),
+            Body(leaves, outs).cut(), loop.consts, loop.seqs + len(drawn), len(at),
             steps=None if count is not None else loop.steps,
             counted=count is not None,
         )  # fmt: skip
-        given = [*consts, *seqs, *(inits[i] for i in at)]
+        given = [*consts, *seqs, *(x.value for x in drawn), *(inits[i] for i in at)]
         given = given if count is None else [count, *given]
         end = len(body.outputs) - loop.until
         marks = y[end : end + len(at)]
@@ -176,10 +182,10 @@ def _saved(
         Moved(x, v, out, False)
         for x, v, out in zip(body.leaves[first:], inits, body.outputs, strict=False)
     ]
+    entries = [*paired(body.leaves[loop.consts :], seqs), *drawn]
     _, ys = built(
-        paired(body.leaves, consts), paired(body.leaves[loop.consts :], seqs), states,
-        lost, steps=None if count is not None else loop.steps, count=count,
-        reverse=loop.reverse,
+        paired(body.leaves, consts), entries, states, lost, count=count,
+        steps=None if count is not None else loop.steps, reverse=loop.reverse,
     )  # fmt: skip
     return [*found.values(), *paired(lost, ys)], None
 
@@ -193,6 +199,7 @@ def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     loop: Loop = params["loop"]
+    refuse_inner_draws(loop.body, "scan")
     body, first = loop.body, loop.consts + loop.seqs
     count, consts, seqs, inits = loop.split(inputs)
     given = tangents[int(loop.counted) :]
@@ -223,6 +230,7 @@ def _push(
         count = y[-1]
         seqs = [window(x, count) for x in seqs]
     values = [*consts, *seqs, *inits]
+    drawn = [Given(body.outputs[i], y[i]) for i in loop.draws]
 
     def both(a: int, b: int) -> list[Given]:
         found = [Given(body.leaves[i], values[i]) for i in range(a, b)]
@@ -244,7 +252,7 @@ def _push(
         value = np.zeros_like(inits[i]) if value is None else value
         moved.append(Moved(x, value, np.zeros_like(x) if t is None else t, True))
     lasts, ys = built(
-        both(0, loop.consts), both(loop.consts, first), moved,
+        both(0, loop.consts), [*both(loop.consts, first), *drawn], moved,
         [results[i] for i in wanted], reverse=loop.reverse, count=count,
         steps=None if count is not None else loop.steps,
     )  # fmt: skip

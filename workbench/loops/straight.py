@@ -16,6 +16,7 @@ import numpy as np
 from workbench.graph import dims
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
+from workbench.loops.body import is_draw
 from workbench.loops.code import Code, compiled
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def _invariants(
     same = set()
     inside = []
     for node in body.nodes:
-        if all(
+        if not is_draw(node) and all(
             x.serial in fixed or x.serial in same
             for x in node.inputs
             if isinstance(x, Tensor)
