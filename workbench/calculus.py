@@ -65,6 +65,12 @@ def seed_for(y: Any) -> Any:
 
 def check_target(argnums: Any, name: str) -> None:
     """Refuse what is differentiated at in the place of what by: ``grad(f, x)``."""
+    if isinstance(argnums, Tensor):
+        raise UsageError(
+            f"{name}: {blame.describe(argnums)} is what to differentiate by, and what"
+            " to differentiate is neither an expression nor a function. Write"
+            f" wb.{name}(expression, wrt)."
+        )
     dtype = getattr(argnums, "dtype", None)
     if dtype is not None and np.dtype(dtype).kind not in "iu":
         raise UsageError(

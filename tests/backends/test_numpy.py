@@ -378,6 +378,8 @@ OPAQUE = {
     "custom_root": PROGRAM,
     "initial_value_problem": PROGRAM,
     "integral": PROGRAM,
+    "jacobian": PROGRAM,
+    "null_gradient": "a gradient that cannot be computed",
     "scan_back": PROGRAM,
     "random_gamma_slope": SERIES,
     "random_gamma_bend": SERIES,

@@ -99,6 +99,32 @@ def test_expressions_of_symbols_inside() -> None:
     verify_grad(lambda x: np.sin(x) * scale.get_value(), [SEED])
 
 
+def test_what_a_function_may_be(rng: np.random.Generator) -> None:
+    """One with branches, of a shared value, of no entries, a loop."""
+    x = rng.standard_normal(3)
+    verify_grad(lambda x: x**2 if x.sum() > 0 else -x, [x])
+    held = wb.shared(x, "held")
+    verify_grad(lambda x: np.sum(np.sin(x) * held), [x])
+    verify_grad(lambda x: x * 2, [np.zeros((0,))])
+    verify_grad(
+        lambda x: wb.scan(
+            lambda v, s: np.tanh(s + v), sequences=x, initial=np.float64(0)
+        )[0],
+        [x],
+    )
+    with pytest.raises(GradientError):
+        verify_grad(lambda x: np.sum(zero_grad(x) * x * held), [x])
+
+
+def test_a_compiled_function() -> None:
+    for dtype, tolerance in ((np.float64, 1e-9), (np.float32, 1e-3)):
+        v = wb.vector("v", dtype=dtype)
+        f = wb.function([v], np.sum(np.sin(v)))
+        point = np.array([0.0, 0.5, -2.0], dtype)
+        found = numeric_grad(f, point)
+        np.testing.assert_allclose(found.gf, np.cos(point), rtol=tolerance)
+
+
 def test_verify_grad_refuses() -> None:
     with pytest.raises(DtypeError, match=r"pt\[0\] is of dtype int64"):
         verify_grad(np.tanh, [np.arange(3)])

@@ -339,6 +339,12 @@ def test_bad_arguments() -> None:
         wb.grad(x * 2)
     with pytest.raises(UsageError, match="has_aux=True is for functions"):
         wb.grad(x * 2, x, has_aux=True)
+    with pytest.raises(UsageError, match=r"'steps'.*known_grads"):
+        wb.grad(x * 2, x, steps=1)
+    with pytest.raises(UsageError, match="neither an expression nor a function"):
+        wb.grad(2.0, x)
+    with pytest.raises(UsageError, match="wrt holds None"):
+        wb.grad(x * 2, [None])
     with pytest.raises(UsageError, match="has no option 'consider_constant'"):
         wb.grad(np.sum, 0, consider_constant=[x])
     with pytest.raises(UsageError, match="'raise', 'return'"):

@@ -11,7 +11,7 @@ from workbench.checks.differences import perturbed, slope
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
 from workbench.graph.tensor import Tensor
 
-__all__ = ["numeric_grad", "value_at"]
+__all__ = ["array_of", "numeric_grad", "value_at"]
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,13 @@ class numeric_grad:
         if eps is not None and not eps > 0:
             raise UsageError(f"numeric_grad: eps={eps!r} is no step. Give one above 0.")
 
+        narrow = False
+
         def value(*given: Array) -> Array:
+            if narrow:
+                given = tuple(
+                    g.astype(x.dtype) for g, x in zip(given, arrays, strict=True)
+                )
             y = np.asarray(value_at(f, given))
             if y.shape != ():
                 raise NonScalarOutputError(
@@ -83,6 +89,11 @@ class numeric_grad:
                 )
             return y.reshape(1)
 
+        if any(np.finfo(x.dtype).eps > 1e-10 for x in arrays):
+            try:
+                value(*(x.astype(np.result_type(x, np.float64)) for x in arrays))
+            except DtypeError:
+                narrow = True  # a function of single precision, and of nothing else
         found = [_slopes(value, arrays, i, eps) for i in range(len(arrays))]
         #: What each entry may be off by.
         self.uncertain = [error for _, error in found]
@@ -174,10 +185,12 @@ class numeric_grad:
 
 def value_at(f: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     """What a function of arrays (or of expressions) returns, as an array."""
-    y = f(*arrays)
-    if isinstance(y, Tensor):
-        y = y.eval()
-    return y
+    return array_of(f(*arrays))
+
+
+def array_of(x: Any) -> Any:
+    """The array that an expression is, or anything else as it is."""
+    return x.eval() if isinstance(x, Tensor) else x
 
 
 def _slopes(

@@ -26,9 +26,8 @@ from workbench.graph import blame, dims, source, tree, types
 from workbench.graph.tensor import Tensor, admit, leaf, next_serial
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
+from workbench.transforms import forward, ones, reverse
 from workbench.transforms.connections import DisconnectedType, connected
-from workbench.transforms.ones import without_ones
 from workbench.transforms.overrides import Override, resolve_call
 
 __all__ = [
@@ -81,9 +80,10 @@ def _plain_dicts(nest: Any) -> Any:
 def expression_of(x: Any, name: str, what: str) -> Tensor:
     """An expression, or the error that says what stands in its place."""
     if not isinstance(x, Tensor):
+        shown = "None" if isinstance(x, DisconnectedType) else repr(x)
         raise UsageError(
-            f"{name}: {what} holds {x!r}, which is no expression. Give Tensors: symbols"
-            " (wb.scalar, wb.vector, ...), or what was computed from them."
+            f"{name}: {what} holds {shown}, which is no expression. Give Tensors:"
+            " symbols (wb.scalar, wb.vector, ...), or what was computed from them."
         )
     if several.parts(x) is not None:
         raise UsageError(
@@ -168,18 +168,19 @@ def pull(
     stops = constants(consider_constant, name)
     closed = {x.serial for x in known}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
-    seeds = [starts[x] for x in outputs]
     resolution = resolve_call(overrides, outputs, wrt, name)
     rules: dict[int, Any] = {} if resolution is None else {**resolution.pulls()}
     reached = connected(outputs, stops, closed, rules)
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
     with source.pinned():
+        seeds = [ones.one(x) if starts[x] is ones.ONE else starts[x] for x in outputs]
         made = reverse.pull_back(
             outputs, seeds, wrt, record=True, rules=rules, closed=closed,
             nulls_pass=True,
         )  # fmt: skip
-        made = without_ones([admitted(g) for g in made], seeds, before)
+        own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ones.ONE]
+        made = ones.without([admitted(g) for g in made], own, before)
         results: list[Any] = []
         for x, g in zip(wrt, made, strict=True):
             # By what ops declare; a rule may give zeros for what is not connected.
@@ -270,7 +271,7 @@ def whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
 
 def seed_of(cost: Tensor) -> Any:
     """The cotangent 1 of one number; None for one of integer dtype, which is flat."""
-    return leaf(cost.dtype.type(1)) if types.differentiable(cost.dtype) else None
+    return ones.ONE if types.differentiable(cost.dtype) else None
 
 
 def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
@@ -286,13 +287,13 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
     g = admitted(g)
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
         raise DtypeError(
-            f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and {named(x)}"
-            f" of {x.dtype}. Give real numbers for a real array."
+            f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and what it"
+            f" belongs to of {x.dtype}. Give real numbers for a real array."
         )
     if not fits(g.shape, x.shape):
         raise ShapeError(
-            f"{name}: {what} given for {named(x)} has shape {g.shape}, and {named(x)}"
-            f" has {x.shape}. Give it the shape of what it belongs to."
+            f"{name}: {what} given for {named(x)} has shape {g.shape}, and what it"
+            f" belongs to has {x.shape}. Give it that shape."
         )
     if not dims.same(g.shape, x.shape):
         # The lengths are unknown, and those of x when the program runs.

@@ -231,10 +231,31 @@ def no_options(name: str, options: dict[str, Any]) -> None:
         )
 
 
+#: What the derivatives of expressions take besides.
+OPTIONS = {
+    "grad": (
+        "consider_constant", "disconnected_inputs", "add_names", "known_grads",
+        "return_disconnected", "null_gradients",
+    ),
+    "jacobian": ("consider_constant", "disconnected_inputs"),
+    "hessian": ("consider_constant", "disconnected_inputs", "cross"),
+}  # fmt: skip
+OPTIONS["value_and_grad"] = OPTIONS["grad"]
+
+
 def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
-    """What an expression is to be differentiated by, given by place or by name."""
-    if given is None and "wrt" in options:
-        return options.pop("wrt")
+    """What an expression is to be differentiated by, given by place or by name.
+
+    Takes ``wrt`` out of the options, and refuses those that there are not.
+    """
+    if given is None:
+        given = options.pop("wrt", None)
+    for key in options:
+        if key not in OPTIONS.get(name, ()):
+            raise UsageError(
+                f"{name}(expression, wrt) has no option {key!r}. It has"
+                f" {', '.join(OPTIONS.get(name, ()))} and overrides."
+            )
     if given is None:
         raise UsageError(
             f"{name}(expression, wrt): wrt is missing. Name the Tensors to"

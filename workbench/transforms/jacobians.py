@@ -22,9 +22,8 @@ from workbench.graph.trace import live, record
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms import derivatives, flat, forward, reverse
+from workbench.transforms import derivatives, flat, forward, ones, reverse
 from workbench.transforms.batch import Batched
-from workbench.transforms.ones import without_ones
 from workbench.transforms.overrides import Override, resolve_call
 from workbench.transforms.program import Program
 
@@ -157,13 +156,13 @@ def _row(
         return [_nothing(y, x) for x in wrt]
     rules = {**(rules or {}), **dict.fromkeys(stops, derivatives.nothing)}
     before = next_serial()
-    scalar = y.shape == ()
-    seed = leaf(y.dtype.type(1)) if scalar and y.dtype.kind == "f" else _unknown(y)
+    scalar = y.shape == () and y.dtype.kind == "f"
+    seed = ones.one(y) if scalar else _unknown(y)
     made = reverse.pull_back(
         [y], [seed], wrt, record=True, rules=rules, nulls_pass=True
     )
-    if scalar and y.dtype.kind == "f":
-        plain = without_ones(list(map(derivatives.admitted, made)), [seed], before)
+    if scalar:
+        plain = ones.without(list(map(derivatives.admitted, made)), [seed], before)
         return [
             _nothing(y, x) if g is None else g for x, g in zip(wrt, plain, strict=True)
         ]
