@@ -472,3 +472,35 @@ def test_on_symbols_of_unknown_length_and_in_loops() -> None:
     found = wb.function([x], wb.grad(np.sum(last), x))(X)
     a, b = np.sin(X), np.sin(np.sin(X))
     np.testing.assert_allclose(found, np.cos(b) * np.cos(a) * np.cos(X))
+
+
+def test_calls_that_look_alike_are_told_apart() -> None:
+    def rule(node: Any, g: Any) -> Any:
+        x, n = node.inputs[0], node.get_attr("n")
+        return (g * n * x ** (n - 1), *[None] * (len(node.inputs) - 1))
+
+    @wb.custom_vjp(vjp=rule)
+    def power(x: Any, n: Any, unused: Any = None) -> Any:
+        return x**n if unused is None else x**n + 0 * unused
+
+    def f(x: Any) -> Any:
+        return (
+            power(x, 2) + power(x, 3) + power(x, True) + power(x, 2, x) + power(x, n=2)
+        )
+
+    assert f(3.0) == 9 + 27 + 3 + 9 + 9
+    assert wb.grad(f)(3.0) == 6 + 27 + 1 + 6 + 6
+    assert wb.grad(f)(2.0) == 4 + 12 + 1 + 4 + 4
+
+
+def test_calls_that_return_more_than_arrays() -> None:
+    @wb.custom_vjp(vjp=lambda node, g: g)
+    def counted(x: Any) -> Any:
+        return x * 1, int(x.size)
+
+    def f(x: Any) -> Any:
+        (a, n), (b, m) = counted(x), counted(x[:2])
+        assert (n, m) == (3, 2)
+        return np.sum(a) * n + np.sum(b) * m
+
+    assert wb.grad(f)(X).tolist() == [5, 5, 3]

@@ -52,6 +52,12 @@ class Call:
         self.rest: list[Any] = []
         #: The outputs of the run that was recorded, and what its gradient keeps.
         self.kept: tuple[Any, Any] | None = None
+        self._op: Core | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether another call of such arguments may be this one: it keeps nothing."""
+        return self.kept is None and all(x is None for x in self.rest)
 
     # Its value
 
@@ -87,7 +93,7 @@ class Call:
             owned(flat[i]) if lent else flat[i]
             for i in self.moving
         ]  # fmt: skip
-        if keep:
+        if kept is not None:
             self.kept = outputs, kept
         return outputs
 
@@ -144,7 +150,7 @@ class Call:
 
     def recorded(self, leaves: list[Any]) -> Any:
         """The result as one node of the program."""
-        op = self.op()
+        op = self._op = self._op or self.op()
         known = all(not isinstance(x, Tensor) or x._value is not None for x in leaves)
         if known and not any(isinstance(x, MaskedTensor) for x in leaves):
             args = tuple(map(value_of, leaves))

@@ -23,6 +23,9 @@ from workbench.transforms.closed import is_array
 
 __all__ = ["CustomFunction", "custom_gradient", "custom_jvp", "custom_vjp"]
 
+#: How many kinds of calls of one function are kept.
+MOST_CALLS = 64
+
 Function = Callable[..., Any]
 Rule = Callable[..., Any]
 
@@ -71,6 +74,7 @@ class CustomFunction:
         self.pushed: Function | None = None
         #: Which rules are known to be linear, of all calls.
         self.linear: set[Any] = set()
+        self._calls: dict[Any, Call] = {}
         name = getattr(f, "__name__", type(f).__name__)
         self.__op__ = enter_function(Entry(name, home_of(f), f"{name}'s own rule"))
         try:
@@ -86,11 +90,13 @@ class CustomFunction:
         """
         self.forward, self.backward = forward, backward
         self.linear.clear()
+        self._calls.clear()
 
     def defjvp(self, rule: Function) -> Function:
         """Give forward mode as ``rule(primals, tangents) -> (y, t)``, as JAX has it."""
         self.pushed = rule
         self.linear.clear()
+        self._calls.clear()
         return rule
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
@@ -115,11 +121,32 @@ class CustomFunction:
         flat = [
             admit(x) if type(x) is np.ndarray and x.dtype == object else x for x in flat
         ]
-        call = Call(self, flat, structure, self._settings(args, kwargs))
+        key = self._key(flat, structure)
+        call = None if key is None else self._calls.get(key)
+        fresh = call is None
+        if call is None:
+            call = Call(self, flat, structure, self._settings(args, kwargs))
         leaves = [flat[i] for i in call.chosen]
         if not any(isinstance(x, Tensor) for x in leaves):
             return call.whole(call.value(leaves, lent=False))
-        return call.recorded(leaves)
+        made = call.recorded(leaves)
+        if fresh and key is not None and call.same:
+            if len(self._calls) >= MOST_CALLS:
+                self._calls.clear()
+            self._calls[key] = call
+        return made
+
+    def _key(self, flat: list[Any], structure: tree.Tree) -> Any:
+        """What calls that may share their op have in common; None: this one may not.
+
+        Its arguments nest alike, and those that are no arrays are the same.
+        """
+        if self.paired or self.forward is not None:
+            return None  # each keeps something for its gradient
+        rest = [(i, x) for i, x in enumerate(flat) if not is_array(x)]
+        if not all(type(x) in (int, bool, str) for _, x in rest):
+            return None
+        return structure, tuple([(i, type(x), x) for i, x in rest])
 
     def _settings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The arguments that hold no arrays, by the names of their parameters."""
