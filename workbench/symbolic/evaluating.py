@@ -45,6 +45,8 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
             found = [places[key.serial]] if key.serial in places else []
         else:
             found = names.get(key, [])
+        if not found and _reads(y, key):
+            continue
         if len(found) != 1:
             shown = called(key) if isinstance(key, Tensor) else repr(key)
             why = "is no symbol of it" if not found else "names several of its symbols"
@@ -58,3 +60,13 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
     if missing:
         raise missing_symbols(missing, f"eval of {blame.describe(y)}{blame.at(y.site)}")
     return run(*(given[i] for i in range(len(symbols))))
+
+
+def _reads(y: Tensor, key: Any) -> bool:
+    """Whether ``y`` is a gradient in a program of this symbol, which it may not need."""
+    nodes = walk.order([y])
+    forward = walk.order([x.origin.forward for x in nodes if x.origin is not None])
+    return any(
+        x is key or (is_leaf(x) and isinstance(key, str) and x.name == key)
+        for x in forward
+    )
