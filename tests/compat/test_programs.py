@@ -336,3 +336,12 @@ def test_import_theano_in_a_fresh_process() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[-0.0, 0.9900990099009901]"
+
+
+def test_a_chain_of_draws_learns_its_patterns(program: Any) -> None:
+    made = program("rbm")
+    errors = [float(error) for _, error, _ in made["history"]]
+    ends = made["history"][-1][2]
+    assert set(np.unique(ends)) <= {0.0, 1.0}
+    assert np.mean(errors[:5]) > 0.2
+    assert np.mean(errors[-20:]) < 0.08

@@ -12,6 +12,7 @@ import workbench.compat.theano.tensor as T
 from workbench.errors import (
     DtypeError,
     MissingInputError,
+    NullTypeGradError,
     ShapeError,
     UnusedInputError,
     UsageError,
@@ -343,3 +344,66 @@ def test_batch_normalisation(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(
         plain.eval({x: data}), (data - m) / np.sqrt(v) * gamma + beta
     )
+
+
+def test_what_values_choose() -> None:
+    x, i = T.dvector("x"), T.lvector("i")
+    outputs = [
+        x[x > 0],
+        x.nonzero()[0],
+        T.nonzero_values(x),
+        T.grad((x[(x > 0).nonzero()] ** 2).sum(), x),
+        T.extra_ops.bincount(i, minlength=5),
+        T.extra_ops.bincount(i, weights=x),
+        T.grad(T.extra_ops.bincount(i, weights=x)[1], x),
+        *T.extra_ops.unique(i, return_counts=True),
+    ]
+    a, k = np.array([1.0, 0.0, -2.0]), np.array([1, 3, 1])
+    got = theano.function([x, i], outputs)(a, k)
+    want = [
+        [1.0], [0, 2], [1.0, -2.0], [2.0, 0.0, 0.0], [0, 2, 0, 1, 0],
+        [0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1, 3], [2, 1],
+    ]  # fmt: skip
+    for g, w in zip(got, want, strict=True):
+        assert np.array_equal(g, w)
+
+
+def test_slices_that_end_at_variables_are_written() -> None:
+    x, i = T.dmatrix("x"), T.iscalar("i")
+    changed = [T.inc_subtensor(x[i:], 1.0), T.set_subtensor(x[:, :i], 0.0)]
+    f = theano.function([x, i], [*changed, T.grad(changed[1].sum(), x)])
+    value = np.arange(6.0).reshape(3, 2)
+    more, zeroed, slope = f(value, 1)
+    assert np.array_equal(more, value + [[0.0], [1.0], [1.0]])
+    assert np.array_equal(zeroed, value * [0.0, 1.0])
+    assert np.array_equal(slope, np.broadcast_to([0.0, 1.0], (3, 2)))
+    with pytest.raises(UsageError, match="one after the other"):
+        T.set_subtensor(x[i:, 0], 1.0)
+
+
+def test_second_derivatives_by_several() -> None:
+    """C3: Theano's hessian of a list is each variable's own block."""
+    x, y = T.dvectors("x", "y")
+    cost = (x**2).sum() * (y**3).sum()
+    one, two = theano.function([x, y], theano.gradient.hessian(cost, [x, y]))(
+        [1.0, 2.0], [3.0]
+    )
+    np.testing.assert_allclose(one, 54 * np.eye(2))
+    np.testing.assert_allclose(two, [[90.0]])
+
+
+def test_a_draw_of_whole_numbers_has_no_gradient_by_its_law() -> None:
+    srng = T.shared_randomstreams.RandomStreams(1)
+    p = T.dvector("p")
+    sample = srng.binomial(size=p.shape, n=1, p=p, dtype="float64")
+    f = theano.function([p], sample)
+    assert f([0.0, 1.0]).tolist() == [0.0, 1.0]
+    with pytest.raises(NullTypeGradError, match="whole numbers"):
+        T.grad((sample * p).sum(), p)
+    slope = T.grad((sample * p).sum(), p, consider_constant=[sample])
+    both = theano.function([p], [sample, slope])([0.5, 0.5])
+    assert np.array_equal(*both)
+    # Those of a smooth law move with it.
+    mean = T.dscalar("mean")
+    y = srng.normal((3,), avg=mean, std=2.0)
+    assert T.grad(y.sum(), mean).eval({mean: 1.0}) == 3.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from workbench import gradient as ours
 from workbench.errors import (
     DisconnectedInputError,
@@ -21,7 +23,6 @@ from workbench.gradient import (
     grad_not_implemented,
     grad_scale,
     grad_undefined,
-    hessian,
     jacobian,
     numeric_grad,
     subgraph_grad,
@@ -57,3 +58,23 @@ __all__ = [
 
 disconnected_type = DisconnectedType()
 grad = ours.grad
+
+
+def hessian(
+    cost: Any,
+    wrt: Any,
+    consider_constant: Any = None,
+    disconnected_inputs: str = "raise",
+) -> Any:
+    """The second derivatives of a cost by each variable.
+
+    Of several, each by itself: `workbench.gradient.hessian` gives the blocks of two
+    different ones too.
+    """
+
+    def one(x: Any) -> Any:
+        return ours.hessian(cost, x, consider_constant, disconnected_inputs)
+
+    if isinstance(wrt, (list, tuple)):
+        return type(wrt)([one(x) for x in wrt])
+    return one(wrt)

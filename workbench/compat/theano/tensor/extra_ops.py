@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compat.theano.apply import Apply
+from workbench.compat.theano.op import Op
 from workbench.compat.theano.tensor import reductions, shapes, subtensor
 from workbench.compat.theano.tensor.lengths import one
 from workbench.compat.theano.tensor.lifting import lift
-from workbench.compat.theano.types import as_tensor_variable, dtype_name
+from workbench.compat.theano.types import TensorType, as_tensor_variable, dtype_name
+from workbench.errors import UsageError
+from workbench.ops.updates import at
 
 __all__ = [
     "bartlett",
@@ -48,11 +52,44 @@ def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
     return lift(np.diff(as_tensor_variable(x), n, axis))
 
 
+class _Counted(Op):
+    """Functions of values whose results have lengths that only values tell."""
+
+    __props__ = ("function", "dtypes", "settings")
+
+    def __init__(self, function: Any, dtypes: Any, **settings: Any) -> None:
+        self.function = function
+        self.dtypes = tuple(dtypes)
+        self.settings = tuple(settings.items())
+
+    def make_node(self, *inputs: Any) -> Apply:
+        """Vectors of the dtypes given."""
+        outputs = [TensorType(d, (False,))() for d in self.dtypes]
+        return Apply(self, inputs, outputs)
+
+    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+        """Call the function."""
+        made = self.function(*inputs, **dict(self.settings))
+        for cell, y in zip(
+            output_storage, made if len(output_storage) > 1 else [made], strict=True
+        ):
+            cell[0] = y
+
+
 def bincount(
     x: Any, weights: Any = None, minlength: Any = None, assert_nonneg: bool = False
 ) -> Any:
     """`numpy.bincount`: how often each integer occurs, or the weights' sum."""
-    return lift(np.bincount(as_tensor_variable(x), weights, minlength or 0))
+    x = as_tensor_variable(x)
+    least = minlength or 0
+    if x._value is not None:
+        return lift(np.bincount(x, weights, least))
+    if weights is None:
+        return _Counted(np.bincount, ["int64"], minlength=least)(x)
+    # A sum of weights is smooth in them: zeros to which they are added.
+    weights = as_tensor_variable(weights)
+    count = np.arange(np.maximum(np.max(x) + 1, least), like=x)
+    return at(np.zeros_like(count, dtype=weights.dtype))[x].add(weights)
 
 
 def to_one_hot(y: Any, nb_class: int, dtype: Any = None) -> Any:
@@ -70,9 +107,15 @@ def unique(
     axis: int | None = None,
 ) -> Any:
     """`numpy.unique`."""
+    x = as_tensor_variable(ar)
     more: Any = {"return_index": return_index, "return_inverse": return_inverse,
-                 "return_counts": return_counts, "axis": axis}  # fmt: skip
-    return lift(np.unique(as_tensor_variable(ar), **more))
+                 "return_counts": return_counts}  # fmt: skip
+    if x._value is not None:
+        return lift(np.unique(x, axis=axis, **more))
+    if axis is not None or x.ndim != 1:
+        raise UsageError("unique of a variable: along no axis, of a vector.")
+    indices = sum(map(bool, more.values()))
+    return _Counted(np.unique, [x.dtype, *["int64"] * indices], **more)(x)
 
 
 def searchsorted(x: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:

@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compat.theano.apply import Apply
+from workbench.compat.theano.op import Op
 from workbench.compat.theano.tensor.lengths import as_lengths
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
 from workbench.errors import UsageError
+from workbench.gradient import grad_undefined
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor
+from workbench.ops.arithmetic import stop_gradient
 from workbench.random import Stream
 
 __all__ = ["RandomState", "RandomStreams"]
@@ -44,6 +48,42 @@ class RandomState(Stream):
         made = RandomState(np.random.default_rng())
         made.set_state(self.get_state())
         return made
+
+
+class Drawn(Op):
+    """A draw of whole numbers: it has no gradient by the parameters of its law."""
+
+    __props__ = ()
+
+    def make_node(self, draw: Any, *parameters: Any) -> Apply:
+        """The draw itself, which knows its parameters."""
+        return Apply(self, [draw, *parameters], [draw.type()])
+
+    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+        """Hand on the draw."""
+        output_storage[0][0] = inputs[0]
+
+    def infer_shape(self, node: Any, shapes: Any) -> Any:
+        """As the draw."""
+        return shapes[:1]
+
+    def grad(self, inputs: Any, output_grads: Any) -> Any:
+        """Undefined, unless nobody asks for it."""
+        why = "a draw of whole numbers has no derivative by the parameters of its law"
+        return [None] + [
+            grad_undefined(self, i + 1, x, why) for i, x in enumerate(inputs[1:])
+        ]
+
+
+def _cut(x: Any) -> Any:
+    return stop_gradient(x) if isinstance(x, Tensor) else x
+
+
+def _drawn_from(draw: Any, parameters: Any) -> Any:
+    moving = [
+        x for x in parameters if isinstance(x, Tensor) and x.dtype.kind in "fc"
+    ]  # fmt: skip
+    return Drawn()(draw, *moving) if moving else draw
 
 
 class RandomStreams:
@@ -94,8 +134,12 @@ class RandomStreams:
     def _drawn(self, method: str, size: Any, *args: Any, dtype: Any = None) -> Any:
         stream = self._stream()
         shape = None if size is None else as_lengths(size)
-        made = getattr(stream, method)(*args, size=shape)
+        smooth = method in ("uniform", "normal")
+        given = args if smooth else [_cut(x) for x in args]
+        made = getattr(stream, method)(*given, size=shape)
         made = lift(made if dtype is None else made.astype(dtype_name(dtype)))
+        if not smooth:
+            made = _drawn_from(made, args)
         HOLDERS[made.serial] = stream.shared
         return made
 
@@ -187,8 +231,8 @@ class RandomStreams:
     ) -> Any:
         """Entries of ``a``, or of its first integers."""
         stream = self._stream()
-        made = stream.choice(a, size=as_lengths(size), replace=replace, p=p)
-        made = lift(made)
+        made = stream.choice(a, size=as_lengths(size), replace=replace, p=_cut(p))
+        made = _drawn_from(lift(made), [p])
         HOLDERS[made.serial] = stream.shared
         return made
 

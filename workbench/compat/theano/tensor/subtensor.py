@@ -13,6 +13,7 @@ from workbench.graph import blame
 from workbench.graph.tensor import Tensor, apply
 from workbench.ops import taking
 from workbench.ops.indexing import GETITEM, as_index
+from workbench.ops.spans import GIVEN, SPAN
 from workbench.ops.updates import at
 
 __all__ = ["TABLE", "inc_subtensor", "set_subtensor"]
@@ -20,12 +21,23 @@ __all__ = ["TABLE", "inc_subtensor", "set_subtensor"]
 
 def _place(x: Any, what: str) -> Any:
     """The place ``at(x)[index]`` of a variable that was made as ``x[index]``."""
+    if isinstance(x, Tensor) and x.op is SPAN:
+        whole, *ends = x.inputs
+        rest, axis = iter(ends), x.params["axis"]
+        part = slice(*[next(rest) if k == GIVEN else k for k in x.params["key"]])
+        return at(whole)[(*(slice(None),) * axis, part)]
     if not (isinstance(x, Tensor) and x.op is GETITEM):
         raise UsageError(
             f"{what}{blame.here()}: the first argument is what an index takes, such as"
             f" {what}(x[2:], y), and not {blame.describe(as_tensor_variable(x))}."
         )
     whole, *arrays = x.inputs
+    if isinstance(whole, Tensor) and whole.op is SPAN:
+        raise UsageError(
+            f"{what}{blame.here()}: the index has a slice that ends at a variable, and"
+            f" more. Write one after the other: {what}(part[i], y), and"
+            " set_subtensor(x[a:b], ...) of that."
+        )
     return at(whole)[as_index(x.params["key"], tuple(arrays))]
 
 
