@@ -464,3 +464,39 @@ def test_C6_format_as() -> None:
         format_as(True, True, 1)
     with pytest.raises(UsageError, match="2 results"):
         format_as(False, False, [1, 2])
+
+
+# Where the data lies
+
+
+@pytest.mark.parametrize("length", [3, None])
+def test_no_array_of_numpy_gets_into_a_gradient(length: int | None) -> None:
+    """Inputs on a GPU would not meet one there: ones are like what they belong to."""
+    v, w = wb.vector("v", shape=(length,)), wb.vector("w", shape=(length,))
+    for cost in (
+        np.sum(v / w),
+        np.sum(v) / 3,
+        np.sum(np.where(v > 0, v, w) * 2),
+        np.mean(v - w),
+        np.sum(np.sum(np.stack([v, w]), axis=0) ** 2) * 0.5,
+    ):
+        made = grad(cost, [v, w], disconnected_inputs="ignore")
+        for node in wb.Graph([], made).nodes:
+            assert node.value is None or np.shape(node.value) == ()
+        point = {"v": np.array([1.0, -2.0, 3.0]), "w": np.array([4.0, 5.0, 6.0])}
+        f = wb.function([v, w], made, on_unused_input="ignore")
+        for g, x in zip(f(*point.values()), point, strict=True):
+            step = 1e-6
+            for i in range(3):
+                near = [{k: a.copy() for k, a in point.items()} for _ in range(2)]
+                near[0][x][i] += step
+                near[1][x][i] -= step
+                high, low = (at(cost, **p) for p in near)
+                assert g[i] == pytest.approx((high - low) / (2 * step), abs=1e-7)
+
+
+def test_a_gradient_of_constants_is_a_constant() -> None:
+    x = wb.scalar("x")
+    g = grad(3 * x - x / 2, x)
+    assert float(g.value) == 2.5
+    assert at(grad(grad(3 * x, x), x, disconnected_inputs="ignore"), x=1.0) == 0.0
