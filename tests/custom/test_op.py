@@ -257,6 +257,9 @@ def test_settings_that_can_change_are_refused() -> None:
     with pytest.raises(UsageError, match=r"sizes=\[1, 2\] can change.*tuple"):
         Listed([1, 2])(np.ones(2))
     assert Listed((1, 2))(np.ones(2)).shape == (2,)
+    for wrap in (lambda x: x, lambda x: (1, x)):
+        with pytest.raises(UsageError, match=r"sizes is a Tensor.*Make it an input"):
+            wb.grad(lambda x, wrap=wrap: Listed(wrap(x))(x))(1.0)
 
     @dataclass
     class Thawed(wb.Op):

@@ -218,6 +218,12 @@ class Op:
         """What tells it from an op with other settings; 1 is not 1.0 here."""
         made = []
         for name, value in self._settings.items():
+            parts = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(part, Tensor) for part in parts):
+                raise UsageError(
+                    f"{type(self).__name__}: the setting {name} is a Tensor, whose"
+                    " gradient would be lost. Make it an input of the op."
+                )
             try:
                 hash(value)
             except TypeError:
