@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.backends.numpy import compile
-from workbench.errors import ShapeError, TraceError, UnknownLengthError
+from workbench.errors import ShapeError, UnknownLengthError
 from workbench.graph import dims
 from workbench.graph.dims import Dim, Length
 from workbench.graph.graph import Graph
@@ -332,11 +332,13 @@ def test_a_program_without_unknown_lengths_has_no_checks() -> None:
     assert compile(Graph([x], [y])).source.count("shape") == 1
 
 
-def test_a_boolean_index_without_values_is_refused() -> None:
+def test_a_plain_mask_is_its_places() -> None:
     x = wb.vector("x")
-    with pytest.raises(TraceError, match=r"np\.where\(mask, x, 0\)"):
-        x[x > 0]
-    assert x[np.array([True, False])].eval(x=np.arange(2.0)).tolist() == [0]
+    y = x[np.array([True, False, True])]
+    f = wb.function([x], [y, wb.grad(np.sum(y * y), x)])
+    value, g = f(np.array([1.0, 2.0, 3.0]))
+    assert value.tolist() == [1, 3]
+    assert g.tolist() == [2, 0, 6]
 
 
 def test_a_hundred_thousand_nodes() -> None:

@@ -220,6 +220,10 @@ ELSEWHERE = {
     "initial_value_problem": "tests/scipy/test_integrate.py",
     "integral": "tests/scipy/test_integrate.py",
     "item": "tests/ops/test_several.py",
+    **dict.fromkeys(
+        ("batch", "call", "jvp", "length", "unbroadcast", "vjp"),
+        "tests/ops/test_unknown_lengths.py",
+    ),
     "jacobian": "tests/gradient/test_unknown_lengths.py",
     "null_gradient": "tests/gradient/test_shaped.py",
     "strong": "tests/graph: a Python number under a ufunc",

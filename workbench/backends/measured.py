@@ -13,9 +13,11 @@ from typing import Any
 from workbench.backends.spelling import Code
 from workbench.graph.dims import Dim, found, written
 from workbench.graph.late import Place, shape_at
+from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor
+from workbench.transforms.late import Hole, Listed, Mapped, Sliced
 
-__all__ = ["binding_of", "coded"]
+__all__ = ["binding_of", "call_text", "coded", "single"]
 
 
 def coded(node: Tensor, shape: Callable[[Tensor, int | None], str]) -> dict[str, Any]:
@@ -39,6 +41,46 @@ def coded(node: Tensor, shape: Callable[[Tensor, int | None], str]) -> dict[str,
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
 
     return {k: code(v) for k, v in node.params.items()}
+
+
+def call_text(
+    params: dict[str, Any], operands: list[str], literal: Callable[[Any], str]
+) -> str | None:
+    """The code of a call of a function of NumPy: ``np.median(x, axis=0)``.
+
+    None for another function.
+    """
+    if not _of_numpy(params["function"]):
+        return None
+    name = FUNCTIONS["name"](params["function"])
+
+    def code(x: Any) -> str:
+        if type(x) is Hole:
+            return operands[x]
+        if type(x) is Listed:
+            return f"[{', '.join(map(code, x))}]"
+        if type(x) is Sliced:
+            return f"slice({', '.join(map(code, x))})"
+        if type(x) is Mapped:
+            return f"{{{', '.join(f'{k!r}: {code(v)}' for k, v in x)}}}"
+        if type(x) is tuple:
+            return f"({', '.join(map(code, x))}{',' * (len(x) == 1)})"
+        return literal(x)
+
+    given = [*map(code, params["args"])]
+    given += [f"{k}={code(v)}" for k, v in params["settings"]]
+    return f"{name}({', '.join(given)})"
+
+
+def _of_numpy(function: Any) -> bool:
+    home = getattr(function, "__module__", None) or ""
+    named: bool = FUNCTIONS["name"](function).startswith("np.")
+    return named and home.partition(".")[0] == "numpy"
+
+
+def single(params: dict[str, Any]) -> bool:
+    """Whether a call is written as one that returns its only result, and no list."""
+    return bool(params.get("single")) and _of_numpy(params["function"])
 
 
 def binding_of(code: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends import libraries, spelling
-from workbench.backends.measured import binding_of, coded
+from workbench.backends.measured import binding_of, call_text, coded, single
 from workbench.backends.schedule import schedule
 from workbench.backends.spelling import (
     ARITHMETIC,
@@ -302,6 +302,8 @@ class _Writer:
                 names[i] = self.name(item.name or suggested)
             self.known[item.serial] = _Expression(names[i], ATOM)
         left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
+        if self.single(node):
+            left = names[0]
         self.lines.append(f"{INDENT}{left} = {code}")
         del self.known[node.serial]  # all that read it have their names
 
@@ -325,6 +327,12 @@ class _Writer:
             operands, op = operands[: op.count], op.base
             if op.name == "length":
                 return _Expression(params["n"], binding_of(params["n"]))
+        if op.name == "call":
+            code = call_text(params, [x.code for x in operands], self.literal)
+            if code is not None:
+                return _Expression(code, ATOM)
+        if op is ITEM and self.single(node.inputs[0]):
+            return operands[0]
         if op.name in SILENT or (op.name == "power" and operands[1].code == "1"):
             return operands[0]
         if op.name in INFIX and len(operands) == 2 and not params:
@@ -357,6 +365,10 @@ class _Writer:
         self.settle(x)
         which = "" if part is None else f"[{part}]"
         return f"{self.operand(x).code}{which}.shape"
+
+    def single(self, x: Any) -> bool:
+        """Whether an op with several outputs is a call that returns the only one."""
+        return isinstance(x, Tensor) and single(x.params)
 
     def plainer(self, node: Tensor) -> Sequence[Any]:
         """The operands of a node, a constant as a Python number if that is equal.

@@ -27,7 +27,7 @@ from workbench.transforms import batch as batching
 from workbench.transforms import forward, reverse
 from workbench.transforms.flat import pulled, pushed, vectorized
 
-__all__ = ["BATCH", "CALL", "JVP", "VJP"]
+__all__ = ["BATCH", "CALL", "JVP", "VJP", "Hole", "Listed", "Mapped", "Sliced"]
 
 Params = dict[str, Any]
 
@@ -310,9 +310,14 @@ def _given(x: Any, operands: Sequence[Any]) -> Any:
 
 
 def _called(
-    arrays: Sequence[Any], *, function: Any, args: Any, settings: Any
+    arrays: Sequence[Any],
+    *,
+    function: Any,
+    args: Any,
+    settings: Any,
+    single: bool = False,
 ) -> Sequence[Any]:
-    """The results of a function, flat."""
+    """The results of a function, flat; ``single`` says it returns one, no list."""
     made = function(*_given(args, arrays), **_given(settings, arrays))
     _KIND.set(made)
     return list(made) if isinstance(made, (tuple, list)) else [made]
@@ -337,6 +342,8 @@ def _call_later(function: Any, args: Any, settings: Params) -> Any:
         return list(made)
     if isinstance(seen, tuple):
         return type(seen)(*made) if hasattr(seen, "_fields") else tuple(made)
+    whole = made[0].inputs[0]
+    whole.params = {**whole.params, "single": True}
     return made[0]
 
 
