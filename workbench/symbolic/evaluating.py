@@ -63,7 +63,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _reads(y: Tensor, key: Any) -> bool:
-    """Whether ``y`` is a gradient in a program of this symbol, which it may not need."""
+    """Whether ``y`` is a gradient in a program of a symbol, which it may not need."""
     nodes = walk.order([y])
     forward = walk.order([x.origin.forward for x in nodes if x.origin is not None])
     return any(
