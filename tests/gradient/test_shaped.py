@@ -201,7 +201,9 @@ def test_C5_null_gradients(refuse: Refuse, error: Any, says: str) -> None:
     assert isinstance(found[0], NullType)
     assert not isinstance(found[1], NullType)
     assert (found[0].shape, found[0].dtype) == ((), np.float64)
-    # Whoever runs it gets the error too.
+    # Whoever compiles or runs it gets the error too.
+    with pytest.raises(error, match=r"an output of f cannot.*input 0 of floor"):
+        wb.function([x], found[0] * 2, name="f")
     with pytest.raises(error, match="input 0 of floor"):
         at(found[0] * 2, x=1.0)
 

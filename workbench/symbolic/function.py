@@ -26,6 +26,7 @@ from workbench.graph import blame, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.shared import Shared, copied, held, hold, matches
 from workbench.graph.tensor import Tensor
+from workbench.ops import nulls
 from workbench.symbolic.arguments import Signature
 from workbench.symbolic.owning import apart
 from workbench.symbolic.preparing import (
@@ -138,6 +139,9 @@ def function(
         fitted(new, x) for x, new in zip(changed, flat[count:], strict=True)
     ]  # fmt: skip
     program = [*flat[:count], *news]
+    for null in nulls.among(program):
+        if null is not None:
+            raise nulls.refusal(null, f"an output of {name or 'the function'}")
     shared = shared_leaves(program, signature)
     check_unused(program, signature, on_unused_input)
     graph = Graph([*signature.symbols, *shared], program)
