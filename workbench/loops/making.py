@@ -66,6 +66,8 @@ def built(
     """
     seqs = sorted(seqs, key=lambda x: x.value is None)
     count = settings.pop("count", None)
+    if not stacked and not any(x.wanted for x in carries):
+        return [None] * len(carries), []
     leaves = [*leaves_of(consts), *leaves_of(seqs), *leaves_of(carries)]
     outs = [x.output for x in carries]
     whole = Body(leaves, [*outs, *stacked])

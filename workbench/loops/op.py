@@ -77,9 +77,39 @@ def _strong(y: Any) -> Spec:
     return Spec(spec.shape, spec.dtype)
 
 
+def _connection(inputs: Sequence[Any], params: dict[str, Any]) -> list[list[bool]]:
+    """Which outputs depend on which inputs, through any number of steps."""
+    loop: Loop = params["loop"]
+    first = loop.consts + loop.seqs
+    masks = list(loop.body.reads)
+    if loop.until:
+        masks = [m | masks[-1] for m in masks]
+    grown = True
+    while grown:
+        grown = False
+        for k, mask in enumerate(masks):
+            more = mask
+            for i in range(loop.carries):
+                if mask >> (first + i) & 1:
+                    more |= masks[i]
+            if more != mask:
+                masks[k], grown = more, True
+    for i in range(loop.carries):  # without any step, the last value is the first
+        masks[i] |= 1 << (first + i)
+    ends = len(masks) - loop.until
+    rows = [
+        [bool(mask >> i & 1) for mask in masks[:ends]]
+        + [True] * (len(loop.marks) + loop.until)
+        for i in range(len(loop.body.leaves))
+    ]
+    count = [True] * (ends + len(loop.marks) + loop.until)
+    return [count, *rows] if loop.counted else rows
+
+
 within.WITHIN["scan"] = lambda params: params["loop"].body.nodes
 SCAN.compute = _compute
 SCAN.infer = _infer
 SCAN.lengths = _lengths
+SCAN.connection = _connection
 SCAN.rule = "the rule of each step, from the last to the first"
 SCAN.reads = None

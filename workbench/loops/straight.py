@@ -159,6 +159,8 @@ class Straight:
         if moved:
             left = ", ".join(f"k{i}" for i in moved)
             code.line(f"{pad}{left} = {', '.join(values[i] for i in moved)}")
+        if code.lines[-1].endswith(f"{order}:"):
+            code.line(f"{pad}pass")
         if loop.until:
             code.line(f"{pad}if {values[-1]}:")
             code.line(f"{pad}    break")
