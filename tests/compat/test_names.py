@@ -12,7 +12,7 @@ import pytest
 
 import workbench.compat.theano as theano
 import workbench.compat.theano.tensor as T
-from workbench.errors import UsageError
+from workbench.errors import TraceError, UsageError
 
 PLACES = importlib.import_module("workbench.compat.theano.install")
 NAMES = {
@@ -135,11 +135,17 @@ def test_installed_and_gone_again() -> None:
         assert theano.install() is ours  # a second time changes nothing
         for place in [*PLACES.PLACES, *PLACES.ELSEWHERE]:
             assert import_module(f"theano.{place}") is sys.modules[f"theano.{place}"]
+        x, y = T.dscalars("x", "y")
+        assert [x, y].index(y) == 1
+        assert y not in [x]
+        assert bool(x != y)
         streams = import_module("theano.tensor.shared_randomstreams")
         assert streams is T.shared_randomstreams
     finally:
         theano.uninstall()
     assert not [name for name in sys.modules if name.partition(".")[0] == "theano"]
+    with pytest.raises(TraceError):
+        bool(x == y)
 
 
 def test_theano_itself_is_not_pushed_aside(monkeypatch: pytest.MonkeyPatch) -> None:

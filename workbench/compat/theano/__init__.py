@@ -7,6 +7,7 @@ finds this package. A variable is a `workbench.Tensor`, a function what
 What differs
 ------------
 - ``x == y`` on variables is elementwise; Theano asked whether they are the same (`is`).
+  After `install` its truth says that, so ``x in params`` works; without, write `is`.
 - ``x.shape`` is a tuple of lengths, not a vector; a function may return it all the
   same. ``x.dtype`` is NumPy's dtype, which equals its name.
 - Results of functions that are single numbers are NumPy's scalars, not arrays without

@@ -7,6 +7,9 @@ from types import ModuleType
 from typing import Any
 
 from workbench.errors import UsageError
+from workbench.graph.conversions import Conversions
+from workbench.graph.op import declare
+from workbench.graph.tensor import Tensor
 
 __all__ = ["install", "uninstall"]
 
@@ -30,6 +33,25 @@ PLACES = """
 ELSEWHERE = {"tensor.var": "tensor"}
 
 
+#: Comparisons by which lists look for a variable, and what they ask in Theano.
+SAME = {declare("equal"): True, declare("not_equal"): False}
+
+
+def _truth(x: Tensor) -> bool:
+    """The truth of a Tensor; of ``x == y`` without a value, whether they are the same.
+
+    So ``x in [y, x]`` and ``params.index(x)`` find a variable, as in Theano.
+    """
+    if (
+        x._value is None
+        and x.op in SAME
+        and all(isinstance(i, Tensor) for i in x.inputs)
+    ):
+        a, b = x.inputs
+        return (a is b) is SAME[x.op]
+    return Conversions.__bool__(x)
+
+
 def _found(place: str) -> Any:
     found: Any = sys.modules[ROOT]
     for part in ELSEWHERE.get(place, place).split("."):
@@ -39,6 +61,9 @@ def _found(place: str) -> Any:
 
 def install() -> ModuleType:
     """Make ``import theano``, ``import theano.tensor as T`` and the like work.
+
+    Until `uninstall`, the truth of ``x == y`` is whether two variables are the same, so
+    that ``x in params`` and ``params.index(x)`` work as in Theano.
 
     Returns
     -------
@@ -68,11 +93,14 @@ def install() -> ModuleType:
     sys.modules["theano"] = ours
     for place in [*PLACES, *ELSEWHERE]:
         sys.modules[f"theano.{place}"] = _found(place)
+    Tensor.__bool__ = _truth  # type: ignore[method-assign]
     return ours
 
 
 def uninstall() -> None:
     """Forget what `install` did; what programs have imported they keep."""
     if sys.modules.get("theano") is sys.modules[ROOT]:
+        if "__bool__" in vars(Tensor):
+            del Tensor.__bool__
         for name in ["theano", *(f"theano.{place}" for place in [*PLACES, *ELSEWHERE])]:
             sys.modules.pop(name, None)

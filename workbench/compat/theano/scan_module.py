@@ -9,6 +9,7 @@ from typing import Any
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
 from workbench.errors import UsageError
+from workbench.graph.types import weak
 from workbench.loops.returned import until
 from workbench.loops.scan import scan as ours
 
@@ -123,11 +124,17 @@ def _first(x: Any) -> Any:
         if x.get("initial") is None:
             return None
         taps = x.get("taps")
-        first = as_tensor_variable(x["initial"])
+        first = _number(x["initial"])
         if taps is None or _listed(taps) == [-1]:
             return first
         return {"initial": first, "taps": _listed(taps)}
-    return None if x is None else as_tensor_variable(x)
+    return None if x is None else _number(x)
+
+
+def _number(x: Any) -> Any:
+    """A first value; a Python number as such, which takes the dtype of the output."""
+    made = as_tensor_variable(x)
+    return made._value if weak(made._value) else made
 
 
 def map(

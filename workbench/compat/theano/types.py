@@ -254,7 +254,13 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
 def constant(
     x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None
 ) -> Tensor:
-    """A variable that holds a value."""
+    """A variable that holds a value.
+
+    A Python number of no given dtype stays one: beside float32 the result is float32.
+    """
+    if dtype is None and not ndim and specs.weak(x):
+        made = leaf(x, name)
+        return made
     array = np.asarray(x, None if dtype is None else dtype_name(dtype))
     if ndim is not None and array.ndim < ndim:
         array = array.reshape((1,) * (ndim - array.ndim) + array.shape)

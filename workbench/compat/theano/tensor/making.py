@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compat.theano.config import config
 from workbench.compat.theano.tensor.lengths import as_length, as_lengths, known
 from workbench.compat.theano.tensor.lifting import Table, lift
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
@@ -17,6 +18,8 @@ def alloc(value: Any, *shape: Any) -> Any:
     """``value``, broadcast to a shape whose lengths may be variables."""
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         shape = tuple(shape[0])
+    if type(value) is float:
+        value = np.asarray(value, config.floatX)
     return lift(np.broadcast_to(as_tensor_variable(value), as_lengths(shape)))
 
 
