@@ -90,12 +90,15 @@ def test_random_steps(which: int, rng: np.random.Generator) -> None:
     batched = wb.vmap(wb.grad(lambda h: loop(args[0], args[1], h, args[3])))(many)
     assert np.allclose(batched[0], grads[2], rtol=1e-9, atol=1e-12)
 
-    fixed = [
-        wb.matrix("W", shape=(N, N)),
-        wb.matrix("xs", shape=(None, N)),
-        wb.vector("h", shape=N),
-        wb.vector("k", shape=N),
-    ]
+    if which % 2:
+        fixed = [wb.matrix("W"), wb.matrix("xs"), *wb.vectors("h k")]
+    else:
+        fixed = [
+            wb.matrix("W", shape=(N, N)),
+            wb.matrix("xs", shape=(None, N)),
+            wb.vector("h", shape=N),
+            wb.vector("k", shape=N),
+        ]
     cost = loop(*fixed)
     g = wb.grad(cost, fixed, disconnected_inputs="ignore")
     f = wb.function(fixed, [cost, *g])

@@ -226,6 +226,9 @@ ELSEWHERE = {
     ),
     "jacobian": "tests/gradient/test_unknown_lengths.py",
     "null_gradient": "tests/gradient/test_shaped.py",
+    **dict.fromkeys(
+        ("cond", "scan", "scan_back", "scan_pad", "scan_window"), "tests/loops"
+    ),
     "strong": "tests/graph: a Python number under a ufunc",
     "stop_gradient": "tests/graph",
     "zero_grad": "tests/gradient/test_shaped.py",
@@ -242,6 +245,8 @@ ELSEWHERE = {
 
 
 def test_every_op_is_sampled(rng: np.random.Generator) -> None:
+    assert wb.cond
+    assert wb.scan
     assert wb.custom_root
     assert wb.custom_linear_solve  # looked at, their modules declare their ops
     seen: set[str] = set()
