@@ -93,7 +93,7 @@ def install() -> ModuleType:
     sys.modules["theano"] = ours
     for place in [*PLACES, *ELSEWHERE]:
         sys.modules[f"theano.{place}"] = _found(place)
-    Tensor.__bool__ = _truth  # type: ignore[method-assign]
+    Tensor.__bool__ = _truth  # type: ignore[assignment, method-assign]
     return ours
 
 
