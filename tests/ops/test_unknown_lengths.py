@@ -159,3 +159,42 @@ def test_what_has_to_know_a_length_is_an_error(
 
     with pytest.raises((TypeError, ValueError)):
         attempt()
+
+
+SECOND = [s for s in FLOATS if s.order == 2 and s.name not in NOT][::5]
+
+
+@pytest.mark.parametrize("sample", SECOND, ids=lambda s: s.name)
+def test_second_order(sample: Sample, rng: np.random.Generator) -> None:
+    """Reverse over reverse and forward over reverse, against known lengths."""
+    args = drawn(sample, rng)
+    xs = symbols(args)
+    y = sample.f(*xs)
+    weight = np.asarray(rng.standard_normal(np.shape(sample.f(*args))), y.dtype)
+    seed = wb.tensor("seed", dtype=y.dtype, shape=y.shape)
+    first = reverse.pull_back([y], [seed], xs, record=True)
+    given = [i for i, g in enumerate(first) if g is not None]
+    ts = [wb.tensor(f"t{i}", dtype=x.dtype, shape=x.shape) for i, x in enumerate(xs)]
+    back = reverse.pull_back(
+        [first[i] for i in given], [ts[i] for i in given], xs, record=True
+    )
+    moved = forward.push_forward([first[i] for i in given], xs, ts, record=True)
+    moves = [rng.standard_normal(a.shape) for a in args]
+
+    def gradients(*args: Any) -> Any:
+        whole = wb.vjp(sample.f, *args)[1](weight)
+        return [whole[i] for i in given]
+
+    found, twice = wb.vjp(gradients, *args)
+    truth = [*twice([moves[i] for i in given])]
+    truth += wb.jvp(gradients, tuple(args), tuple(moves))[1]
+    outputs = [
+        np.zeros_like(like) if made is None else made
+        for made, like in zip(
+            [*back, *moved], [*xs, *(xs[i] for i in given)], strict=True
+        )
+    ]
+    made = compile(Graph([*xs, seed, *ts], outputs))(*args, weight, *moves)
+    assert len(found) == len(given)
+    for got, right in zip(made, truth, strict=True):
+        same(got, right, 1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.graph import types
+from workbench.graph import late, types
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import IDENTITY, Tensor
 
@@ -112,8 +112,9 @@ def _made(graph: Graph, node: Tensor, given: set[int]) -> str:
         if node._value is None:
             return "symbol"
         return f"constant {_constant(node._value)}"
-    arguments = [graph.label(x) for x in node.inputs]
-    arguments += [f"{k}={_cut(v)}" for k, v in node.params.items()]
+    _, inputs, params = late.stripped(node)
+    arguments = [graph.label(x) for x in inputs]
+    arguments += [f"{k}={_cut(v)}" for k, v in params.items()]
     return f"{node.op.name}({', '.join(arguments)})"
 
 

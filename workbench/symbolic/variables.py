@@ -46,7 +46,8 @@ def tensor(
     dtype
         Its dtype; float64 unless given.
     shape
-        Its shape; None for a length that is known only when the program runs.
+        Its shape; None for a length that is known only when the program runs, and
+        ``x.shape[0]`` for one that is that of another symbol.
 
     Returns
     -------
