@@ -20,7 +20,7 @@ NAMES = {
     Apply as_op as_tensor_variable change_flags clone compile config configparser
     Constant dot dprint foldl foldr function gof grad gradient ifelse In install Lop
     map Mode NanGuardMode NotScalarConstantError Op OpFromGraph OrderedUpdates Out
-    Param pp pprint printing reduce Rop sandbox scan scan_module shared
+    Param pp pprint printing reduce Rop sandbox scalar scan scan_module shared
     SharedVariable sparse subgraph_grad tensor Type uninstall updates Variable
     """,
     "theano.tensor": """

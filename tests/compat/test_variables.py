@@ -185,6 +185,10 @@ def test_a_gradient_that_needs_no_value_may_have_its_input() -> None:
     x = T.dscalar("x")
     f = theano.function([x], T.grad(2 * x, x))
     assert f(7.0) == 2.0
+    y = T.dscalar("y")
+    cost = theano.gradient.disconnected_grad(x) * y + theano.gradient.zero_grad(x)
+    g = theano.function([x, y], T.grad(cost, [x, y], disconnected_inputs="ignore"))
+    assert g(2.0, 3.0) == [0.0, 2.0]
 
 
 def test_casts_of_arguments() -> None:

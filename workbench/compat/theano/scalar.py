@@ -1,0 +1,20 @@
+"""`theano.scalar`: of it, which dtype holds all of several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.theano.types import dtype_name
+
+__all__ = ["upcast"]
+
+
+def upcast(*dtypes: Any) -> str:
+    """The name of the dtype that holds all of these.
+
+    >>> upcast("int8", "float32")
+    'float32'
+    """
+    return str(np.result_type(*map(dtype_name, dtypes)))
