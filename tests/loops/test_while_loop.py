@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
+from workbench.errors import (
+    ConvergenceError,
+    DtypeError,
+    ShapeError,
+    TraceError,
+    UsageError,
+)
 
 
 def root(a: Any) -> Any:
@@ -93,3 +99,42 @@ def test_many_examples_each_with_its_own_number_of_steps() -> None:
     assert np.allclose(wb.vmap(wb.grad(root))(a), 0.5 / np.sqrt(a))
     got = wb.grad(lambda a: np.sum(wb.vmap(root)(a)))(a)
     assert np.allclose(got, 0.5 / np.sqrt(a))
+
+
+def test_a_scan_with_until_over_many_examples() -> None:
+    def last(w: Any) -> Any:
+        def step(x: Any) -> Any:
+            return w * x, wb.until(w * x > 50)
+
+        return wb.scan(step, initial=1.0, n_steps=99, last=True)
+
+    w = np.array([2.0, 3.0, 10.0])
+    count = np.array([6, 4, 2])  # steps until the power passes 50
+    assert np.allclose(wb.vmap(last)(w), w**count)
+    assert np.allclose(wb.vmap(wb.grad(last))(w), count * w ** (count - 1))
+    bend = count * (count - 1) * w ** (count - 2.0)
+    assert np.allclose(wb.vmap(wb.hessian(last))(w), bend)
+    assert np.allclose(wb.vmap(wb.grad(wb.grad(last)))(w), bend)
+
+    def total(x: Any) -> Any:
+        def step(a: Any, s: Any) -> Any:
+            return s + a * a, wb.until(s + a * a > 5)
+
+        return wb.scan(step, x, 0.0, last=True)
+
+    x = np.array([1.0, 2.0, 1.5, 7.0])
+    many = np.stack([x, 2 * x, 0.5 * x])
+    read = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]])
+    assert np.allclose(wb.vmap(total)(many), np.sum(read * many**2, axis=1))
+    assert np.allclose(wb.vmap(wb.grad(total))(many), 2 * read * many)
+
+
+def test_stacks_of_different_lengths_are_refused() -> None:
+    def states(w: Any) -> Any:
+        def step(x: Any) -> Any:
+            return w * x, wb.until(w * x > 50)
+
+        return wb.scan(step, initial=1.0, n_steps=99)
+
+    with pytest.raises(TraceError, match=r"different lengths.*last=True"):
+        wb.vmap(states)(np.array([2.0, 3.0]))

@@ -114,6 +114,7 @@ def built(
             Body(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
             ends, steps=source.steps, counted=source.counted,
         )  # fmt: skip
+        less.derived = True
         chunks = Chunks(less, loop, again.every)
         made = run_chunks(chunks, [*again.inputs, *inputs])
     else:

@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame
+from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.loops.body import Body, bits, blank
 from workbench.loops.loop import Loop, moving_leaves
@@ -65,6 +66,7 @@ def batch(
         new, count, limits, added = _uneven(loop, body, size, count, settings, inputs)
         consts, inits = [limits, *consts], [*inits, *added]
         head, more = [count], len(added)
+    new.derived = loop.derived
     new.keep, new.pulled, new.draws = loop.keep, loop.pulled, loop.draws
     made = list(run_loop(new, [*head, *consts, *seqs, *inits]))
     extra = made[loop.carries : loop.carries + more]
@@ -124,7 +126,14 @@ def _uneven(
     carries = [kept(y, x) for y, x in zip(outputs, olds, strict=False)]
     stacks = outputs[loop.carries :]
     if loop.derived:
-        stacks = [kept(y, np.zeros_like(y)) for y in stacks]
+        # Carries stay as they are; tangents and cotangents come to an end.
+        states = {x.serial for x in olds}
+        stacks = [
+            y
+            if isinstance(y, Tensor) and y.serial in states
+            else kept(y, np.zeros_like(y))
+            for y in stacks
+        ]
     if loop.until:
         done = made + at_work
         work = at_work & np.equal(stop, False) & (done < most)
@@ -143,5 +152,4 @@ def _uneven(
         whole, loop.consts + 1, loop.seqs, loop.carries + 2, counted=True,
         marks=loop.marks, **settings,
     )  # fmt: skip
-    new.derived = loop.derived
     return new, top, limits, starts

@@ -170,6 +170,7 @@ def _saved(
             steps=None if count is not None else loop.steps,
             counted=count is not None,
         )  # fmt: skip
+        source.derived = True
         given = [*consts, *seqs, *(x.value for x in drawn), *(inits[i] for i in at)]
         given = given if count is None else [count, *given]
         end = len(body.outputs) - loop.until
