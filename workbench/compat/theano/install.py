@@ -21,7 +21,8 @@ PLACES = """
     compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
     compile.sharedvalue config configparser gof gof.graph gof.op gof.type gof.utils
     gradient ifelse printing sandbox sandbox.rng_mrg scalar scan_module
-    scan_module.scan_utils scan_module.scan_views sparse tensor tensor.basic tensor.elemwise tensor.extra_ops
+    scan_module.scan_utils scan_module.scan_views sparse tensor tensor.basic
+    tensor.elemwise tensor.extra_ops
     tensor.nlinalg tensor.nnet tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
     tensor.nnet.nnet tensor.nnet.sigm tensor.opt tensor.random tensor.raw_random
     tensor.shared_randomstreams tensor.sharedvar tensor.signal tensor.signal.conv
