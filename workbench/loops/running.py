@@ -103,12 +103,10 @@ class Runner:
         what has not been summed yet, until the ``final`` one.
         """
         loop = self.loop
-        consts = inputs[: loop.consts]
+        # A number computes faster than an array of one, and to the same bits.
+        consts = [bare(x) for x in inputs[: loop.consts]]
         seqs = inputs[loop.consts : loop.consts + loop.seqs]
-        inits = [
-            x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
-            for x in inputs[loop.consts + loop.seqs :]
-        ]
+        inits = [bare(x) for x in inputs[loop.consts + loop.seqs :]]
         if n <= 0:
             return self._empty(consts, seqs, inits)
         held = [] if held is None else held
@@ -259,6 +257,11 @@ class Runner:
             return carries, buffers, done, kept
 
         return run
+
+
+def bare(x: Any) -> Any:
+    """A number for an array of one."""
+    return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 
 def stacked(values: list[Any]) -> Any:
