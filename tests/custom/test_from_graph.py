@@ -283,6 +283,17 @@ def test_B2_many_examples_at_once(inline: bool, rng: np.random.Generator) -> Non
     assert np.allclose(twice, np.arctan2([y, x], [x, y]))
 
 
+def test_B1_many_examples_of_a_rule_that_looks_at_values() -> None:
+    x = wb.scalar("x")
+
+    def rule(node: Any, g: Any) -> Any:
+        return g * (10.0 if node.inputs[0] > 0 else 20.0)
+
+    op = wb.OpFromGraph([x], x**2, vjp=rule, name="looks_at_values")
+    made = wb.grad(lambda x: np.sum(wb.vmap(op)(x)))(np.array([-1.0, 2.0]))
+    assert np.array_equal(made, [20.0, 10.0])
+
+
 @both
 def test_B2_overridden_from_outside_by_name_and_at_the_node(inline: bool) -> None:
     op = atan2_safe(inline)

@@ -23,7 +23,7 @@ from workbench.custom.from_graph_checks import (
     unused,
 )
 from workbench.custom.from_graph_rules import Rules
-from workbench.custom.mapped import Mapped
+from workbench.custom.many import many
 from workbench.custom.registry import Entry, enter
 from workbench.custom.whole import Whole, key_of, symbol
 from workbench.errors import ShapeError
@@ -322,7 +322,7 @@ class OpFromGraph(Op):
     ) -> Any:
         op = self._mapped.get(batched)
         if op is None:
-            op = self._mapped[batched] = Mapped(self, batched)
+            op = self._mapped[batched] = many(self, batched, self.run)
         return apply(op, inputs)
 
     def __repr__(self) -> str:

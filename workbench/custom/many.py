@@ -102,9 +102,7 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
                 params,
             )
             return [
-                np.zeros_like(values[i])
-                if passed[i] is None
-                else reverse.fit(passed[i], values[i])
+                None if passed[i] is None else reverse.fit(passed[i], values[i])
                 for i in wanted
             ]
 
@@ -113,7 +111,7 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
         rows = either(one, values, flags)
         found: list[Any] = [None] * count
         for i, c in zip(wanted, rows, strict=True):
-            found[i] = c if batched[i] else np.sum(c, axis=0)
+            found[i] = c if batched[i] or c is None else np.sum(c, axis=0)
         return found
 
     def push(
@@ -136,11 +134,7 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
             pushed = op.push(
                 tuple(moving), out[0] if single else out, tuple(values[:count]), params
             )
-            parts = (pushed,) if single else pushed
-            return [
-                np.zeros_like(p) if t is None else t
-                for t, p in zip(parts, out, strict=True)
-            ]
+            return [pushed] if single else list(pushed)
 
         values = (*inputs, *ys, *[tangents[i] for i in present])
         flags = (*batched, *[True] * outs, *[batched[i] for i in present])
@@ -179,9 +173,21 @@ def empty(spec: Any, values: Sequence[Any], batched: Sequence[bool]) -> Any:
 
 
 def either(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
-    """The outputs of all examples, recorded on one where that can be done."""
-    found = attempted(run, values, batched)
-    return looped(run, values, batched) if found is None else found
+    """The outputs of all examples, recorded on one where that can be done.
+
+    What is None, a derivative that there is not, stays None.
+    """
+    made: list[Any] = []
+
+    def there(values: Sequence[Any]) -> list[Any]:
+        made[:] = run(values)
+        return [y for y in made if y is not None]
+
+    found = attempted(there, values, batched)
+    if found is None:
+        return looped(run, values, batched)
+    rows = iter(found)
+    return [None if y is None else next(rows) for y in made]
 
 
 def attempted(
@@ -201,10 +207,15 @@ def looped(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any
         list(run([v[k] if b else v for v, b in zip(values, batched, strict=True)]))
         for k in range(size)
     ]
-    columns = zip(*rows, strict=True)
-    return [
-        np.stack(column)
-        if any(isinstance(c, Tensor) for c in column)
-        else np.stack([value_of(c) for c in column])
-        for column in columns
-    ]
+    return [stacked(column) for column in zip(*rows, strict=True)]
+
+
+def stacked(column: Sequence[Any]) -> Any:
+    """What the examples gave, along a new axis 0; None where none gave any."""
+    some = next((c for c in column if c is not None), None)
+    if some is None:
+        return None
+    parts = [np.zeros_like(some) if c is None else c for c in column]
+    if any(isinstance(c, Tensor) for c in parts):
+        return np.stack(parts)
+    return np.stack([value_of(c) for c in parts])
