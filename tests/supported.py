@@ -29,7 +29,7 @@ TOPICS = {
     reductions moments quantiles nans scans sorting sets histograms lines
     """,
     "shapes and joins": "shaping arranging joining padding makers",
-    "indexing and choosing": "indexing taking updates",
+    "indexing and choosing": "indexing spans taking updates",
     "products and convolutions": "contraction products einsum convolution",
     "polynomials, differences, functions along axes": """
     polynomials differencing applying
