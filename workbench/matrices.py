@@ -20,6 +20,7 @@ from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.trace import argument_names, record
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
+from workbench.ops.lengths import delayed
 from workbench.transforms import axes, expressions, forward, reverse
 from workbench.transforms.batch import Batched
 from workbench.transforms.diagonal import Diagonal
@@ -192,7 +193,7 @@ def jacobian(
         narrow = mode == "auto" and width < height
         return aux.beside(_blocks(call, "fwd" if narrow else mode, optional=narrow))
 
-    return dense
+    return delayed(dense)
 
 
 def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
@@ -265,7 +266,7 @@ def hessian(
         call = Call(aux.target, argnums, args, kwargs, "hessian", overrides, **settings)
         return aux.beside(_blocks(call, "fwd", optional=True))
 
-    return dense
+    return delayed(dense)
 
 
 def _blocks(call: Call, mode: Mode, optional: bool) -> Any:

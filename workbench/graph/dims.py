@@ -683,15 +683,17 @@ def _asked(what: str, length: Dim) -> UnknownLengthError:
     """The error for a number that is not known yet, with what to write instead."""
     site = source.decode(*source.caller())
     where = "" if site is None else f" (at {site.place}: {site.text})"
-    maker = None if site is None else _MAKER.search(site.text)
+    text = "" if site is None else site.text
+    maker = None if "broadcast_to(" in text else _MAKER.search(text)
     if maker is not None:
         call = _LIKE.get(maker[1], f"np.{maker[1]}(..., like=x)")
         cure = f"Write {call}, where x is a Tensor: the array is made at run time."
     else:
         cure = (
-            "Write it where NumPy takes a length or an operand (x / n, np.reshape,"
-            " np.zeros_like(x, shape=...), np.arange(n, like=x)), use wb.scan in place"
-            " of a loop over it, or declare the length: shape=(3,)."
+            "Write it where NumPy gets a Tensor too (x / n, np.reshape(x, ...),"
+            " np.zeros_like(x, shape=...), np.arange(n, like=x); wb.constant(a) makes"
+            " one of an array), use wb.scan in place of a loop over it, or declare the"
+            " length: shape=(3,)."
         )
     named = ", ".join(
         dict.fromkeys(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import UnknownLengthError
+from workbench.errors import TraceError, UnknownLengthError
 from workbench.graph import dims, late, types
 from workbench.graph.op import FUNCTIONS, Op
 from workbench.graph.tensor import Tensor
@@ -40,7 +40,14 @@ def _declare(name: str, run: Any, lengths: Any, rule: str) -> Op:
     """An op of several outputs that is a function of its operands, flat."""
 
     def compute(*arrays: Any, **params: Any) -> Any:
-        return tuple(run(arrays, **params))
+        made = tuple(run(arrays, **params))
+        if any(isinstance(y, Tensor) and y._value is None for y in made):
+            raise TraceError(
+                f"{name} of {params.get('function', params.get('of'))} reads a symbol"
+                " besides its arguments, which has no value when it runs. Give it as an"
+                " argument."
+            )
+        return made
 
     def pull(
         mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
