@@ -229,6 +229,9 @@ ELSEWHERE = {
     **dict.fromkeys(
         ("cond", "scan", "scan_back", "scan_pad", "scan_window"), "tests/loops"
     ),
+    **dict.fromkeys(
+        ("arange", "nonzero_places", "span", "unspan"), "tests/ops/test_spans.py"
+    ),
     "strong": "tests/graph: a Python number under a ufunc",
     "stop_gradient": "tests/graph",
     "zero_grad": "tests/gradient/test_shaped.py",
