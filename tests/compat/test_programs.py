@@ -345,3 +345,27 @@ def test_a_chain_of_draws_learns_its_patterns(program: Any) -> None:
     assert set(np.unique(ends)) <= {0.0, 1.0}
     assert np.mean(errors[:5]) > 0.2
     assert np.mean(errors[-20:]) < 0.08
+
+
+def test_a_language_model_with_gates(program: Any) -> None:
+    """C8: gradients through a loop whose step takes a column by a variable."""
+    made = program("language_model")
+    x, y = made["text"][:-1], made["text"][1:]
+    assert np.array_equal(made["predict"](x), y)
+
+    def loss(E: Any, V: Any, U: Any, W: Any, b: Any, c: Any) -> Any:
+        state, total = np.zeros(5), 0.0
+        for word, follows in zip(x, y, strict=True):
+            lines = [U[k] @ E[:, word] + b[k] for k in range(3)]
+            update = np.clip(0.2 * (lines[0] + W[0] @ state) + 0.5, 0, 1)
+            reset = 1 / (1 + np.exp(-(lines[1] + W[1] @ state)))
+            fresh = np.tanh(lines[2] + W[2] @ (state * reset))
+            state = (1 - update) * fresh + update * state
+            scores = V @ state + c
+            total += np.log(np.sum(np.exp(scores))) - scores[follows]
+        return total
+
+    now = [p.get_value() for p in made["params"]]
+    np.testing.assert_allclose(made["loss"](x, y), loss(*now), rtol=1e-10)
+    for g, w in zip(made["first"], slopes(loss, *made["start"]), strict=True):
+        np.testing.assert_allclose(g, w, atol=1e-7)
