@@ -277,7 +277,7 @@ ROWS: dict[str, Row] = {
                           lambda i: np.ravel_multi_index((i, i), (3, 3)), (I3,)),
     # methods
     "zeros_like method": (lambda x: x.zeros_like(), np.zeros_like, (A,)),
-    "fill": (lambda x: x.fill(2), lambda x: np.full_like(x, 2), (A,)),
+    "fill": (lambda x: T.fill(x, 2.0), lambda x: np.full_like(x, 2), (A,)),
     "sum of ints": (lambda i: i.sum(dtype="int64", acc_dtype="int64"), np.sum, (I3,)),
     "method mean": (lambda x: x.mean(axis=[0, 1]), np.mean, (A,)),
     "method repeat": (lambda x: x.repeat(2), lambda x: x.repeat(2), (V,)),

@@ -15,7 +15,8 @@ What differs
 - An axis of length 1 broadcasts, whether declared so or not.
 - Gradients at ties and kinks are the library's: ties of ``max`` share, ``abs`` and a
   norm have 0 at 0. That of an integer is refused in functions of ours and 0 here.
-- Random numbers are NumPy's.
+- Random numbers are NumPy's. ``x.fill(v)`` is refused, as NumPy's would change ``x``:
+  write ``T.fill(x, v)``.
 
 What is not known raises an error that names it: symbols of sparse matrices, ``c_code``
 without ``perform``, ``truncate_gradient``, `theano.tensor.fft`, h_softmax, the ops of

@@ -28,11 +28,6 @@ def clone(x: Tensor, name: str | None = None) -> Any:
     return types.type_of(x)(name or x.name)
 
 
-def fill(x: Tensor, value: Any) -> Any:
-    """An array in the shape of ``x`` that holds ``value`` everywhere."""
-    return elementwise.second(x, elementwise.cast(value, x.dtype))
-
-
 def nonzero(x: Tensor, return_matrix: bool = False) -> Any:
     """`numpy.nonzero`; one matrix of all indices if asked for."""
     return places.nonzero(x, return_matrix)
@@ -96,7 +91,6 @@ def rounded(x: Tensor, decimals: Any = 0, mode: str | None = None, **more: Any) 
 METHODS: dict[str, Any] = {
     "dimshuffle": shapes.dimshuffle,
     "clone": clone,
-    "fill": fill,
     "flatten": flatten,
     "norm": norm,
     "nonzero": nonzero,
