@@ -504,3 +504,15 @@ def test_calls_that_return_more_than_arrays() -> None:
         return np.sum(a) * n + np.sum(b) * m
 
     assert wb.grad(f)(X).tolist() == [5, 5, 3]
+
+
+def test_a_rule_that_reads_a_tensor_of_the_derivative_gives_plain_numbers() -> None:
+    def f(w: Any) -> Any:
+        return wb.custom_vjp(lambda x: np.sin(x), vjp=lambda node, g: g * w)(2 * w)
+
+    def h(w: Any) -> Any:
+        return wb.custom_jvp(lambda x: np.sin(x), jvp=lambda node, t: t * w)(2 * w)
+
+    for made in (wb.grad(f)(3.0), wb.grad(h)(3.0), wb.jvp(f, (3.0,), (1.0,))[1]):
+        assert not isinstance(made, wb.Tensor)
+        assert made == 6.0

@@ -776,6 +776,26 @@ def test_where_keeps_the_branch_not_taken_out_of_a_rule() -> None:
         np.testing.assert_allclose(found[2], want, rtol=1e-12)
 
 
+def test_where_hides_the_outputs_that_nothing_reads_too() -> None:
+    class LogAndRoot(wb.Op):
+        def compute(self, x: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return np.log(x), np.sqrt(x)
+
+        def vjp(self, node: Any, g: Any, h: Any) -> Any:
+            return g / node.inputs[0] + h / (2 * node.outputs[1])
+
+    op = LogAndRoot()
+    x = np.array([0.0, -1.0, 4.0])
+    for f, expected in (
+        (lambda x: op(x)[0], 0.25),
+        (lambda x: op(x)[1], 0.25),
+        (lambda x: sum(op(x)), 0.5),
+    ):
+        made = wb.grad(lambda x, f=f: np.sum(np.where(x > 0, f(x), 0)))(x)
+        assert np.array_equal(made, [0, 0, expected])
+
+
 def test_infer_and_compute_must_agree() -> None:
     op = op_with(
         compute=lambda self, x, y: x[1:],

@@ -105,7 +105,7 @@ def sums_apart(
             with np.errstate(all="ignore"):
                 size = np.abs(a) + np.abs(b) + np.abs(c)
                 error = np.abs(2 * a - 3 * b - c)
-                loose = 1e3 * float(np.finfo(c.dtype).eps)
+                loose = 1e3 * float(np.finfo(error.dtype).eps)
                 if bool(np.any(error > loose * size)):
                     return "what it gives for a sum of gradients is not the sum"
     return None

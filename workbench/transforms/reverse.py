@@ -17,7 +17,7 @@ from workbench.graph import blame, dims, traces, types, walk
 from workbench.graph.dims import Dim
 from workbench.graph.op import waiting
 from workbench.graph.probe import assumed
-from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor, next_serial
+from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.graph.trace import live
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
@@ -293,10 +293,11 @@ def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> No
 
 
 def finish(g: Any, record: bool) -> Any:
-    """A cotangent as the caller gets it: plain unless it had to be recorded."""
-    if isinstance(g, MaskedTensor) and not record and not live(g):
-        return g._value
-    return g
+    """A cotangent as the caller gets it: plain unless it had to be recorded.
+
+    A Tensor is also what a rule gives that reads a Tensor from around it.
+    """
+    return g if record or not isinstance(g, Tensor) or live(g) else g._value
 
 
 def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:

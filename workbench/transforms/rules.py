@@ -16,11 +16,11 @@ import numpy as np
 from workbench.errors import OverrideError
 from workbench.graph import blame, types
 from workbench.graph.op import Op, declare
-from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.tensor import MaskedTensor, Tensor, leaf
 from workbench.graph.traces import OpenTrace
 from workbench.graph.types import Spec
 from workbench.ops import several
-from workbench.ops.define import shape_of
+from workbench.ops.define import masked, shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.expression import Expression
 from workbench.transforms.linearity import nonlinear
@@ -229,11 +229,17 @@ class Pull:
 
 
 def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
-    """One cotangent per output: zeros where nothing arrived, None for integers."""
-    return tuple(
-        np.zeros_like(out) if c is None and has_derivative(out) else c
-        for c, out in zip(parts, y, strict=True)
-    )
+    """One cotangent per output: zeros where nothing arrived, None for integers.
+
+    Beside one that has left a `where` they have too: 0 wins over infinity.
+    """
+    hidden = any(isinstance(c, MaskedTensor) for c in parts)
+    found = []
+    for c, out in zip(parts, y, strict=True):
+        if c is None and has_derivative(out):
+            c = masked(np.zeros_like(out)) if hidden else np.zeros_like(out)
+        found.append(c)
+    return tuple(found)
 
 
 class Push:
