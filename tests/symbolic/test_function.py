@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
 import re
+import signal
 import threading
 import time
 import warnings
@@ -559,3 +561,30 @@ def test_what_asks_a_symbol_for_its_value(
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 0.5])
 def test_numbers_of_other_kinds(number: Any) -> None:
     assert wb.function([x], x * 2)(number) == 1.0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of signals")
+def test_interrupts_at_any_moment_tear_no_update() -> None:
+    a, b = wb.shared(0, "a"), wb.shared(0, "b")
+    step = wb.function([], [a, b], updates={a: a + 1, b: b + 1})
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for i in range(1000):
+            with contextlib.suppress(KeyboardInterrupt):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, (1 + i % 50) * 1e-6)
+                    step()
+                    step()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            assert a.get_value() == b.get_value()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    other = threading.Thread(target=step, daemon=True)
+    other.start()
+    other.join(10)
+    assert not other.is_alive()  # no lock was left behind

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from copy import deepcopy
-from itertools import repeat
-from operator import attrgetter
+from functools import partial
+from itertools import compress, repeat
+from operator import attrgetter, methodcaller
 from threading import RLock
 from typing import Any
 
@@ -21,7 +22,7 @@ from workbench.graph import blame, types
 from workbench.graph.tensor import IDENTITY, NO_PARAMS, Tensor
 from workbench.graph.types import Spec
 
-__all__ = ["Shared", "held", "hold"]
+__all__ = ["Locks", "Shared", "held", "hold"]
 
 
 class Shared(Tensor):
@@ -173,3 +174,28 @@ def held(shared: Sequence[Shared]) -> list[Any]:
 def hold(shared: Sequence[Shared], states: Sequence[Any]) -> None:
     """Write all, as `held` reads: all of them or none, be there an interrupt."""
     deque(map(setattr, shared, repeat("state"), states), maxlen=0)
+
+
+_acquire, _release = methodcaller("acquire"), methodcaller("release")
+_consume = deque[Any](maxlen=0).extend
+
+
+class Locks:
+    """Several locks, taken in order; an interrupt at any moment leaves none behind.
+
+    What is taken is noted, and let go, by loops in C: ``release`` is to be called in
+    a ``finally`` whose ``try`` began before ``acquire``.
+    """
+
+    __slots__ = ("_locks", "_taken", "release")
+
+    def __init__(self, locks: Sequence[Any]) -> None:
+        self._locks = locks
+        self._taken: list[Any] = []
+        leaving = map(_release, compress(locks, self._taken))
+        #: Let go of those that are taken. No code of Python runs in it.
+        self.release = partial(_consume, leaving)
+
+    def acquire(self) -> None:
+        """Take all, waiting for each."""
+        self._taken.extend(map(_acquire, self._locks))

@@ -97,7 +97,7 @@ class Generator(Laws, Shapes, Order, Families):
         super().__init__(getattr(bits, "bit_generator", bits))
 
     def __reduce__(self) -> Any:
-        return Generator, (self.bit_generator,)
+        return type(self), (self.bit_generator,)
 
 
 for _part in (Laws, Shapes, Order, Families):

@@ -8,7 +8,6 @@ value as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +23,7 @@ from workbench.errors import (
 )
 from workbench.graph import blame, tree, types
 from workbench.graph.graph import Graph
-from workbench.graph.shared import Shared, copied, held, hold, matches
+from workbench.graph.shared import Locks, Shared, copied, held, hold, matches
 from workbench.graph.tensor import Tensor
 from workbench.ops import nulls
 from workbench.symbolic.arguments import Signature
@@ -233,14 +232,16 @@ class Function:
         if not self._changed:
             states = held(self.shared)
             return self._nested(run([*arrays, *states]), [*arrays, *states])
-        with ExitStack() as stack:
-            for lock in self._locks:
-                stack.enter_context(lock)
+        locks = Locks(self._locks)
+        try:
+            locks.acquire()
             states = held(self.shared)
             results = run([*arrays, *states])
             news = self._new_states(results[self._count :], [*arrays, *states])
             made = self._nested(results[: self._count], [*arrays, *states, *news])
             hold(self._changed, news)
+        finally:
+            locks.release()
         return made
 
     def _nested(self, results: list[Any], others: list[Any]) -> Any:
