@@ -96,8 +96,13 @@ export class GraphOnPage {
   async screenshot(name: string): Promise<void> {
     await this.panel.scrollIntoViewIfNeeded();
     await this.page.mouse.move(0, 0);
-    await this.panel.screenshot({ path: file(`../screenshots/${name}.png`) });
+    await this.panel.screenshot({ path: screenshotOf(name) });
   }
+}
+
+/** Where a screenshot of this name is kept. */
+export function screenshotOf(name: string): string {
+  return file(`../screenshots/${name}.png`);
 }
 
 /** Open a notebook of the repository in a folder of its own, with its kernel ready. */
