@@ -145,6 +145,53 @@ def test_hessians(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(product, rows[1][1] @ np.ones(shape[1]), rtol=1e-10)
 
 
+def _circular(x: Any) -> Any:
+    """The gradient of the sum of squares of x circularly convolved with itself."""
+    turned = [np.roll(x, i) for i in range(len(x))]
+    y = sum(one * turn for one, turn in zip(x, turned, strict=True))
+    return 4 * np.array([np.sum(y * turn) for turn in turned])
+
+
+def _picked(x: Any) -> Any:
+    """The gradient of x[[0, 0, 3, 5]]**3 @ x[1:5], by hand."""
+    g = np.zeros_like(x)
+    np.add.at(g, [0, 0, 3, 5], 3 * x[[0, 0, 3, 5]] ** 2 * x[1:5])
+    g[1:5] += x[[0, 0, 3, 5]] ** 3
+    return g
+
+
+def _between(x: Any) -> Any:
+    """The gradient of the square of the median of an even number of entries."""
+    low, high = np.argsort(x.real)[len(x) // 2 - 1 : len(x) // 2 + 1]
+    g = np.zeros_like(x)
+    g[[low, high]] = (x[low] + x[high]) / 2
+    return g
+
+
+@pytest.mark.parametrize(
+    ("cost", "gradient"),
+    [
+        (lambda x: np.sum(np.fft.irfft(np.fft.rfft(x) ** 2) ** 2), _circular),
+        (
+            lambda x: np.sum(np.fft.irfft(np.fft.rfft(x) ** 2, x.shape[0]) ** 2),
+            _circular,
+        ),
+        (lambda x: np.sum(x[np.array([0, 0, 3, 5])] ** 3 * x[1:5]), _picked),
+        (lambda x: np.median(np.stack([x, x + 0.0])) ** 2, _between),
+    ],
+    ids=["rfft", "irfft", "positions", "median"],
+)
+def test_hessians_of_what_is_particular_about_lengths(
+    cost: Any, gradient: Any, rng: np.random.Generator
+) -> None:
+    x = wb.vector("x")
+    program = wb.function([x], hessian(cost(x), x))
+    for n in (6, 8):
+        p = rng.standard_normal(n)
+        (truth,) = by_complex_step(gradient, p)
+        np.testing.assert_allclose(program(p), truth, rtol=1e-10, atol=1e-10)
+
+
 @pytest.fixture
 def cube() -> Iterator[Callable[[Any], Any]]:
     """An op that knows no batches: on unknown lengths nobody can loop over one."""

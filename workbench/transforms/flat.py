@@ -14,6 +14,7 @@ import numpy as np
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import live, record
 from workbench.graph.types import Spec
+from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.batch import Batched
 
@@ -79,6 +80,6 @@ def vectorized(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list
     program = Batched(made.outputs, made.leaves)
     outputs = program([values[i] for i in chosen], size)
     return [
-        y if b else np.broadcast_to(y, (size, *np.shape(value_of(y))))
+        y if b else np.broadcast_to(y, (size, *shape_of(y)))
         for y, b in zip(outputs, program.batched, strict=True)
     ]

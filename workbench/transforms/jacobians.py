@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import UnknownLengthError
-from workbench.graph import source, types, walk
+from workbench.errors import ShapeError, UnknownLengthError
+from workbench.graph import dims, source, types, walk
 from workbench.graph.op import declare
 from workbench.graph.tensor import IDENTITY, Tensor, leaf, next_serial, value_of
 from workbench.graph.trace import live, record
@@ -137,7 +137,10 @@ def _answered(asked: Question) -> Blocks:
         before = next_serial()
         try:
             rows = asked.answer()
-        except UnknownLengthError:
+        except (UnknownLengthError, ShapeError):
+            # That shapes do not fit may be for want of a length.
+            if not any(map(_open, _leaves(asked))):
+                raise
             return _node(asked)
         made = [block for row in rows for block in row]
         # Where an op knows no batch of unknown size, the whole is better off as a node.
@@ -285,16 +288,20 @@ def _open(x: Tensor) -> bool:
 
 def _node(asked: Question) -> Blocks:
     """The blocks as the outputs of one node."""
-    roots = [*asked.outputs, *asked.wrt]
-    leaves = [
-        x
-        for x in walk.order(roots)
-        if x.op is IDENTITY and not x.inputs and (x._value is None or live(x))
-    ]
+    leaves = _leaves(asked)
     closed = Whole(asked, leaves)
     made = several.several(BLOCKS, tuple(leaves), {"whole": closed})
     count = len(asked.wrt)
     return [list(made[i : i + count]) for i in range(0, len(made), count)]
+
+
+def _leaves(asked: Question) -> list[Tensor]:
+    """What the program is computed from, and has no value yet."""
+    return [
+        x
+        for x in walk.order([*asked.outputs, *asked.wrt])
+        if x.op is IDENTITY and not x.inputs and (x._value is None or live(x))
+    ]
 
 
 class Whole:
@@ -324,18 +331,27 @@ class Whole:
         return [x if live(x) else value_of(x) for x in made.outputs]
 
     def specs(self, given: Sequence[Any]) -> list[Spec]:
-        """Shape and dtype of each block."""
-        made = record(
-            lambda leaves: self.program(leaves), list(map(types.spec_of, given))
-        )
+        """Shape and dtype of each block; None for a length that is measured."""
+        specs = [types.spec_of(x) for x in given]
+        made = record(lambda leaves: self.program(leaves), specs)
         outs, wrt = made.outputs[: self.places[0]], made.outputs[self.places[0] :]
         wrt = wrt[: self.places[1]]
         rows = wrt if self.asked.twice else outs
+        known = set(dims.atoms_of([spec.shape for spec in specs]))
         return [
-            Spec((*y.shape, *x.shape), np.result_type(_float(y), _float(x)))
+            Spec(
+                tuple(_kept(n, known) for n in (*y.shape, *x.shape)),
+                np.result_type(_float(y), _float(x)),
+            )
             for y in rows
             for x in wrt
         ]
+
+
+def _kept(n: Any, known: set[dims.Atom]) -> Any:
+    """A length of operands; None for one of what was computed on the way."""
+    inner = any(a not in known for a in dims.atoms_of(n) if isinstance(a, dims.Length))
+    return None if inner else n
 
 
 def _settled(inputs: Sequence[Any]) -> None:
@@ -372,7 +388,7 @@ def _push(
 
 BLOCKS = declare("jacobian")
 BLOCKS.compute = _compute
-BLOCKS.infer = _infer
+BLOCKS.infer = BLOCKS.lengths = _infer
 BLOCKS.pull = _pull
 BLOCKS.push = _push
 BLOCKS.rule = "the rules of the expression, run again"

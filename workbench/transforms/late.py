@@ -9,7 +9,8 @@ they run, so every order works.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -34,6 +35,16 @@ Params = dict[str, Any]
 
 #: What the last call (or batch) returned, for how it nests.
 _KIND: ContextVar[Any] = ContextVar("kind", default=None)
+
+
+@contextmanager
+def _kind_kept() -> Iterator[None]:
+    """What is called inside leaves `_KIND` as it was, though it should fail."""
+    token = _KIND.set(None)
+    try:
+        yield
+    finally:
+        _KIND.reset(token)
 
 
 def _declare(name: str, run: Any, lengths: Any, rule: str) -> Op:
@@ -233,11 +244,12 @@ def _examples(
 ) -> Sequence[Any]:
     """The outputs of an op for many examples."""
     first = next(x for x, b in zip(arrays, batched, strict=True) if b)
-    made = batching.applied(
-        of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
-    )
-    if isinstance(made, Tensor):
-        made = several.outputs(made)
+    with _kind_kept():
+        made = batching.applied(
+            of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
+        )
+        if isinstance(made, Tensor):
+            made = several.outputs(made)
     _KIND.set(made)
     return made if isinstance(made, tuple) else (made,)
 
@@ -325,7 +337,8 @@ def _called(
     single: bool = False,
 ) -> Sequence[Any]:
     """The results of a function, flat; ``single`` says it returns one, no list."""
-    made = function(*_given(args, arrays), **_given(settings, arrays))
+    with _kind_kept():
+        made = function(*_given(args, arrays), **_given(settings, arrays))
     _KIND.set(made)
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
