@@ -119,6 +119,12 @@ def test_it_holds_numbers(value: Any) -> None:
         wb.shared(value)
 
 
+@pytest.mark.parametrize("make", [wb.shared, wb.constant])
+def test_a_nest_of_uneven_lengths(make: Any) -> None:
+    with pytest.raises(ShapeError, match="a nest of uneven lengths"):
+        make([[1.0, 2.0], [3.0]])
+
+
 def test_a_name_is_a_text() -> None:
     with pytest.raises(UsageError, match="a text, not 3"):
         wb.shared(1.0, 3)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from workbench.graph import source, types
 from workbench.graph.shared import Shared, copied, matches
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
-from workbench.symbolic.variables import checked_name, lengths
+from workbench.symbolic.variables import checked_name, lengths, numbers
 
 __all__ = ["shared"]
 
@@ -69,7 +69,7 @@ def shared(
         value = types.plain(value)
     given = value
     if not hasattr(value, "dtype") or isinstance(value, np.generic):
-        value = np.asarray(value)
+        value = numbers(value, "a shared value")
     if value.dtype.kind not in "biufc":
         raise DtypeError(
             f"a shared value holds numbers; {_short(given)} is of dtype {value.dtype}."

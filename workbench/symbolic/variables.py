@@ -217,6 +217,17 @@ def _many(
     return tuple(make(name, dtype=dtype) for name in names)
 
 
+def numbers(value: Any, what: str) -> Any:
+    """An array of what is given, a nest of lists say."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ShapeError(
+            f"{what} is given a nest of uneven lengths: {error} Give lists of one"
+            " length, or fill them up."
+        ) from error
+
+
 def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tensor:
     """A Tensor that holds a value, and never another.
 
@@ -226,7 +237,7 @@ def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tenso
     >>> wb.constant([1.0, 2.0]) * 3
     <Tensor multiply float64[2], value=array([3., 6.])>
     """
-    array = np.array(value, dtype=dtype)
+    array = np.array(numbers(value, "a constant"), dtype=dtype)
     if array.dtype.kind not in "biufc":
         raise DtypeError(
             f"a constant holds numbers; {value!r} would be of dtype {array.dtype}."
