@@ -29,7 +29,8 @@ from workbench.graph import blame, traces
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor
 from workbench.numpy.places import Fresh
-from workbench.ops.indexing import ARRAY, GETITEM
+from workbench.ops.indexing import GETITEM
+from workbench.ops.keys import ARRAY
 from workbench.ops.updates import at
 
 __all__: list[str] = []

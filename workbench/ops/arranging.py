@@ -16,7 +16,8 @@ from workbench.graph.dims import largest, smallest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.define import linear, no_out, shape_of
-from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
+from workbench.ops.indexing import GETITEM, SCATTER
+from workbench.ops.keys import ARRAY
 from workbench.ops.shaping import distinct_axes, integers, normal_axes, normal_axis
 
 __all__: list[str] = []

@@ -21,7 +21,8 @@ from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.contraction import LETTERS, product_dtype, spec_or_value
 from workbench.ops.define import no_out, shape_of, sum_to
-from workbench.ops.indexing import ARRAY, SCATTER
+from workbench.ops.indexing import SCATTER
+from workbench.ops.keys import ARRAY
 
 __all__ = ["EINSUM", "parse"]
 

@@ -19,7 +19,8 @@ from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.types import Spec
 from workbench.ops import taking
 from workbench.ops.define import dtype_of, linear, op, shape_of
-from workbench.ops.indexing import getitem, is_mask, unvalued
+from workbench.ops.indexing import getitem
+from workbench.ops.keys import is_mask, unvalued
 
 __all__: list[str] = []
 

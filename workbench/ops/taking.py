@@ -17,7 +17,8 @@ from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.define import dtype_of, no_out, shape_of
-from workbench.ops.indexing import ARRAY, GETITEM, WHOLE
+from workbench.ops.indexing import GETITEM
+from workbench.ops.keys import ARRAY, WHOLE
 from workbench.ops.shaping import normal_axis
 from workbench.ops.updates import at
 

@@ -18,17 +18,8 @@ from workbench.graph.op import Op, waiting
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable
 from workbench.ops.define import dtype_of, op, shape_of, sum_to
-from workbench.ops.indexing import (
-    GETITEM,
-    Key,
-    as_index,
-    batched_index,
-    distinct,
-    getitem,
-    known_masks,
-    own_ufunc,
-    split_place,
-)
+from workbench.ops.indexing import GETITEM, batched_index, distinct, getitem, own_ufunc
+from workbench.ops.keys import Key, as_index, known_masks, split_place
 
 __all__ = ["Place", "at"]
 

@@ -15,7 +15,8 @@ import numpy as np
 from workbench.graph.tensor import Tensor, apply
 from workbench.graph.tree import is_sparse
 from workbench.ops.define import shape_of
-from workbench.ops.indexing import ARRAY, SCATTER
+from workbench.ops.indexing import SCATTER
+from workbench.ops.keys import ARRAY
 from workbench.ops.sparse.pattern import Pattern, pattern_of, simple
 from workbench.ops.sparse.products import placed
 

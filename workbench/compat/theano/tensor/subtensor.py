@@ -12,7 +12,8 @@ from workbench.errors import UsageError
 from workbench.graph import blame
 from workbench.graph.tensor import Tensor, apply
 from workbench.ops import taking
-from workbench.ops.indexing import GETITEM, as_index
+from workbench.ops.indexing import GETITEM
+from workbench.ops.keys import as_index
 from workbench.ops.spans import GIVEN, SPAN
 from workbench.ops.updates import at
 
