@@ -33,6 +33,7 @@ __all__ = [
     "lost",
     "no_array",
     "numpy_asks",
+    "placed",
     "refusal",
 ]
 
@@ -179,6 +180,16 @@ def no_array(x: Any) -> DtypeError:
         " time, rounded, without a gradient. Make them floats first:"
         " t / np.timedelta64(1, 's')."
     )
+
+
+def placed(
+    error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
+) -> Exception:
+    """The error of a call that the user made; one made within another stays plain."""
+    context = source.CONTEXT.get()
+    if context is not None and context.code is not None:
+        return error
+    return located(error, name, args, settings)
 
 
 def located(

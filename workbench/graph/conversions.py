@@ -1,4 +1,4 @@
-"""What others ask of a Tensor: its truth, its number, its items, its memory.
+"""What others ask of a Tensor: its truth, its number, its items, its text, its copy.
 
 Python asks by its own protocols; array libraries by the array API standard's
 (2024.12): the namespace, the device, DLPack. Inside a trace, what would turn a
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame, traces
-from workbench.graph.op import FUNCTIONS
+from workbench.graph import blame, traces, types
+from workbench.graph.op import FUNCTIONS, Op
 
 __all__ = ["Conversions"]
 
@@ -37,6 +37,8 @@ class Conversions:
 
     if TYPE_CHECKING:
         _value: Any
+        name: str | None
+        op: Op
 
         @property
         def shape(self) -> tuple[Any, ...]: ...  # noqa: D102 stands in tensor.py
@@ -45,6 +47,16 @@ class Conversions:
         @property
         def site(self) -> Any: ...  # noqa: D102 stands in tensor.py
         def __getitem__(self, index: Any) -> Any: ...
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
 
     def __bool__(self) -> bool:
         if self._value is None:
@@ -200,6 +212,35 @@ class Conversions:
             ": a traced value never changes in place. Write x = wb.at(x)[i].set(v)"
             " (or .add(v)); in a %%autodiff cell, x[i] = v works on arrays that the"
             " cell made."
+        )
+
+    # How it is shown and copied
+
+    def __repr__(self) -> str:
+        value = self._value
+        text = "" if value is None else f", value={value!r}"
+        name = "" if self.name is None else f"{self.name!r}, "
+        return f"<Tensor {name}{self.op.name} {types.spec_of(self)}{text}>"
+
+    def __str__(self) -> str:
+        return repr(self) if self._value is None else str(self._value)
+
+    def __format__(self, how: str) -> str:
+        return repr(self) if self._value is None else format(self._value, how)
+
+    def __copy__(self) -> Any:
+        # While a trace is open a library may fill what it has copied: a place of its
+        # own (see `numpy/assignment.py`).
+        made: Any = FUNCTIONS[np.copy](self) if traces.any_open() else self
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{blame.describe(self)} cannot be pickled: it is a place in a program."
+            " Pickle x.value."
         )
 
 

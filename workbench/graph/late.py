@@ -19,6 +19,7 @@ import numpy as np
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.graph import dims
 from workbench.graph.dims import Atom, Dim, Length
+from workbench.graph.infer import inferred
 from workbench.graph.op import Op, waiting
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "Place",
     "bound",
     "later",
+    "look",
+    "made",
     "own",
     "shape_at",
     "stripped",
@@ -214,6 +217,31 @@ def _owned(node: Any, spec: Any, part: int | None) -> Any:
         for axis, n in enumerate(spec.shape)
     )
     return type(spec)(shape, spec.dtype, spec.weak)
+
+
+def made(
+    op: Op,
+    inputs: tuple[Any, ...],
+    params: Params,
+    kind: Callable[..., Any],
+    code: Any,
+    lasti: int,
+    context: Any,
+) -> Any:
+    """The Tensor of an op whose settings hold lengths that are not known yet."""
+    spec, facts = inferred(op, inputs, params)
+    waiting, operands, settings = bound(op, inputs, params)
+    args = tuple([getattr(x, "_value", x) for x in operands])
+    node = kind(waiting, operands, args, settings, None, code, lasti, context)
+    look(node, spec, facts)
+    return node
+
+
+def look(node: Any, spec: Any, facts: Any) -> None:
+    """Note what a node without value looks like."""
+    node.spec = spec if facts is None else own(node, spec)
+    if facts:
+        node.facts = facts
 
 
 # Functions that need a length

@@ -1,10 +1,10 @@
-"""What an op's result looks like where operands have unknown lengths.
+"""What an op's result looks like, found out by asking it at small lengths.
 
-An elementwise op broadcasts by rule, and an op may say by itself (`Op.lengths`). For
-all others the lengths are found out: the op is asked at several sets of small
-stand-ins, and each length of its result becomes what fits them all: a constant, a
-length of an operand, a sum, a product. What fits nothing is measured when the program
-runs, which is always right. Stand-ins never stay in a program.
+Where operands have unknown lengths and no rule derives the result's, the op is asked
+at several sets of small stand-ins, and each length of its result becomes what fits
+them all: a constant, a length of an operand, a sum, a product. What fits nothing is
+measured when the program runs, which is always right. Stand-ins never stay in a
+program.
 
 Where an op refuses lengths that differ, they are tried as equal; what the op then
 asks for is a fact of its node, which NumPy checks when the program runs.
@@ -12,9 +12,7 @@ asks for is a fact of its node, which NumPy checks when the program runs.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from itertools import combinations, product
 from typing import Any
 
@@ -24,112 +22,20 @@ from workbench.errors import (
     TraceError,
     UnknownLengthError,
 )
-from workbench.graph import dims, types
+from workbench.graph import dims
 from workbench.graph.dims import Dim, Length, Made
+from workbench.graph.facts import Facts
+from workbench.graph.fitting import fit
 from workbench.graph.op import Op
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 
-__all__ = ["assumed", "inferred", "meet", "unknown", "value_spec"]
-
-#: Pairs of lengths that an op needs to be equal.
-Facts = list[tuple[Any, Any]]
-
-_FACTS: ContextVar[Facts | None] = ContextVar("facts", default=None)
+__all__ = ["Probe", "simple"]
 
 
-def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether a length among the operands or settings of an op is unknown."""
-    for x in specs:
-        if isinstance(x, Spec):
-            for n in x.shape:
-                if type(n) is Dim:
-                    return True
-        elif isinstance(x, tuple) and any(
-            isinstance(s, Spec) and dims.found(s.shape) for s in x
-        ):
-            return True
-    return bool(params) and dims.found(params)
-
-
-def meet(a: Any, b: Any, said: str = "") -> Any:
-    """The one length of two that must be equal; a fact where that is not known.
-
-    Raises
-    ------
-    ValueError
-        If they differ at all lengths.
-    """
-    if isinstance(a, Dim) or isinstance(b, Dim):
-        if not dims.same((a,), (b,)):
-            low, high = (a - b).bounds() if isinstance(a, Dim) else (b - a).bounds()
-            if (low or 0) > 0 or (high is not None and high < 0):
-                raise ValueError(said or f"lengths {a} and {b} differ")
-            facts = _FACTS.get()
-            if facts is not None:
-                facts.append((a, b))
-        return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
-    if a != b:
-        raise ValueError(said or f"lengths {a} and {b} differ")
-    return a
-
-
-def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
-    """Whether two shapes are equal, given that some lengths are."""
-    if len(a) != len(b):
-        return False
-    groups: list[set[Any]] = []
-    for m, n in facts or ():
-        pair = {dims._key(m), dims._key(n)}
-        for group in [g for g in groups if g & pair]:
-            pair |= group
-            groups.remove(group)
-        groups.append(pair)
-    return all(
-        dims.same((m,), (n,))
-        or any({dims._key(m), dims._key(n)} <= group for group in groups)
-        for m, n in zip(a, b, strict=True)
-    )
-
-
-def value_spec(x: Any) -> Any:
-    """A spec, or that of a value."""
-    return x if isinstance(x, Spec) else types.spec_of(x)
-
-
-def inferred(
-    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
-) -> tuple[Any, Facts]:
-    """The spec of a result (a tuple for several), and the facts it rests on.
-
-    A length is None where it is that of the result itself. ``ask(specs, params)`` is
-    the op at known lengths.
-
-    Raises
-    ------
-    ShapeError
-        If no lengths satisfy the op.
-    """
-    facts: Facts = []
-    token = _FACTS.set(facts)
-    try:
-        if op.lengths is not None:
-            try:
-                return _simple(op.lengths(*specs, **params)), facts
-            except UnknownLengthError:
-                facts.clear()
-        elif op.elementwise and not dims.found(params):
-            found = _entrywise(op, specs, params, ask)
-            if found is not None:
-                return _simple(found), facts
-    finally:
-        _FACTS.reset(token)
-    return _Probe(op, specs, params, ask).run()
-
-
-def _simple(spec: Any) -> Any:
+def simple(spec: Any) -> Any:
     """A spec whose lengths have not too many parts; those are measured."""
     if isinstance(spec, tuple):
-        return tuple(map(_simple, spec))
+        return tuple(map(simple, spec))
     if not any(isinstance(n, Dim) and _parts(n) > MOST_PARTS for n in spec.shape):
         return spec
     shape = tuple(
@@ -144,28 +50,6 @@ MOST_PARTS = 40
 
 def _parts(n: Dim) -> int:
     return sum(1 for _ in dims.atoms_of(n)) + len(n.terms)
-
-
-def _entrywise(
-    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
-) -> Spec | None:
-    """An elementwise op: the operands broadcast, one entry tells the dtype."""
-    shapes, entries = [], []
-    for x in specs:
-        if isinstance(x, Spec) and not x.weak:
-            shapes.append(x.shape)
-            entries.append(Spec((), x.dtype))
-        elif types.weak(x) or isinstance(x, Spec):
-            entries.append(x)
-        elif hasattr(x, "dtype") and hasattr(x, "shape"):
-            shapes.append(tuple(x.shape))
-            entries.append(Spec((), x.dtype))
-        else:
-            return None
-    made = ask(entries, params)
-    if isinstance(made, tuple):
-        return None
-    return Spec(dims.broadcast_shapes(*shapes), made.dtype)
 
 
 # Stand-ins
@@ -189,7 +73,7 @@ MOST_TRIES = 300
 MOST_ATOMS = 8
 
 
-class _Probe:
+class Probe:
     """An op that is asked at stand-ins for the unknown lengths of its operands."""
 
     def __init__(
@@ -274,9 +158,7 @@ class _Probe:
         """What may be equal: nothing, one pair, more. Values are keys or numbers."""
         yield {}
         keys = list(self.atoms)[:MOST_ATOMS]
-        known = {
-            n for x in self.specs for s in _shapes(x) for n in s if not _is_dim(n)
-        }
+        known = {n for x in self.specs for s in _shapes(x) for n in s if not _is_dim(n)}
         known |= {n for n in _numbers(self.params) if 0 < n < 1000}
         numbers = [*sorted(known), *(n for n in (3, 2, 1) if n not in known)]
         tries = 0
@@ -361,10 +243,10 @@ class _Probe:
             )
         candidates = list(self.candidates(sets))
         shape = tuple(
-            None if vague else _fit([m.shape[axis] for m in made], candidates)
+            None if vague else fit([m.shape[axis] for m in made], candidates)
             for axis in range(len(first.shape))
         )
-        return _simple(Spec(shape, first.dtype, first.weak))
+        return simple(Spec(shape, first.dtype, first.weak))
 
     def candidates(
         self, sets: list[dict[Any, int]]
@@ -382,53 +264,12 @@ class _Probe:
         for n in [*simple, *self.wider, *wider]:
             if isinstance(n, Dim) and n.key not in seen:
                 seen.add(n.key)
-                yield n, tuple(self.value(n, lengths) for lengths in sets)
+                yield n, tuple(self._value(n, lengths) for lengths in sets)
 
     @staticmethod
-    def value(n: Dim, lengths: dict[Any, int]) -> int:
+    def _value(n: Dim, lengths: dict[Any, int]) -> int:
         found: int = n.replaced(lambda atom: lengths.get(atom.key))
         return found
-
-
-#: What a length may be made of two.
-PAIRS: tuple[Callable[[Any, Any], Any], ...] = (
-    operator.mul,
-    operator.add,
-    operator.sub,
-    lambda a, b: b - a,
-    dims.smallest,
-    dims.largest,
-)
-
-
-def _fit(found: list[Any], candidates: list[tuple[Any, tuple[int, ...]]]) -> Any:
-    """The length that has these values at the stand-ins; None if there is no such."""
-    if any(_is_dim(n) or n is None for n in found):
-        return None
-    first = found[0]
-    if all(n == first for n in found):
-        return first
-    for n, values in candidates:
-        shift = first - values[0]
-        if all(f - v == shift for f, v in zip(found, values, strict=True)):
-            return n + shift
-    for n, values in candidates:
-        if values[0] and first % values[0] == 0:
-            factor = first // values[0]
-            if all(f == factor * v for f, v in zip(found, values, strict=True)):
-                return factor * n
-    for n, values in candidates:
-        for k in range(2, 9):
-            for up in range(k):
-                if all((v + up) // k == f for f, v in zip(found, values, strict=True)):
-                    return (n + up) // k
-    for (a, left), (b, right) in combinations(candidates, 2):
-        pairs = list(zip(found, left, right, strict=True))
-        for made in PAIRS:
-            shift = first - made(left[0], right[0])
-            if all(f - made(v, w) == shift for f, v, w in pairs):
-                return made(a, b) + shift
-    return None
 
 
 def _joined(keys: list[Any], count: int) -> Iterator[dict[Any, Any]]:

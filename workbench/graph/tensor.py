@@ -3,7 +3,8 @@
 Tracing is the hot path of the library: a forward op costs less than a
 microsecond above NumPy's own call. Hence the `__slots__`, a serial number in
 place of any ordering, and the frame kept as (code object, offset). NumPy's two
-protocols are answered here; array methods (`x.sum()`) stand in `methods.py`.
+protocols are answered here; array methods (`x.sum()`) stand in `methods.py`, Python's
+own in `conversions.py`, and what a result looks like is found in `infer.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import sys
 from collections.abc import Callable
 from itertools import count
 from numbers import Complex, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame, dims, late, probe, source, traces, types
+from workbench.graph import blame, dims, late, source, traces, types
 from workbench.graph.conversions import Conversions
+from workbench.graph.infer import inferred
 from workbench.graph.late import Late
 from workbench.graph.methods import ArrayMethods
 from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
@@ -225,7 +227,7 @@ class Tensor(ArrayMethods, Conversions):
                 return late.later(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
             name = f"{FUNCTIONS['name'](ufunc)}{part}"
-            placed = _placed(error, name, inputs, kwargs)
+            placed = blame.placed(error, name, inputs, kwargs)
             if placed is error:
                 raise
             raise placed from error
@@ -250,69 +252,16 @@ class Tensor(ArrayMethods, Conversions):
         except blame.PLAIN as error:
             if late.waits(error, function, args, kwargs):
                 return late.later(error, function, args, kwargs)
-            placed = _placed(error, FUNCTIONS["name"](function), args, kwargs)
+            placed = blame.placed(error, FUNCTIONS["name"](function), args, kwargs)
             if placed is error:
                 raise
             raise placed from error
 
-    # How it is shown and compared
-
     def __hash__(self) -> int:
         return id(self) >> 4
 
-    def __repr__(self) -> str:
-        value = self._value
-        text = "" if value is None else f", value={value!r}"
-        name = "" if self.name is None else f"{self.name!r}, "
-        return f"<Tensor {name}{self.op.name} {types.spec_of(self)}{text}>"
-
-    def __str__(self) -> str:
-        return repr(self) if self._value is None else str(self._value)
-
-    def __format__(self, how: str) -> str:
-        return repr(self) if self._value is None else format(self._value, how)
-
-    def __copy__(self) -> Tensor:
-        # While a trace is open a library may fill what it has copied: a place of its
-        # own (see `numpy/assignment.py`).
-        made: Tensor = FUNCTIONS[np.copy](self) if traces.any_open() else self
-        return made
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self.__copy__()
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            f"{blame.describe(self)} cannot be pickled: it is a place in a program."
-            " Pickle x.value."
-        )
-
-    if TYPE_CHECKING:
-
-        def __add__(self, other: Any) -> Any: ...
-        def __radd__(self, other: Any) -> Any: ...
-        def __sub__(self, other: Any) -> Any: ...
-        def __rsub__(self, other: Any) -> Any: ...
-        def __mul__(self, other: Any) -> Any: ...
-        def __rmul__(self, other: Any) -> Any: ...
-        def __truediv__(self, other: Any) -> Any: ...
-        def __rtruediv__(self, other: Any) -> Any: ...
-        def __pow__(self, other: Any) -> Any: ...
-        def __neg__(self) -> Any: ...
-        def __getitem__(self, index: Any) -> Any: ...
-
 
 TENSORS.add(Tensor)
-
-
-def _placed(
-    error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
-) -> Exception:
-    """The error of a call that the user made; one made within another stays plain."""
-    context = _context()
-    if context is not None and context.code is not None:
-        return error
-    return blame.located(error, name, args, settings)
 
 
 class MaskedTensor(Tensor):
@@ -362,7 +311,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                 value = op.compute(a, **params)
             except Exception as error:
                 if params and dims.found(params):
-                    return _late(op, inputs, params, Tensor, code, lasti, context)
+                    return late.made(op, inputs, params, Tensor, code, lasti, context)
                 told = blame.refusal(op, (a,), error, code, lasti)
                 if told is error:
                     raise
@@ -380,7 +329,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             if not (params and dims.found(params)):
                 raise
         inputs = tuple(map(admit, inputs))
-        return _late(op, inputs, params, Tensor, *source.caller(2), _context())
+        return late.made(op, inputs, params, Tensor, *source.caller(2), _context())
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
@@ -395,15 +344,15 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         if type(op) is Late:  # its lengths may be other ones here, or known
             return apply(*op.settled(inputs, params))
         if params and dims.found(params):
-            return _late(op, inputs, params, kind, code, lasti, context)
+            return late.made(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
-        _look(made, *_inferred(op, inputs, params))
+        late.look(made, *inferred(op, inputs, params))
         return made
     try:
         value = op.compute(*args, **params)
     except Exception as error:
         if params and dims.found(params):
-            return _late(op, inputs, params, kind, code, lasti, context)
+            return late.made(op, inputs, params, kind, code, lasti, context)
         told = blame.refusal(op, args, error, code, lasti)
         if told is error:
             raise
@@ -411,106 +360,12 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     return kind(op, inputs, args, params, value, code, lasti, context)
 
 
-def _late(
-    op: Op,
-    inputs: tuple[Any, ...],
-    params: dict[str, Any],
-    kind: type[Tensor],
-    code: Any,
-    lasti: int,
-    context: Any,
-) -> Tensor:
-    """A node whose settings hold lengths that are not known yet (see `late.py`)."""
-    spec, facts = _inferred(op, inputs, params)
-    bound, operands, settings = late.bound(op, inputs, params)
-    args = tuple([x._value if isinstance(x, Tensor) else x for x in operands])
-    made = kind(bound, operands, args, settings, None, code, lasti, context)
-    _look(made, spec, facts)
-    return made
-
-
-def _look(made: Tensor, spec: Any, facts: Any) -> None:
-    """Note what a node without value looks like."""
-    made.spec = spec if facts is None else late.own(made, spec)
-    if facts:
-        made.facts = facts
-
-
 def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """The spec of an op's result (a tuple of specs for several outputs).
 
     A length that only the result itself can tell is None.
     """
-    return _inferred(op, inputs, params)[0]
-
-
-def _inferred(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """The spec, and the facts that it rests on: None where all lengths are known."""
-    specs = [
-        (x.spec if x._value is None else x._value) if isinstance(x, Tensor) else x
-        for x in inputs
-    ]
-
-    def ask(specs: list[Any], params: dict[str, Any]) -> Any:
-        return _asked(op, specs, params)
-
-    try:
-        if probe.unknown(specs, params):
-            return probe.inferred(op, specs, params, ask)
-        made = _asked(op, specs, params)
-        # An op may know that a length is one that only its run tells.
-        return made, [] if op.infer is not None and _unsized(made) else None
-    except Exception as error:
-        told = blame.refusal(op, tuple(specs), error, *source.caller(3))
-        if told is error:
-            raise
-        raise told from error
-
-
-def _unsized(spec: Any) -> bool:
-    if isinstance(spec, tuple):
-        return any(map(_unsized, spec))
-    return None in spec.shape
-
-
-def _asked(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
-    """The spec of a result of operands whose lengths are all known."""
-    if op.infer is not None:
-        return op.infer(*specs, **params)
-    if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
-        return found
-    examples = [x.example() if isinstance(x, Spec) else x for x in specs]
-    with np.errstate(all="ignore"):
-        made = op.compute(*examples, **params)
-    if isinstance(made, tuple):
-        return tuple(map(types.spec_of, made))
-    return types.spec_of(made)
-
-
-def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
-    """The spec of an elementwise op's result, from one entry of each operand.
-
-    None where that does not tell, or fails: then the whole example says why.
-    """
-    entries, shapes = [], []
-    for x in specs:
-        if types.weak(x) or (isinstance(x, Spec) and x.weak):
-            entries.append(x.example() if isinstance(x, Spec) else x)
-        elif hasattr(x, "dtype") and hasattr(x, "shape"):
-            entries.append(np.ones((), x.dtype))
-            shapes.append(x.shape)
-        else:
-            return None
-    try:
-        shape = np.broadcast_shapes(*shapes)
-        with np.errstate(all="ignore"):
-            made = op.compute(*entries, **params)
-    except (ValueError, TypeError):
-        return None
-    if isinstance(made, tuple):
-        return None
-    found = types.spec_of(made)
-    return found if not shape else Spec(shape, found.dtype)
+    return inferred(op, inputs, params)[0]
 
 
 def admit(x: Any) -> Any:

@@ -9,7 +9,15 @@ import numpy as np
 
 from workbench.errors import DtypeError, TraceError
 
-__all__ = ["Spec", "differentiable", "format_shape", "plain", "spec_of", "weak"]
+__all__ = [
+    "Spec",
+    "differentiable",
+    "format_shape",
+    "plain",
+    "spec_of",
+    "value_spec",
+    "weak",
+]
 
 #: Integers, and `Dim`s for lengths that are known only when the program runs.
 Shape = tuple[Any, ...]
@@ -80,6 +88,11 @@ def spec_of(value: Any) -> Any:
             pass
     array = np.asarray(value)
     return Spec(array.shape, array.dtype)
+
+
+def value_spec(x: Any) -> Any:
+    """A spec, or that of a value."""
+    return x if isinstance(x, Spec) else spec_of(x)
 
 
 def plain(array: Any) -> Any:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.dims import broadcast_shapes
+from workbench.graph.facts import meet
 from workbench.graph.op import UFUNCS, implements
-from workbench.graph.probe import meet
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.define import aligned, multilinear, shape_of, sum_to

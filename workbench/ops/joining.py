@@ -14,8 +14,8 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame
+from workbench.graph.facts import meet
 from workbench.graph.op import declare, implements
-from workbench.graph.probe import meet
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec, weak
 from workbench.ops.define import dtype_of, no_out, shape_of

@@ -15,8 +15,8 @@ import numpy as np
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.graph import blame, dims, traces, types, walk
 from workbench.graph.dims import Dim
+from workbench.graph.facts import assumed
 from workbench.graph.op import waiting
-from workbench.graph.probe import assumed
 from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.graph.trace import live
 from workbench.ops import nulls, several

@@ -32,9 +32,8 @@ from workbench.custom.op import Op
 from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.graph import blame, types
-from workbench.graph.probe import value_spec
 from workbench.graph.tensor import Tensor, admit
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["KernelOp"]

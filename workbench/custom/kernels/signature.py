@@ -21,7 +21,7 @@ from workbench.custom.kernels.patterns import (
 )
 from workbench.errors import DtypeError, KernelError, ShapeError
 from workbench.graph import types
-from workbench.graph.probe import meet
+from workbench.graph.facts import meet
 from workbench.graph.types import Spec
 
 __all__ = ["Bound", "Signature"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.facts import meet
 from workbench.graph.op import Op
-from workbench.graph.probe import meet
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
 from workbench.ops.contraction import product_dtype, spec_or_value

@@ -1,0 +1,162 @@
+"""What an op's result looks like before there is one: its spec, from the operands'.
+
+An op may say so by itself (`Op.infer`); otherwise it runs on examples. Where lengths
+are unknown, an elementwise op broadcasts by rule, an op may derive them (`Op.lengths`),
+and all others are asked at stand-ins (`probe.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UnknownLengthError
+from workbench.graph import blame, dims, source, types
+from workbench.graph.dims import Dim
+from workbench.graph.facts import Facts, noted
+from workbench.graph.op import Op
+from workbench.graph.probe import Probe, simple
+from workbench.graph.types import Spec
+
+__all__ = ["inferred", "unknown"]
+
+
+def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+    """The spec, and the facts that it rests on: None where all lengths are known.
+
+    Operands are Tensors, values or specs; a length that only the result itself can
+    tell is None.
+    """
+    specs = [x.spec if _unvalued(x) else getattr(x, "_value", x) for x in inputs]
+
+    def ask(specs: list[Any], params: dict[str, Any]) -> Any:
+        return _asked(op, specs, params)
+
+    try:
+        if unknown(specs, params):
+            return _at_lengths(op, specs, params, ask)
+        made = _asked(op, specs, params)
+        # An op may know that a length is one that only its run tells.
+        return made, [] if op.infer is not None and _unsized(made) else None
+    except Exception as error:
+        told = blame.refusal(op, tuple(specs), error, *source.caller(3))
+        if told is error:
+            raise
+        raise told from error
+
+
+def _unvalued(x: Any) -> bool:
+    return getattr(x, "_value", x) is None and x is not None
+
+
+def _unsized(spec: Any) -> bool:
+    if isinstance(spec, tuple):
+        return any(map(_unsized, spec))
+    return None in spec.shape
+
+
+def _asked(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+    """The spec of a result of operands whose lengths are all known."""
+    if op.infer is not None:
+        return op.infer(*specs, **params)
+    if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
+        return found
+    examples = [x.example() if isinstance(x, Spec) else x for x in specs]
+    with np.errstate(all="ignore"):
+        made = op.compute(*examples, **params)
+    if isinstance(made, tuple):
+        return tuple(map(types.spec_of, made))
+    return types.spec_of(made)
+
+
+def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
+    """The spec of an elementwise op's result, from one entry of each operand.
+
+    None where that does not tell, or fails: then the whole example says why.
+    """
+    entries, shapes = [], []
+    for x in specs:
+        if types.weak(x) or (isinstance(x, Spec) and x.weak):
+            entries.append(x.example() if isinstance(x, Spec) else x)
+        elif hasattr(x, "dtype") and hasattr(x, "shape"):
+            entries.append(np.ones((), x.dtype))
+            shapes.append(x.shape)
+        else:
+            return None
+    try:
+        shape = np.broadcast_shapes(*shapes)
+        with np.errstate(all="ignore"):
+            made = op.compute(*entries, **params)
+    except (ValueError, TypeError):
+        return None
+    if isinstance(made, tuple):
+        return None
+    found = types.spec_of(made)
+    return found if not shape else Spec(shape, found.dtype)
+
+
+# Unknown lengths
+
+
+def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether a length among the operands or settings of an op is unknown."""
+    for x in specs:
+        if isinstance(x, Spec):
+            for n in x.shape:
+                if type(n) is Dim:
+                    return True
+        elif isinstance(x, tuple) and any(
+            isinstance(s, Spec) and dims.found(s.shape) for s in x
+        ):
+            return True
+    return bool(params) and dims.found(params)
+
+
+def _at_lengths(
+    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
+) -> tuple[Any, Facts]:
+    """The spec of a result (a tuple for several), and the facts it rests on.
+
+    A length is None where it is that of the result itself. ``ask(specs, params)`` is
+    the op at known lengths.
+
+    Raises
+    ------
+    ShapeError
+        If no lengths satisfy the op.
+    """
+    if op.lengths is not None:
+        with noted() as facts:
+            try:
+                return simple(op.lengths(*specs, **params)), facts
+            except UnknownLengthError:
+                pass
+    elif op.elementwise and not dims.found(params):
+        found = _broadcast(op, specs, params, ask)
+        if found is not None:
+            return simple(found), []
+    return Probe(op, specs, params, ask).run()
+
+
+def _broadcast(
+    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
+) -> Spec | None:
+    """An elementwise op: the operands broadcast, one entry tells the dtype."""
+    shapes, entries = [], []
+    for x in specs:
+        if isinstance(x, Spec) and not x.weak:
+            shapes.append(x.shape)
+            entries.append(Spec((), x.dtype))
+        elif types.weak(x) or isinstance(x, Spec):
+            entries.append(x)
+        elif hasattr(x, "dtype") and hasattr(x, "shape"):
+            shapes.append(tuple(x.shape))
+            entries.append(Spec((), x.dtype))
+        else:
+            return None
+    made = ask(entries, params)
+    if isinstance(made, tuple):
+        return None
+    return Spec(dims.broadcast_shapes(*shapes), made.dtype)
