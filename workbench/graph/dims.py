@@ -468,12 +468,12 @@ def largest(*lengths: Any) -> Any:
     >>> largest(2, 3)
     3
     """
-    return _extreme("max", lengths)
+    return _extreme("max", lengths) if found(lengths) else int(max(lengths))
 
 
 def smallest(*lengths: Any) -> Any:
     """The smallest of lengths and integers."""
-    return _extreme("min", lengths)
+    return _extreme("min", lengths) if found(lengths) else int(min(lengths))
 
 
 def _extreme(kind: str, lengths: Iterable[Any]) -> Any:
@@ -567,11 +567,13 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def found(x: Any) -> bool:
     """Whether a setting holds a Dim, in tuples and dicts too."""
-    if isinstance(x, Dim):
-        return True
     if isinstance(x, (tuple, list)):
-        return any(map(found, x))
-    return isinstance(x, dict) and any(map(found, x.values()))
+        for y in x:
+            kind = type(y)
+            if kind is Dim or (kind is not int and found(y)):
+                return True
+        return False
+    return isinstance(x, Dim) or (isinstance(x, dict) and found([*x.values()]))
 
 
 def replaced(x: Any, new: Replace) -> Any:
@@ -608,6 +610,11 @@ def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Whether two shapes are equal at all lengths."""
     if len(a) != len(b):
         return False
+    for n in (*a, *b):  # plain loops: every eager gradient comes by here
+        if type(n) is Dim:
+            break
+    else:
+        return tuple(a) == tuple(b)
     for m, n in zip(a, b, strict=True):
         if type(m) is Dim or type(n) is Dim:
             if type(m) is not type(n) or m.key != n.key:

@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame, dims
+from workbench.graph.dims import Dim
 from workbench.graph.op import UFUNCS, Op, declare
 from workbench.graph.tensor import MaskedTensor, apply, value_of
 from workbench.graph.types import WEAK_TYPES, Spec
@@ -242,11 +243,11 @@ def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:
             return apply(UNBROADCAST, (g,), {"shape": shape})
     extra = len(have) - len(shape)
     axes = tuple(range(extra)) + tuple(
-        i + extra
-        for i, n in enumerate(shape)
-        if not isinstance(n, dims.Dim)
-        and n == 1
-        and (isinstance(have[i + extra], dims.Dim) or have[i + extra] != 1)
+        [
+            i
+            for i, n in enumerate(shape, extra)
+            if type(n) is not Dim and n == 1 and (type(have[i]) is Dim or have[i] != 1)
+        ]
     )
     if axes:
         g = np.sum(g, axis=axes, keepdims=False) if extra == len(axes) else np.sum(

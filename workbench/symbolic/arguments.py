@@ -88,6 +88,8 @@ class Signature:
                     f" at places {seen[x.serial] + 1} and {i + 1}. Give it once."
                 )
             seen[x.serial] = i
+        #: Whether each argument is a symbol, none a nest of symbols.
+        self.bare = all(one.tree is _BARE for one in self.inputs)
         self.places: dict[str, int] = {}
         self.twice: set[str] = set()
         for i, one in enumerate(self.inputs):
@@ -118,12 +120,8 @@ class Signature:
 
     def arrays(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """One checked array per symbol, in order."""
-        if not named and len(args) == len(self.inputs) == len(self.symbols):
-            for one in self.inputs:
-                if one.tree is not _BARE:
-                    break
-            else:
-                return [check(x) for check, x in zip(self.check, args, strict=True)]
+        if self.bare and not named and len(args) == len(self.check):
+            return [check(x) for check, x in zip(self.check, args, strict=True)]
         given = self._by_place(args, named)
         flat: list[Any] = []
         for i, one in enumerate(self.inputs):
@@ -187,6 +185,9 @@ class Signature:
 
 _BARE = tree.flatten(0.0)[1]
 
+#: The dtypes of which Python has every value.
+WHOLE = [np.dtype(kind) for kind in (bool, np.int64, np.float64, np.complex128)]
+
 
 def _inputs(inputs: Any) -> list[Input]:
     """The arguments, from what `function` was given as its inputs."""
@@ -231,7 +232,8 @@ def _check_symbol(x: Any) -> None:
     else:
         why = "is computed from others"
         cure = "Name the symbols it is made of, or replace it with givens={x: new}."
-    raise UsageError(f"the input {_shown(x)} {why}. {cure}")
+    shown = _shown(x).removeprefix("the input ")
+    raise UsageError(f"the input {shown} {why}. {cure}")
 
 
 def _shown(x: Any) -> str:
@@ -245,6 +247,8 @@ def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
     """What turns an argument into an array that fits a symbol; quick where it fits."""
     spec: Spec = types.spec_of(x)
     dtype, shape = spec.dtype, spec.shape
+    if not shape and dtype.isnative and dtype.kind in "biufc":
+        return _number_checker(x, position)
     known = all(isinstance(n, int) for n in shape)
     rank = len(shape)
 
@@ -253,6 +257,30 @@ def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
             if value.shape == shape if known else value.ndim == rank:
                 if known or matches(value.shape, shape):
                     return value
+        return checked(value, x, position)
+
+    return check
+
+
+def _number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
+    """As `_checker`, for a symbol without axes."""
+    dtype = types.spec_of(x).dtype
+    kind = dtype.type
+    # Python's numbers that are of its kind and that it holds as they are.
+    own = {"b": bool, "i": int, "f": float, "c": complex}.get(dtype.kind)
+    plain = own if dtype in WHOLE else None
+
+    def check(value: Any) -> Any:
+        given = type(value)
+        if given is kind:
+            return value
+        if given is plain:
+            try:
+                return kind(value)
+            except OverflowError:
+                pass  # an integer out of range: `checked` tells
+        elif given is np.ndarray and value.dtype == dtype and not value.shape:
+            return value
         return checked(value, x, position)
 
     return check
@@ -286,7 +314,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
             value = np.asarray(value)
         except ValueError as error:
             raise ShapeError(
-                f"the input {name} is given a nest of uneven lengths: {error}. It"
+                f"the input {name} is given a nest of uneven lengths: {error} It"
                 f" takes {spec}."
             ) from error
     if value.dtype.kind not in "biufc" and spec.dtype.kind in "biufc":

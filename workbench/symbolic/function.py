@@ -24,7 +24,7 @@ from workbench.errors import (
 from workbench.graph import blame, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.shared import Locks, Shared, copied, held, hold, matches
-from workbench.graph.tensor import Tensor
+from workbench.graph.tensor import TENSORS, Tensor
 from workbench.ops import nulls
 from workbench.symbolic.arguments import Signature
 from workbench.symbolic.owning import apart
@@ -202,7 +202,7 @@ class Function:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs for these arguments; by position, by name, or both."""
         arrays = self._signature.arrays(args, named)
-        if any(isinstance(x, Tensor) for x in arrays):
+        if not TENSORS.isdisjoint(map(type, arrays)):
             return self._recorded(arrays)
         return self._called(arrays, self._run)
 

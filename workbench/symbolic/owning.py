@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.types import WEAK_TYPES
+
 __all__ = ["apart"]
 
 
@@ -16,6 +18,8 @@ def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
     ``others`` are arrays that somebody has: arguments, states. What is read-only is
     a constant of the program, and is copied too.
     """
+    if all(isinstance(x, _NUMBERS) for x in arrays):
+        return list(arrays)  # nobody can write into a number
     taken = set(map(_memory, others))
     made = []
     for x in arrays:
@@ -30,6 +34,9 @@ def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
         taken.add(memory)
         made.append(x)
     return made
+
+
+_NUMBERS = (np.number, np.bool_, *WEAK_TYPES)
 
 
 def _memory(x: Any) -> int:
