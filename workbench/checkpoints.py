@@ -16,7 +16,9 @@ from workbench.graph import source, traces
 from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor, value_of
 from workbench.graph.trace import live
+from workbench.loops.body import Body, is_draw
 from workbench.ops import several
+from workbench.transforms import within
 from workbench.transforms.closed import Closed, close
 from workbench.transforms.flat import pulled, pushed, vectorized
 
@@ -42,7 +44,9 @@ def checkpoint(f: Function) -> Function:
     A function with the same results and derivatives, of any order and in both
     modes. Its gradient runs the program of ``f`` once more; what ``f`` computes in
     between is held in memory only while that lasts. In the graph it is one node:
-    overrides can take its place, and do not reach the ops inside.
+    overrides can take its place, and do not reach the ops inside. A function that
+    draws random numbers each time the program runs is recorded as it is, since what
+    it draws must not be drawn again.
 
     Examples
     --------
@@ -66,13 +70,23 @@ def checkpoint(f: Function) -> Function:
             moving = [
                 i for i, y in enumerate(closed.program.outputs) if isinstance(y, Tensor)
             ]
-            made = _apply(closed.only(moving), [results[i] for i in moving])
+            inner = closed.only(moving)
+            if any(map(is_draw, within.everything(_nodes(inner)))):
+                # What the program draws when it runs must not be drawn again.
+                made: Sequence[Any] = inner.flat(inner.inputs)
+            else:
+                made = _apply(inner, [results[i] for i in moving])
             results = list(results)
             for i, y in zip(moving, made, strict=True):
                 results[i] = y
         return closed.tree(results)
 
     return checkpointed
+
+
+def _nodes(closed: Closed) -> list[Tensor]:
+    """The ops of a function's program."""
+    return Body(closed.program.leaves, closed.program.outputs).nodes
 
 
 def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:

@@ -77,3 +77,19 @@ def test_draws_that_a_derivative_would_repeat_are_refused() -> None:
     y = wb.cond(x > 0, lambda x: x * rng.normal(), lambda x: x, x)
     with pytest.raises(TraceError, match="Draw outside"):
         wb.grad(y, x)
+
+
+@pytest.mark.parametrize("memory", ["all", 2])
+def test_a_checkpoint_in_a_step_does_not_draw_again(memory: Any) -> None:
+    w = wb.scalar("w")
+    rng = wb.random.default_rng(4)
+    step = wb.checkpoint(lambda h, x: w * h * rng.normal() + x)
+    y = wb.scan(lambda x, h: step(h, x), XS, 1.0, last=True, memory=memory)
+    f = wb.function([w], [y, wb.grad(y, w)])
+    want = np.random.default_rng(4)
+    for _ in range(2):
+        made = f(0.7)
+        h: Any = 1.0
+        for x in XS:
+            h = complex(0.7, 1e-30) * h * want.normal() + x
+        assert np.allclose(made, [h.real, h.imag / 1e-30], rtol=1e-12)

@@ -98,6 +98,42 @@ def test_loops_that_say_when_to_stop(data: Any) -> None:
             assert np.array_equal(a, b)
 
 
+def test_second_order_where_only_the_run_tells_the_number_of_steps() -> None:
+    xs = np.array([0.3, -0.4, 0.9, 0.2, 0.5])
+
+    def plain(a: Any, most: float = 0.99) -> Any:
+        h: Any = 0.5
+        for x in xs:
+            h = np.sin(a * h + x)
+            if h > most:
+                break
+        return h * h
+
+    def stopping(a: Any, memory: Any) -> Any:
+        def step(x: Any, h: Any) -> Any:
+            new = np.sin(a * h + x)
+            return new, wb.until(new > 0.99)
+
+        return wb.scan(step, xs, 0.5, memory=memory, last=True) ** 2
+
+    def counted(a: Any, memory: Any) -> Any:
+        n = wb.scalar("n", dtype=int)
+        made = wb.scan(
+            lambda x, h: np.sin(a * h + x), xs, 0.5, n_steps=n, memory=memory, last=True
+        )
+        return made**2, n
+
+    want = wb.grad(plain)(1.3, 2.0), wb.hessian(plain)(1.3, 2.0)
+    for memory in ("all", 2, 3, "30 B"):
+        bend = wb.hessian(lambda a, m=memory: stopping(a, m))(1.3)
+        assert np.isclose(bend, wb.hessian(plain)(1.3), rtol=1e-12)
+        a = wb.scalar("a")
+        cost, n = counted(a, memory)
+        slope = wb.grad(cost, a)
+        f = wb.function([a, n], [slope, wb.grad(slope, a)])
+        assert np.allclose(f(1.3, len(xs)), want, rtol=1e-12)
+
+
 def test_peak_memory_falls_with_the_square_root() -> None:
     """900 steps of 80 kB: kept they take 72 MB, 30 states and 30 steps 5 MB."""
     x = np.linspace(0.1, 0.9, 10_000)

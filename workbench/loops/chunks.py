@@ -90,7 +90,8 @@ class Chunks:
         source.keep = back.keep = True
         lost = run_loop(source, given)[source.carries :][: source.visible]
         at = back.consts + back.seqs - source.visible
-        made = run_loop(back, [*own[:at], *lost, *own[at:]])
+        count = given[: int(back.counted)]  # both make the same number of steps
+        made = run_loop(back, [*count, *own[:at], *lost, *own[at:]])
         return list(made[: back.carries + back.visible])
 
 
