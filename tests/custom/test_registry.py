@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.custom.registry import REGISTERED
-from workbench.errors import RegistrationError, UsageError
+from workbench.errors import OverrideError, RegistrationError, UsageError
 from workbench.graph.op import CUSTOM
 
 
@@ -235,3 +235,83 @@ def test_integers_have_no_gradient() -> None:
         np.array([5.0, 4.0, 3.0])
     )
     assert found.tolist() == [0, 5, 0]
+
+
+def test_two_ops_of_one_name_do_not_share_what_is_registered() -> None:
+    x = wb.scalar("x")
+    square = wb.OpFromGraph([x], x**2, name="of_one_name")
+    cube = wb.OpFromGraph([x], x**3, name="of_one_name")
+    wb.register_gradient("of_one_name")(lambda node, g: 10 * g)  # the last one's
+    assert wb.grad(square)(2.0) == 4
+    assert wb.grad(cube)(2.0) == 10
+    wb.register_gradient(square)(lambda node, g: 20 * g)
+    assert wb.grad(square)(2.0) == 20
+    assert wb.grad(cube)(2.0) == 10
+    with pytest.warns(UserWarning, match="another op of this name, made elsewhere"):
+        other = wb.OpFromGraph([x], x**4, name="of_one_name")
+    assert wb.grad(other)(2.0) == 32
+
+
+def test_an_op_that_is_made_again_on_its_line_keeps_what_is_registered() -> None:
+    x = wb.scalar("x")
+    made = []
+    for _ in range(2):  # as when a cell runs again
+        made.append(wb.OpFromGraph([x], x**2, name="made_again"))
+        if len(made) == 1:
+            wb.register_gradient("made_again")(lambda node, g: 10 * g)
+    assert [wb.grad(op)(2.0) for op in made] == [10, 10]
+
+
+def test_an_override_of_an_op_means_that_one_and_of_its_name_all() -> None:
+    class PowerOfOne(wb.Op):
+        n: int
+
+        def compute(self, x: Any) -> Any:
+            return x**self.n
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return g * self.n * node.inputs[0] ** (self.n - 1)
+
+    def times(factor: float) -> Any:
+        @wb.custom_vjp(vjp=lambda node, g: factor * g)
+        def times_it(x: Any) -> Any:
+            return factor * x
+
+        return times_it
+
+    x = wb.scalar("x")
+    for one, two, name, true in (
+        (PowerOfOne(2), PowerOfOne(3), "power_of_one", (4, 12)),
+        (times(2.0), times(3.0), "times_it", (2, 3)),
+        (
+            wb.OpFromGraph([x], x**2, name="some_power"),
+            wb.OpFromGraph([x], x**3, name="some_power"),
+            "some_power",
+            (4, 12),
+        ),
+    ):
+        f = lambda x, y, one=one, two=two: one(x) + two(y)  # noqa: E731
+        for target, want in ((one, (7, true[1])), (two, (true[0], 7)), (name, (7, 7))):
+            set_7 = wb.override(target, lambda node, g: 7 * g)
+            assert wb.grad(f, (0, 1), overrides=[set_7])(2.0, 2.0) == want
+        many = lambda x, y, f=f: np.sum(wb.vmap(f)(x, y))  # noqa: E731
+        made = wb.grad(
+            many, (0, 1), overrides=[wb.override(one, lambda node, g: 7 * g)]
+        )
+        assert np.array_equal(made(*np.full((2, 1), 2.0)), [[7], [true[1]]])
+        with pytest.raises(OverrideError, match="there is another, made elsewhere"):
+            wb.grad(one, overrides=[wb.override(two, "2 * d")])(2.0)
+
+
+def test_the_code_of_a_session_says_which_of_several_ops() -> None:
+    x = wb.scalar("x")
+    square = wb.OpFromGraph([x], x**2, name="in_session")
+    cube = wb.OpFromGraph([x], x**3, name="in_session")
+    session = wb.Session(wb.trace(lambda x: square(x) + cube(x))(2.0), wrt=["x"])
+    session.override(square, "7 * g")
+    assert session.grads["x"] == 7 + 12
+    line = "override(in_session, vjp='7 * g')  # with your function in_session"
+    assert line in session.code()
+    alone = wb.Session(wb.trace(lambda x: np.sin(square(x)))(2.0), wrt=["x"])
+    alone.override(square, "7 * g")
+    assert "override('in_session', vjp='7 * g')" in alone.code()

@@ -172,7 +172,7 @@ class Call:
         """The op of this call: the function of its arrays alone."""
         function = self.function
         made = Core(function.__op__)
-        made.custom = True
+        made.custom, made.maker = True, function
         made.cure = f"This is what {function.__op__} says of these arguments."
 
         def compute(*arrays: Any, **params: Any) -> Any:

@@ -27,7 +27,7 @@ from workbench.custom.many import many
 from workbench.custom.registry import Entry, enter
 from workbench.custom.whole import Whole, key_of, symbol
 from workbench.errors import ShapeError
-from workbench.graph import types
+from workbench.graph import source, types
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import MaskedTensor, Tensor, apply
@@ -83,7 +83,9 @@ class OpFromGraph(Op):
         input; by default found in the graph. What a ``vjp`` gives is checked
         against it.
     name
-        What graphs and overrides call it; ``"op_from_graph"`` by default.
+        What graphs and overrides call it; ``"op_from_graph"`` by default. Several ops
+        may have one name: an override of the name means all of them, an override of
+        the op that one, and a registered gradient those made on the same line.
 
     Raises
     ------
@@ -130,6 +132,17 @@ class OpFromGraph(Op):
         )
         self.outputs: list[Tensor] = [outputs] if single else list(outputs)
         check_symbols(self.name, self.inputs, self.outputs)
+        #: What is known of it by its name; those made on one line are one definition.
+        self.entry = Entry(
+            self.name,
+            ("OpFromGraph", self.name),
+            None
+            if vjp is None and jvp is None
+            else f"its {'jvp' if vjp is None else 'vjp'}",
+            {len(self.outputs)},
+            ref(self),
+            place=_place(),
+        )
         implicit, lost, needed = closure(self.name, self.inputs, self.outputs)
         if lost:
             raise missing(self.name, lost[0], self.inputs)
@@ -137,7 +150,7 @@ class OpFromGraph(Op):
         #: What the graph reads besides its inputs: shared values, Tensors of a trace.
         self.implicit = implicit
         self.single = len(self.outputs) == 1
-        self.custom = True
+        self.custom, self.maker = True, self
         self.cure = ""
         self.reads = None
         self.whole = Whole(self.name, [*self.inputs, *implicit], self.outputs)
@@ -160,17 +173,7 @@ class OpFromGraph(Op):
         self.pull = self._pull
         self.push = self._push
         self.batch = self._batch
-        brings = f"its {'jvp' if vjp is None else 'vjp'}"
-        enter(
-            Entry(
-                self.name,
-                ("OpFromGraph", self.name),
-                None if vjp is None and jvp is None else brings,
-                {len(self.outputs)},
-                ref(self),
-            ),
-            f'Write name="my_{self.name}".',
-        )
+        enter(self.entry, f'Write name="my_{self.name}".')
 
     @property
     def __op__(self) -> str:
@@ -328,6 +331,12 @@ class OpFromGraph(Op):
     def __repr__(self) -> str:
         takes = ", ".join(x.name or f"x{i}" for i, x in enumerate(self.inputs))
         return f"<OpFromGraph {self.name}({takes})>"
+
+
+def _place() -> tuple[str, int] | None:
+    """The user's line, where the op is made."""
+    site = source.decode(*source.caller())
+    return None if site is None else (site.filename, site.line)
 
 
 def _pattern(name: str, given: Pattern | None, op: OpFromGraph) -> list[Any] | None:

@@ -61,7 +61,7 @@ class Rules:
         return (
             self.vjp is not None
             or self.jvp is not None
-            or registered(self.op.name) is not None
+            or registered(self.op.entry.key) is not None
         )
 
     @property
@@ -162,7 +162,7 @@ class Rules:
     def _vjp(self, node: Node, *cotangents: Any) -> list[Any]:
         """The rule that `Derivatives` runs: of inputs and what else the graph reads."""
         op, count = self.op, len(self.op.inputs)
-        rule = registered(op.name) if self.vjp is None else self.vjp
+        rule = registered(op.entry.key) if self.vjp is None else self.vjp
         mask, y = node._mask, node._y
         g = tuple(cotangents) if isinstance(y, tuple) else cotangents[0]
         given = mask & ((1 << count) - 1)
@@ -304,14 +304,14 @@ class Rules:
 class Named:
     """A rule as it runs, under the name of what the user gave."""
 
-    def __init__(self, run: Rule, given: Any, op: Op) -> None:
+    def __init__(self, run: Rule, given: Any, op: OpFromGraph) -> None:
         self.run = run
         self.given = given
         self.op = op
 
     @property
     def __name__(self) -> str:
-        given = registered(self.op.name) if self.given is None else self.given
+        given = registered(self.op.entry.key) if self.given is None else self.given
         ours = isinstance(given, (list, str, Expression)) or takes_arrays(given)
         return _text(given) if ours else placed(given)
 

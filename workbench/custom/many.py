@@ -43,7 +43,7 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
     made = Op(op.name)
     made.custom = True
     made.cure, made.rule, made.reads = op.cure, op.rule, None
-    made.connection = op.connection
+    made.connection, made.maker = op.connection, op.maker
 
     def compute(*arrays: Any, **params: Any) -> Any:
         if none_in(arrays, batched):

@@ -297,7 +297,7 @@ def _settle(cls: type) -> None:
 def _bind(op: Op) -> Bound:
     """What an op computes, infers and derives, as programs run it."""
     made = Bound(op.name)
-    made.owner = op
+    made.owner = made.maker = op
     made.settings = op._settings
     made.custom = True
     made.cure = f"This is what {type(op).__name__}.compute says of these operands."

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -46,6 +47,9 @@ class Entry:
         Its class, for as long as anybody holds it; None: it stays.
     function
         It is a function, of whose name there may be others.
+    place
+        Where it was made, of an op that may share its name with others (see
+        `OpFromGraph`): what is registered for one is not registered for the others.
     """
 
     name: str
@@ -54,10 +58,16 @@ class Entry:
     counts: set[int] = field(default_factory=set)
     maker: ref[Any] | None = None
     function: bool = False
+    place: Hashable = None
+
+    @property
+    def key(self) -> Hashable:
+        """What its registered gradient is found by."""
+        return self.name if self.place is None else (self.name, self.place)
 
 
-#: The gradients that have been registered, by the name of their op.
-REGISTERED: dict[str, Callable[..., Any]] = {}
+#: The gradients that have been registered, by the name of their op (and its place).
+REGISTERED: dict[Hashable, Callable[..., Any]] = {}
 
 
 def home_of(made: Any) -> Home:
@@ -117,7 +127,16 @@ def enter(entry: Entry, cure: str = "") -> Entry:
             f" {'.'.join(known.home)} already. {cure}"
         )
     if entry.brings is not None or (known is not None and known.home != entry.home):
-        REGISTERED.pop(name, None)
+        REGISTERED.pop(entry.key, None)
+    if known is not None and entry.place != known.place and entry.brings is None:
+        rule = REGISTERED.get(known.key)
+        if rule is not None and entry.key not in REGISTERED:
+            warnings.warn(
+                f"the gradient registered for {name!r}, {'.'.join(home_of(rule))}, is"
+                " that of another op of this name, made elsewhere; this one has none."
+                " Give it another name, or register its gradient.",
+                stacklevel=4,
+            )
     CUSTOM[name] = entry
     return entry
 
@@ -146,9 +165,9 @@ def held(entry: Entry) -> bool:
     return entry.maker() is not None
 
 
-def registered(name: str) -> Callable[..., Any] | None:
+def registered(key: Hashable) -> Callable[..., Any] | None:
     """The gradient that is registered for an op; None if there is none."""
-    return REGISTERED.get(name)
+    return REGISTERED.get(key)
 
 
 def register_gradient(op: Any) -> Callable[[F], F]:
@@ -162,7 +181,9 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     Parameters
     ----------
     op
-        The op's name, such as ``"zero_out"``, or its class.
+        The op's name, such as ``"zero_out"``, or its class. Of several ops of one
+        name that ``wb.OpFromGraph`` has made in different places, the name means the
+        last one; give the op itself for another.
 
     Returns
     -------
@@ -193,6 +214,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     """
     name = getattr(op, "__op__", op)
     entry = CUSTOM.get(name) if isinstance(name, str) else None
+    own = getattr(op, "entry", None)
+    entry = own if isinstance(own, Entry) else entry  # of several of one name, this one
     if entry is None:
         raise RegistrationError(unknown(name))
     if entry.brings is not None:
@@ -208,7 +231,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
                 f"{rule!r} is no gradient of {name!r}: decorate a function"
                 " rule(node, g), or give what wb.graph_rule made."
             )
-        known = REGISTERED.get(name)
+        known = REGISTERED.get(entry.key)
         if known is not None and home_of(known) != home_of(rule):
             raise RegistrationError(
                 f"the op {name!r} has a registered gradient already,"
@@ -217,7 +240,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
             )
         for count in entry.counts:
             check_signature(rule, count, name, RegistrationError)
-        REGISTERED[name] = rule
+        REGISTERED[entry.key] = rule
         return rule
 
     return register

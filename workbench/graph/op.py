@@ -84,6 +84,9 @@ class Op:
     custom
         A user has made it: the text of a program hands its ``compute`` over, and does
         not look for its name in NumPy.
+    maker
+        What the user calls, of an op whose name others may have too. None: the name
+        tells it.
     late
         Called when ``pull``, ``push``, ``rule`` or ``reads`` is first looked at and
         nobody has set it, to set them all: a table of a hundred rows costs its
@@ -103,6 +106,7 @@ class Op:
         "keeps",
         "late",
         "lengths",
+        "maker",
         "masked",
         "name",
         "pull",
@@ -120,6 +124,7 @@ class Op:
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
         self.lengths: Callable[..., Any] | None = None
+        self.maker: Any = None
         self.masked: Op | None = None
         self.cure = ""
         self.custom = False

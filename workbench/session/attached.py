@@ -179,6 +179,10 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
                 f"{hint if close else '.'} A target is the name of a node, an op or a"
                 " scope, an id, a Tensor or a predicate."
             )
+    if isinstance(meant, ByOp) and meant.maker is not None:
+        named = ByOp(meant.op)  # as its code can say it, if that is the same
+        if len(named.select(tensors)) == len(meant.select(tensors)):
+            return named
     return meant
 
 
@@ -218,7 +222,8 @@ def code_line(session: str, override: Override, nodes: Nodes) -> str:
             only = name not in {*OPS, *CUSTOM} and "/" not in name and "*" not in name
             text = repr(name) if only else f"{session}[{name!r}]"
     elif isinstance(target, ByOp):
-        text = repr(target.op)
+        text = repr(target.op) if target.maker is None else target.op
+        functions.insert(0, target.maker)
     elif isinstance(target, ByScope):
         text = repr(target.glob if "/" in target.glob else f"{target.glob}/*")
     else:

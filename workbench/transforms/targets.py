@@ -34,17 +34,21 @@ Nodes = Sequence[Tensor]
 
 @dataclass(frozen=True, slots=True)
 class ByOp:
-    """Every node of an op."""
+    """Every node of an op: of all of its name, or of the one that a user has made."""
 
     op: str
+    maker: Any = None
     rank = 0
 
     def select(self, nodes: Nodes) -> list[Tensor]:
         """The nodes that the target means."""
-        return [node for node in nodes if node.op.name == self.op]
+        found = [node for node in nodes if node.op.name == self.op]
+        if self.maker is None:
+            return found
+        return [node for node in found if node.op.maker == self.maker]
 
     def __str__(self) -> str:
-        return f"every {self.op}"
+        return f"every {self.op}" if self.maker is None else f"this {self.op}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +133,12 @@ def target_of(target: Any) -> Target:
     if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
         return ByNode(target)
     if isinstance(target, Op):
-        return ByOp(target.name)
+        return ByOp(target.name, target.maker)
     if isinstance(target, np.ufunc) and target in UFUNCS:
         return ByOp(UFUNCS[target].name)
     if isinstance(made := getattr(target, "__op__", None), str):
-        return ByOp(made)  # an op that a user has made, its class, or its function
+        # A class, whose name is its own; or an op or function, which may share it.
+        return ByOp(made, None if isinstance(target, type) else target)
     if isinstance(target, str) and target:
         if target in CUSTOM:
             return ByOp(target)
@@ -186,7 +191,12 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
             f"{text}: this {blame.describe(target.node)} belongs to another program."
             " Target an op, a scope or a predicate, or use session.override."
         )
-    if close:
+    if isinstance(target, ByOp) and target.maker is not None and target.op in ops:
+        text += (
+            f": the {target.op} there is another, made elsewhere, again, or with other"
+            f" settings. Target that one, or {target.op!r}, which means all of them."
+        )
+    elif close:
         text += f"; did you mean {' or '.join(close)}?"
     else:
         text += "."
