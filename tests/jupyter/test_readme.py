@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_its_floors_are_those_of_the_house() -> None:
     rooms = {
         path.stem for path in (ROOT / "workbench").iterdir() if path.stem in FLOORS
     }
-    assert sorted(sum(named, [])) == sorted(rooms)
+    assert sorted(chain.from_iterable(named)) == sorted(rooms)
     heights = [{FLOORS[name] for name in row} for row in named]
     assert all(len(height) == 1 for height in heights)
     order = [max(height) for height in heights]
