@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.graph import blame
-from workbench.graph.dims import Dim, Length
+from workbench.graph import blame, dims
+from workbench.graph.atoms import Length
+from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
 from workbench.graph.late import Late
 from workbench.graph.tensor import Tensor
@@ -58,6 +59,8 @@ class Checks:
 
 def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     """The checks of a program; None if it has no unknown lengths."""
+    if not (any(map(_unknown, graph.inputs)) or any(map(_unknown, nodes))):
+        return None
     told: set[Any] = set()
     inputs = []
     for i, x in enumerate(graph.inputs):
@@ -75,6 +78,14 @@ def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
         if looks:
             steps[i] = node, looks
     return Checks(inputs, steps) if inputs or steps else None
+
+
+def _unknown(node: Tensor) -> bool:
+    if node._value is not None:
+        return False
+    spec: Any = node.spec
+    specs = spec if type(spec) is tuple else (spec,)
+    return any(dims.found(x.shape) for x in specs)
 
 
 def _tells(look: Look) -> bool:

@@ -150,12 +150,12 @@ class _Allocation:
         steps = []
         for i, node in enumerate(computed):
             reads = tuple([self.slot(x) for x in node.inputs])
-            dead = [
-                x.serial
-                for x in dict.fromkeys(y for y in node.inputs if isinstance(y, Tensor))
-                if last[x.serial] == i and x.serial not in kept
-            ]
-            freed = [self.slots[serial] for serial in dead if serial in self.slots]
+            freed = []
+            for x in node.inputs:
+                if isinstance(x, Tensor) and last[x.serial] == i:
+                    last[x.serial] = -1  # it is freed once, be it read twice
+                    if x.serial in self.slots and x.serial not in kept:
+                        freed.append(self.slots[x.serial])
             self.free += freed
             writes = self.slots[node.serial] = self.new()
             forgets = tuple([slot for slot in freed if slot != writes])
