@@ -12,6 +12,7 @@ from workbench.calculus import checked_seed, grad, jvp, vjp
 from workbench.calls import Argnames, Call, kept, owned, released
 from workbench.errors import ShapeError
 from workbench.graph import blame, dims, tree, types
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
@@ -211,7 +212,7 @@ def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) 
         ]
         for y in call.outputs:
             if isinstance(y, Tensor) and dims.differ(
-                y.shape, dims.broadcast_shapes(*arrays)
+                y.shape, broadcast_shapes(*arrays)
             ):
                 shapes = ", ".join(map(str, arrays))
                 raise ShapeError(

@@ -14,9 +14,12 @@ import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.errors import ShapeError, UnknownLengthError
 from workbench.graph import dims
-from workbench.graph.dims import Dim, Length
+from workbench.graph.atoms import Length
+from workbench.graph.broadcasting import common, largest, smallest
+from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import leaf
+from workbench.graph.written import written
 
 NAMES = ("n", "m", "k")
 LEAVES = [leaf(None, name) for name in NAMES]
@@ -54,11 +57,11 @@ def evaluated(x: Any, numbers: dict[str, int]) -> int:
 @settings(max_examples=300, deadline=None)
 def test_arithmetic_is_that_of_integers(text: str, n: int, m: int, k: int) -> None:
     numbers = dict(zip(NAMES, (n, m, k), strict=True))
-    functions = {"max": dims.largest, "min": dims.smallest}
+    functions = {"max": largest, "min": smallest}
     made = eval(text, dict(zip(NAMES, DIMS, strict=True)), functions)
     assert evaluated(made, numbers) == eval(text, numbers)
     # As code, it says the same.
-    code = dims.written(made, lambda a: a.tensor.name, code=True)
+    code = written(made, lambda a: a.tensor.name, code=True)
     assert eval(code, {**numbers, "np": np}) == eval(text, numbers)
     if isinstance(made, Dim):
         low, high = made.bounds()
@@ -70,7 +73,7 @@ def test_arithmetic_is_that_of_integers(text: str, n: int, m: int, k: int) -> No
 @settings(max_examples=300, deadline=None)
 def test_comparisons_never_lie(a: str, b: str, n: int, m: int, k: int) -> None:
     numbers = dict(zip(NAMES, (n, m, k), strict=True))
-    functions = {"max": dims.largest, "min": dims.smallest}
+    functions = {"max": largest, "min": smallest}
     scope = dict(zip(NAMES, DIMS, strict=True))
     left, right = eval(a, scope, functions), eval(b, scope, functions)
     x, y = eval(a, numbers), eval(b, numbers)
@@ -86,7 +89,7 @@ def test_comparisons_never_lie(a: str, b: str, n: int, m: int, k: int) -> None:
 @settings(deadline=None)
 def test_lengths_broadcast_as_in_numpy(parts: list[str]) -> None:
     scope = dict(zip(NAMES, DIMS, strict=True))
-    made = dims.common(*(eval(p, scope) for p in parts))
+    made = common(*(eval(p, scope) for p in parts))
     for numbers in ((4, 1, 4), (1, 1, 1), (4, 4, 1), (1, 4, 4)):
         known = dict(zip(NAMES, numbers, strict=True))
         shapes = [(eval(p, known),) for p in parts]

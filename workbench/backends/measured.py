@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.backends.spelling import Code
-from workbench.graph.dims import Dim, found, written
+from workbench.graph.dims import Dim, found
 from workbench.graph.late import Place, shape_at
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor
+from workbench.graph.written import written
 from workbench.transforms.late import Hole, Listed, Mapped, Sliced
 
 __all__ = ["binding_of", "call_text", "coded", "single"]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.graph import types, walk
-from workbench.graph.dims import Dim, Length, atoms_of, replaced
+from workbench.graph.atoms import Length, atoms_of
+from workbench.graph.dims import Dim, replaced
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import MaskedTensor, Tensor, apply, leaf

@@ -5,142 +5,39 @@ A symbol may have axes of unknown length (``wb.vector("x")``). Its shape then ho
 of a few things made of them (a quotient, the larger of two, what two lengths
 broadcast to). Arithmetic works on them and equal lengths compare equal; what needs a
 number, such as ``range(n)``, is an `UnknownLengthError` that says what to write.
-How a program measures them when it runs stands in `late.py`.
+What they are made of stands in `atoms.py`, how a program measures them when it runs in
+`late.py`.
 """
 
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import UnknownLengthError
-from workbench.graph import source
+from workbench.graph.atoms import (
+    KINDS,
+    Atom,
+    Made,
+    Polynomial,
+    Replace,
+    Terms,
+    added,
+    bounds_of,
+    divided,
+    least,
+    multiplied,
+    terms_of,
+)
 from workbench.graph.op import FUNCTIONS
+from workbench.graph.written import asked, written
 
-__all__ = [
-    "Atom",
-    "Dim",
-    "Length",
-    "Made",
-    "atoms_of",
-    "broadcast_shapes",
-    "common",
-    "differ",
-    "found",
-    "largest",
-    "replaced",
-    "same",
-    "smallest",
-    "written",
-]
-
-Key = tuple[Any, ...]
-#: What stands for an atom in another place; None keeps it.
-Replace = Callable[["Atom"], Any]
-#: The least and the greatest number that a length can be; None: any.
-Bounds = tuple[int | None, int | None]
-INF = float("inf")
+__all__ = ["Dim", "differ", "found", "replaced", "same"]
 
 
-class Atom:
-    """What a Dim is a polynomial of: a length that nothing simpler gives."""
-
-    __slots__ = ("key",)
-
-    key: Key
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return written(Dim({(self,): 1}), str)
-
-    def replaced(self, new: Replace) -> Any:
-        """The number or Dim that stands for it."""
-        answer = new(self)
-        return Dim({(self,): 1}) if answer is None else answer
-
-    def bounds(self) -> Bounds:
-        """The least and the greatest number that it can be; None: any."""
-        return 0, None
-
-
-class Length(Atom):
-    """The length of an axis of a Tensor; ``part`` is the output of an op of several."""
-
-    __slots__ = ("axis", "part", "tensor")
-
-    def __init__(self, tensor: Any, axis: int, part: int | None = None) -> None:
-        self.tensor = tensor
-        self.axis = axis
-        self.part = part
-        self.key = (0, tensor.serial, -1 if part is None else part, axis)
-
-    def __str__(self) -> str:
-        name = self.tensor.name or self.tensor.op.name
-        name = "input" if name == "identity" else name
-        item = "" if self.part is None else f"[{self.part}]"
-        return f"{name}{item}.shape[{self.axis}]"
-
-
-class Made(Atom):
-    """A length that is no polynomial of others: ``kind`` of some arguments."""
-
-    __slots__ = ("args", "kind")
-
-    def __init__(self, kind: str, args: tuple[Any, ...]) -> None:
-        self.kind = kind
-        self.args = args
-        self.key = (1, kind, tuple(map(_key, args)))
-
-    def replaced(self, new: Replace) -> Any:
-        """The number or Dim that stands for it, or for it with other arguments."""
-        answer = new(self)
-        if answer is not None:
-            return answer
-        return KINDS[self.kind](*[replaced(x, new) for x in self.args])
-
-    def bounds(self) -> Bounds:
-        """The least and the greatest number that it can be; None: any."""
-        ends = [_bounds(x) for x in self.args]
-        lows = [low for low, _ in ends if low is not None]
-        highs = [high for _, high in ends if high is not None]
-        every = len(highs) == len(ends)
-        if self.kind == "max":
-            return max(lows, default=None), max(highs) if every else None
-        if self.kind == "min":
-            return min(lows) if len(lows) == len(ends) else None, min(
-                highs, default=None
-            )
-        below = ends[-1][0]
-        if self.kind == "broadcast":
-            return 0, None
-        if below is None or below < 1:
-            return None, None  # of a negative divisor anything
-        if self.kind == "mod":
-            top = ends[1][1]
-            return 0, None if top is None else top - 1
-        low = ends[0][0]
-        return (0, None) if low is not None and low >= 0 else (None, None)
-
-
-def _key(x: Any) -> Key:
-    return x.key if isinstance(x, Dim) else (0, x)
-
-
-def _bounds(x: Any) -> Bounds:
-    return x.bounds() if isinstance(x, Dim) else (x, x)
-
-
-class Dim:
+class Dim(Polynomial):
     """A length that is known only when the program runs.
 
     Examples
@@ -151,23 +48,7 @@ class Dim:
     (2*x.shape[0] + 1, x.shape[1], True, True)
     """
 
-    __slots__ = ("key", "terms")
-
-    def __init__(self, terms: dict[tuple[Atom, ...], int]) -> None:
-        #: The factor of each product of atoms, which stand in order; () for 1.
-        self.terms = terms
-        self.key: Key = (
-            1,
-            tuple(sorted((tuple([a.key for a in p]), c) for p, c in terms.items())),
-        )
-
-    @property
-    def alone(self) -> Atom | None:
-        """The atom that it is, if it is one and nothing more."""
-        if len(self.terms) != 1:
-            return None
-        ((product, factor),) = self.terms.items()
-        return product[0] if factor == 1 and len(product) == 1 else None
+    __slots__ = ()
 
     def replaced(self, new: Replace) -> Any:
         """The same polynomial of other lengths: a number if all are known."""
@@ -175,23 +56,9 @@ class Dim:
         for product, factor in self.terms.items():
             term: Any = factor
             for atom in product:
-                term = term * atom.replaced(new)
+                term = term * _stand_in(atom, new)
             total = total + term
         return total
-
-    def bounds(self) -> Bounds:
-        """The least and the greatest number that it can be; None: any."""
-        low: int | None = 0
-        high: int | None = 0
-        for product, factor in self.terms.items():
-            least, most = factor, factor
-            ends: Bounds = (least, most)
-            for atom in product:
-                a, b = atom.bounds()
-                ends = _scaled(ends, a, b)
-            low = None if low is None or ends[0] is None else low + ends[0]
-            high = None if high is None or ends[1] is None else high + ends[1]
-        return low, high
 
     # Arithmetic: with lengths and integers it gives lengths, else Tensors
 
@@ -226,7 +93,7 @@ class Dim:
         return self
 
     def __abs__(self) -> Any:
-        return self if _low(self) >= 0 else largest(self, -self)
+        return self if least(self) >= 0 else KINDS["max"](self, -self)
 
     def __floordiv__(self, other: Any) -> Any:
         return _quotient(self, other) if _length(other) else _wider(
@@ -275,10 +142,10 @@ class Dim:
             return NotImplemented
         if isinstance(other, Dim) and self.key == other.key:
             return True
-        low, high = _bounds(self - other)
+        low, high = bounds_of(self - other)
         if (low is not None and low > 0) or (high is not None and high < 0):
             return False
-        raise _asked(f"{self} == {other}", self)
+        raise asked(f"{self} == {other}", self)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -298,21 +165,21 @@ class Dim:
     # What needs the number
 
     def __bool__(self) -> bool:
-        if _low(self) >= 1:
+        if least(self) >= 1:
             return True
-        raise _asked(f"the truth of {self}", self)
+        raise asked(f"the truth of {self}", self)
 
     def __index__(self) -> int:
-        raise _asked(str(self), self)
+        raise asked(str(self), self)
 
     def __int__(self) -> int:
-        raise _asked(f"int({self})", self)
+        raise asked(f"int({self})", self)
 
     def __float__(self) -> float:
-        raise _asked(f"float({self})", self)
+        raise asked(f"float({self})", self)
 
     def __complex__(self) -> complex:
-        raise _asked(f"complex({self})", self)
+        raise asked(f"complex({self})", self)
 
     # In NumPy's functions it is an operand, an integer without an axis
 
@@ -330,22 +197,18 @@ class Dim:
         return written(self, str)
 
 
-def _scaled(ends: Bounds, a: int | None, b: int | None) -> Bounds:
-    """The bounds of a product, from those of its factors."""
-    left = (-INF if ends[0] is None else ends[0], INF if ends[1] is None else ends[1])
-    right = (-INF if a is None else a, INF if b is None else b)
-    products = [m * n if m and n else 0 for m in left for n in right]
-    low, high = min(products), max(products)
-    return None if low == -INF else int(low), None if high == INF else int(high)
-
-
-def _low(x: Any) -> float:
-    low = _bounds(x)[0]
-    return -INF if low is None else low
-
-
 def _length(x: Any) -> bool:
     return isinstance(x, (Dim, int, np.integer))
+
+
+def _stand_in(atom: Atom, new: Replace) -> Any:
+    """The number or Dim that stands for an atom, or for it with other arguments."""
+    answer = new(atom)
+    if answer is not None:
+        return answer
+    if isinstance(atom, Made):
+        return KINDS[atom.kind](*[replaced(x, new) for x in atom.args])
+    return Dim({(atom,): 1})
 
 
 def _tensors(x: Any) -> Any:
@@ -368,11 +231,7 @@ def _wider(name: str, a: Any, b: Any) -> Any:
 # Polynomials
 
 
-def _terms(x: Any) -> dict[tuple[Atom, ...], int]:
-    return x.terms if isinstance(x, Dim) else {(): int(x)}
-
-
-def _dim(terms: dict[tuple[Atom, ...], int]) -> Any:
+def _dim(terms: Terms) -> Any:
     terms = {product: factor for product, factor in terms.items() if factor}
     if not terms:
         return 0
@@ -380,38 +239,11 @@ def _dim(terms: dict[tuple[Atom, ...], int]) -> Any:
 
 
 def _add(a: Any, b: Any) -> Any:
-    made = dict(_terms(a))
-    for product, factor in _terms(b).items():
-        made[product] = made.get(product, 0) + factor
-    return _dim(made)
+    return _dim(added(a, b))
 
 
 def _multiply(a: Any, b: Any) -> Any:
-    made: dict[tuple[Atom, ...], int] = {}
-    for p, c in _terms(a).items():
-        for q, d in _terms(b).items():
-            product = tuple(sorted((*p, *q), key=lambda atom: atom.key))
-            made[product] = made.get(product, 0) + c * d
-    return _dim(made)
-
-
-def _divided(a: Any, b: Any) -> tuple[Any, Any]:
-    """``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
-    ((below, factor),) = _terms(b).items()
-    whole: dict[tuple[Atom, ...], int] = {}
-    rest: dict[tuple[Atom, ...], int] = {}
-    for product, c in _terms(a).items():
-        left = list(product)
-        for atom in below:
-            if atom not in left:
-                rest[product] = c
-                break
-            left.remove(atom)
-        else:
-            q, r = divmod(c, factor)
-            whole[tuple(left)] = q
-            rest[product] = r
-    return _dim(whole), _dim(rest)
+    return _dim(multiplied(a, b))
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -420,9 +252,9 @@ def _quotient(a: Any, b: Any) -> Any:
         return a // b
     if isinstance(a, Dim) and isinstance(b, Dim) and a.key == b.key:
         return 1
-    if len(_terms(b)) == 1 and (_low(b) >= 0 if isinstance(b, Dim) else b > 0):
-        whole, rest = _divided(a, b)
-        low, high = _bounds(rest)
+    if len(terms_of(b)) == 1 and (least(b) >= 0 if isinstance(b, Dim) else b > 0):
+        whole, rest = map(_dim, divided(a, b))
+        low, high = bounds_of(rest)
         if (low, high) == (0, 0):
             return whole
         if not isinstance(b, Dim):
@@ -438,9 +270,9 @@ def _remainder(a: Any, b: Any) -> Any:
         return a % b
     if isinstance(a, Dim) and isinstance(b, Dim) and a.key == b.key:
         return 0
-    if len(_terms(b)) == 1 and (_low(b) >= 0 if isinstance(b, Dim) else b > 0):
-        _, rest = _divided(a, b)
-        low, high = _bounds(rest)
+    if len(terms_of(b)) == 1 and (least(b) >= 0 if isinstance(b, Dim) else b > 0):
+        _, rest = map(_dim, divided(a, b))
+        low, high = bounds_of(rest)
         if (low, high) == (0, 0):
             return 0
         if not isinstance(b, Dim):
@@ -450,116 +282,19 @@ def _remainder(a: Any, b: Any) -> Any:
     return Dim({(Made("mod", (a, b)),): 1})
 
 
+KINDS.update(floordiv=operator.floordiv, mod=operator.mod)
+
+
 def _ordered(a: Any, b: Any, sign: str, *, strict: bool) -> bool:
     if not _length(b):
         return NotImplemented  # type: ignore[no-any-return]
-    low, high = _bounds(b - a if sign[0] == "<" else a - b)
+    low, high = bounds_of(b - a if sign[0] == "<" else a - b)
     least = 1 if strict else 0
     if low is not None and low >= least:
         return True
     if high is not None and high < least:
         return False
-    raise _asked(f"{a} {sign} {b}", a)
-
-
-def largest(*lengths: Any) -> Any:
-    """The largest of lengths and integers.
-
-    >>> largest(2, 3)
-    3
-    """
-    return _extreme("max", lengths) if found(lengths) else int(max(lengths))
-
-
-def smallest(*lengths: Any) -> Any:
-    """The smallest of lengths and integers."""
-    return _extreme("min", lengths) if found(lengths) else int(min(lengths))
-
-
-def _extreme(kind: str, lengths: Iterable[Any]) -> Any:
-    flat: dict[Key, Any] = {}
-    for x in lengths:
-        for y in _spread(kind, x):
-            flat[_key(y)] = y
-    kept: list[Any] = []
-    for i, (key, x) in enumerate(flat.items()):
-        rest = [y for j, y in enumerate(flat.values()) if j != i]
-        # Of two that are always equal one would have the other's key.
-        if not any(
-            _low(y - x if kind == "max" else x - y) >= 0 and key != _key(y)
-            for y in rest
-        ):
-            kept.append(x)
-    if len(kept) == 1:
-        return kept[0]
-    return Dim({(Made(kind, tuple(sorted(kept, key=_key))),): 1})
-
-
-def _spread(kind: str, x: Any) -> list[Any]:
-    """The arguments of what is itself such an extreme, and perhaps shifted."""
-    if isinstance(x, Dim):
-        shift = x.terms.get((), 0)
-        atom = (x - shift).alone if shift else x.alone
-        if isinstance(atom, Made) and atom.kind == kind:
-            return [y + shift for y in atom.args]
-    return [int(x) if isinstance(x, np.integer) else x]
-
-
-def common(*lengths: Any) -> Any:
-    """What lengths broadcast to, by NumPy's rule.
-
-    Raises
-    ------
-    ValueError
-        If two of them are numbers, neither is 1 and they differ.
-
-    >>> common(1, 3)
-    3
-    """
-    flat: dict[Key, Any] = {}
-    for x in lengths:
-        atom = x.alone if isinstance(x, Dim) else None
-        inside = atom.args if isinstance(atom, Made) and atom.kind == "broadcast" else (
-            x,
-        )  # fmt: skip
-        for y in inside:
-            if isinstance(y, Dim) or y != 1:
-                flat[_key(y)] = y
-    known = [x for x in flat.values() if not isinstance(x, Dim)]
-    if len(known) > 1:
-        raise ValueError(f"lengths {known[0]} and {known[1]} do not broadcast")
-    if known:
-        return known[0]  # the others are that or 1
-    if len(flat) < 2:
-        return next(iter(flat.values()), 1)
-    ordered = tuple(flat[key] for key in sorted(flat))
-    return Dim({(Made("broadcast", ordered),): 1})
-
-
-#: How a length that is no polynomial is made again, from other arguments.
-KINDS: dict[str, Callable[..., Any]] = {
-    "max": largest,
-    "min": smallest,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "broadcast": common,
-}
-SIGNS = {"floordiv": "//", "mod": "%"}
-
-
-def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """As `numpy.broadcast_shapes`, of shapes with unknown lengths.
-
-    Raises
-    ------
-    ValueError
-        If they cannot fit, whatever the unknown lengths are.
-    """
-    if not found(shapes):
-        return np.broadcast_shapes(*shapes)
-    rank = max(map(len, shapes), default=0)
-    filled = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
-    return tuple([common(*lengths) for lengths in zip(*filled, strict=True)])
+    raise asked(f"{a} {sign} {b}", a)
 
 
 # Looking into settings and shapes
@@ -588,24 +323,6 @@ def replaced(x: Any, new: Replace) -> Any:
     return x
 
 
-def atoms_of(x: Any) -> Iterator[Atom]:
-    """All atoms in a length, a shape or settings, those inside others too."""
-    stack = [x]
-    while stack:
-        y = stack.pop()
-        if isinstance(y, Dim):
-            stack += [atom for product in y.terms for atom in product]
-        elif isinstance(y, Made):
-            yield y
-            stack += y.args
-        elif isinstance(y, Atom):
-            yield y
-        elif isinstance(y, (tuple, list)):
-            stack += y
-        elif isinstance(y, dict):
-            stack += y.values()
-
-
 def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Whether two shapes are equal at all lengths."""
     if len(a) != len(b):
@@ -630,86 +347,9 @@ def differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
         return True
     for m, n in zip(a, b, strict=True):
         if isinstance(m, Dim) or isinstance(n, Dim):
-            low, high = _bounds(m - n)
+            low, high = bounds_of(m - n)
             if (low is not None and low > 0) or (high is not None and high < 0):
                 return True
         elif m != n:
             return True
     return False
-
-
-# As text
-
-
-def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
-    """A length as text, with the names of its atoms; ``code`` as Python runs it."""
-    if not isinstance(x, Dim):
-        return str(x)
-    order = sorted(
-        x.terms.items(), key=lambda t: (-len(t[0]), t[1] < 0, [a.key for a in t[0]])
-    )
-    shown = ""
-    between = " * " if code else "*"
-    for product, factor in order:
-        alone = len(product) == 1 and factor == 1 and len(order) == 1
-        names = [_atom_text(a, name, code, alone=alone) for a in product]
-        if abs(factor) != 1 or not names:
-            names.insert(0, str(abs(factor)))
-        text = between.join(names)
-        if not shown:
-            shown = f"-{text}" if factor < 0 else text
-        else:
-            shown += f" {'-' if factor < 0 else '+'} {text}"
-    return shown
-
-
-def _atom_text(
-    atom: Atom, name: Callable[[Atom], str], code: bool, *, alone: bool
-) -> str:
-    if not isinstance(atom, Made):
-        return name(atom)
-    args = [written(x, name, code=code) for x in atom.args]
-    if atom.kind in SIGNS:
-        text = f" {SIGNS[atom.kind]} ".join(
-            f"({arg})" if " " in arg or "*" in arg else arg for arg in args
-        )
-        return text if alone else f"({text})"
-    if atom.kind == "broadcast" and code:
-        lengths = ", ".join(f"({arg},)" for arg in args)
-        return f"np.broadcast_shapes({lengths})[0]"
-    return f"{atom.kind}({', '.join(args)})"
-
-
-#: Calls of NumPy that make an array of a length, on the user's line.
-_MAKER = re.compile(r"\bnp\.(zeros|ones|empty|full|eye|identity|arange|tri)\(")
-#: What to write for those that look at the shape before anything else.
-_LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shape=...)"}
-
-
-def _asked(what: str, length: Dim) -> UnknownLengthError:
-    """The error for a number that is not known yet, with what to write instead."""
-    site = source.decode(*source.caller())
-    where = "" if site is None else f" (at {site.place}: {site.text})"
-    text = "" if site is None else site.text
-    maker = None if "broadcast_to(" in text else _MAKER.search(text)
-    if maker is not None:
-        call = _LIKE.get(maker[1], f"np.{maker[1]}(..., like=x)")
-        cure = f"Write {call}, where x is a Tensor: the array is made at run time."
-    else:
-        cure = (
-            "Write it where NumPy gets a Tensor too (x / n, np.reshape(x, ...),"
-            " np.zeros_like(x, shape=...), np.arange(n, like=x); wb.constant(a) makes"
-            " one of an array), use wb.scan in place of a loop over it, or declare the"
-            " length: shape=(3,)."
-        )
-    named = ", ".join(
-        dict.fromkeys(
-            f"the length of axis {a.axis} of {a.tensor.name or a.tensor.op.name!r}"
-            for a in atoms_of(length)
-            if isinstance(a, Length)
-        )
-    )
-    because = f"{named} is known only when the program runs" if named else (
-        "it is known only when the program runs"
-    )  # fmt: skip
-    return UnknownLengthError(f"{what}{where}: {because}. {cure}")

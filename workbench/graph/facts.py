@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from workbench.graph import dims
+from workbench.graph.atoms import key_of
 from workbench.graph.dims import Dim
 
 __all__ = ["Facts", "assumed", "meet", "noted"]
@@ -62,13 +63,13 @@ def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
         return False
     groups: list[set[Any]] = []
     for m, n in facts or ():
-        pair = {dims._key(m), dims._key(n)}
+        pair = {key_of(m), key_of(n)}
         for group in [g for g in groups if g & pair]:
             pair |= group
             groups.remove(group)
         groups.append(pair)
     return all(
         dims.same((m,), (n,))
-        or any({dims._key(m), dims._key(n)} <= group for group in groups)
+        or any({key_of(m), key_of(n)} <= group for group in groups)
         for m, n in zip(a, b, strict=True)
     )

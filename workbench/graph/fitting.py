@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-from workbench.graph import dims
+from workbench.graph.broadcasting import largest, smallest
 from workbench.graph.dims import Dim
 
 __all__ = ["fit"]
@@ -23,8 +23,8 @@ PAIRS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.add,
     operator.sub,
     lambda a, b: b - a,
-    dims.smallest,
-    dims.largest,
+    smallest,
+    largest,
 )
 
 

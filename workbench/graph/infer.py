@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.errors import UnknownLengthError
 from workbench.graph import blame, dims, source, types
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.dims import Dim
 from workbench.graph.facts import Facts, noted
 from workbench.graph.op import Op
@@ -159,4 +160,4 @@ def _broadcast(
     made = ask(entries, params)
     if isinstance(made, tuple):
         return None
-    return Spec(dims.broadcast_shapes(*shapes), made.dtype)
+    return Spec(broadcast_shapes(*shapes), made.dtype)

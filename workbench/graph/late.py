@@ -18,7 +18,8 @@ import numpy as np
 
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.graph import dims
-from workbench.graph.dims import Atom, Dim, Length
+from workbench.graph.atoms import Atom, Length
+from workbench.graph.dims import Dim
 from workbench.graph.infer import inferred
 from workbench.graph.op import Op, waiting
 

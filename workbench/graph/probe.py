@@ -23,7 +23,9 @@ from workbench.errors import (
     UnknownLengthError,
 )
 from workbench.graph import dims
-from workbench.graph.dims import Dim, Length, Made
+from workbench.graph.atoms import Atom, Length, Made, Replace, atoms_of
+from workbench.graph.broadcasting import common
+from workbench.graph.dims import Dim
 from workbench.graph.facts import Facts
 from workbench.graph.fitting import fit
 from workbench.graph.op import Op
@@ -49,7 +51,7 @@ MOST_PARTS = 40
 
 
 def _parts(n: Dim) -> int:
-    return sum(1 for _ in dims.atoms_of(n)) + len(n.terms)
+    return sum(1 for _ in atoms_of(n)) + len(n.terms)
 
 
 # Stand-ins
@@ -150,7 +152,7 @@ class Probe:
                 sets += [lengths for lengths, _ in answers]
                 made += [answer for _, answer in answers]
                 self.wider.append(
-                    dims.common(*(Dim({(self.atoms[k],): 1}) for k in (key, to)))
+                    common(*(Dim({(self.atoms[k],): 1}) for k in (key, to)))
                 )
         return apart
 
@@ -201,7 +203,7 @@ class Probe:
     def answer(self, lengths: dict[Any, int]) -> Any:
         """The spec of the result at these lengths; None if the op refuses them."""
 
-        def new(atom: dims.Atom) -> Any:
+        def new(atom: Atom) -> Any:
             return lengths.get(atom.key)
 
         try:
@@ -313,7 +315,7 @@ def _shapes(x: Any) -> list[tuple[Any, ...]]:
     return [tuple(x.shape)] if hasattr(x, "shape") else []
 
 
-def _replaced(x: Any, new: dims.Replace) -> Any:
+def _replaced(x: Any, new: Replace) -> Any:
     """An operand at known lengths."""
     if isinstance(x, tuple):
         return tuple(_replaced(part, new) for part in x)
@@ -325,9 +327,9 @@ def _replaced(x: Any, new: dims.Replace) -> Any:
     return Spec(shape, x.dtype, x.weak)
 
 
-def _atoms(shapes: list[Any], params: dict[str, Any]) -> dict[Any, dims.Atom]:
+def _atoms(shapes: list[Any], params: dict[str, Any]) -> dict[Any, Atom]:
     """What stand-ins are for: lengths, and what lengths broadcast to."""
-    found: dict[Any, dims.Atom] = {}
+    found: dict[Any, Atom] = {}
     stack: list[Any] = [params, shapes]
     while stack:
         x = stack.pop()

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame, dims, types
-from workbench.graph.dims import Dim, Length
+from workbench.graph import blame, types
+from workbench.graph.atoms import Length, atoms_of
+from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import MaskedTensor, Tensor, leaf
 from workbench.graph.types import Spec
@@ -251,7 +252,7 @@ def owning(leaves: Sequence[Tensor]) -> list[Tensor]:
         shape = []
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.key not in known:
-                parts = {a for a in dims.atoms_of(n) if isinstance(a, Length)}
+                parts = {a for a in atoms_of(n) if isinstance(a, Length)}
                 own = Dim({(Length(made, axis),): 1})
                 if all(mine(a) is not None for a in parts):
                     own = n.replaced(mine)

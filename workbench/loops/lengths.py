@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import dims, types
-from workbench.graph.dims import Dim, Length
+from workbench.graph import types
+from workbench.graph.atoms import Length, atoms_of
+from workbench.graph.dims import Dim
 from workbench.graph.types import Spec
 from workbench.loops.body import Body
 
@@ -40,7 +41,7 @@ def outward(
         made = n.replaced(outer)
         hidden = any(
             isinstance(atom, Length) and atom.tensor.serial in inner
-            for atom in dims.atoms_of(made)
+            for atom in atoms_of(made)
         )
         return None if hidden else made
 

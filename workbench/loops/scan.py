@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, dims
+from workbench.graph.broadcasting import smallest
 from workbench.graph.tensor import Tensor, admit
 from workbench.graph.trace import live
 from workbench.loops.entries import (
@@ -181,7 +182,7 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
             )
         n = lengths[0]
         for length in lengths[1:]:
-            n = dims.smallest(n, length)
+            n = smallest(n, length)
         if isinstance(n, int) and n < 0:
             n = 0
         return n, None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
-from workbench.graph.dims import largest, smallest
+from workbench.graph.broadcasting import largest, smallest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.ops.define import linear, no_out, shape_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.facts import meet
 from workbench.graph.op import UFUNCS, implements
 from workbench.graph.tensor import admit, apply

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import Dim, common, same
+from workbench.graph.broadcasting import common
+from workbench.graph.dims import Dim, same
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec, spec_of

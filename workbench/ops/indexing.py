@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.errors import UnknownLengthError
 from workbench.graph import blame, dims, source
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, apply
 from workbench.graph.types import Spec

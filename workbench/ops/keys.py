@@ -15,7 +15,8 @@ import numpy as np
 
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.graph import blame, traces
-from workbench.graph.dims import Dim, broadcast_shapes, largest, smallest
+from workbench.graph.broadcasting import broadcast_shapes, largest, smallest
+from workbench.graph.dims import Dim
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.ops.define import shape_of

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import Dim, differ, largest
+from workbench.graph.broadcasting import largest
+from workbench.graph.dims import Dim, differ
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient

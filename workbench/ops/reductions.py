@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import largest
+from workbench.graph.broadcasting import largest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.ops.arithmetic import stop_gradient

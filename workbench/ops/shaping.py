@@ -15,7 +15,8 @@ import numpy as np
 
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.graph import blame, dims
-from workbench.graph.dims import Dim, broadcast_shapes, same
+from workbench.graph.broadcasting import broadcast_shapes
+from workbench.graph.dims import Dim, same
 from workbench.graph.op import FUNCTIONS, declare, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec
@@ -58,6 +59,8 @@ def integers(shape: Any) -> tuple[Any, ...]:
 
 def integer(n: Any) -> Any:
     """A length: a Python integer, or one that is not known yet."""
+    if type(n) is int:
+        return n
     if isinstance(n, Tensor) and n._value is None:
         return FUNCTIONS["as length"](n)
     return n if isinstance(n, Dim) else operator.index(n)

@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.errors import NotDifferentiableError, ShapeError
 from workbench.graph import blame, dims, source, traces
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.graph.types import Spec, differentiable
@@ -55,11 +56,11 @@ def constant(x: Any, call: str) -> Any:
 
 def extent(call: str, size: Any, *parameters: Any) -> Any:
     """The shape of the draws; None for one number."""
-    shape = dims.broadcast_shapes(*map(shape_of, parameters))
+    shape = broadcast_shapes(*map(shape_of, parameters))
     if size is None:
         return shape or None
     whole = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    if not dims.same(dims.broadcast_shapes(whole, shape), whole):
+    if not dims.same(broadcast_shapes(whole, shape), whole):
         raise ShapeError(
             f"{call}{blame.here()}: size {whole} does not hold parameters of shape"
             f" {shape}. Give size=None, or a size that they are stretched to."

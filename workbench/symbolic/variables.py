@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph.dims import Dim, Length
+from workbench.graph.atoms import Length
+from workbench.graph.dims import Dim
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 

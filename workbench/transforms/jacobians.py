@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeError, UnknownLengthError
-from workbench.graph import dims, source, types, walk
+from workbench.graph import source, types, walk
+from workbench.graph.atoms import Atom, Length, atoms_of
 from workbench.graph.op import declare
 from workbench.graph.tensor import IDENTITY, Tensor, leaf, next_serial, value_of
 from workbench.graph.trace import live, record
@@ -337,7 +338,7 @@ class Whole:
         outs, wrt = made.outputs[: self.places[0]], made.outputs[self.places[0] :]
         wrt = wrt[: self.places[1]]
         rows = wrt if self.asked.twice else outs
-        known = set(dims.atoms_of([spec.shape for spec in specs]))
+        known = set(atoms_of([spec.shape for spec in specs]))
         return [
             Spec(
                 tuple(_kept(n, known) for n in (*y.shape, *x.shape)),
@@ -348,9 +349,9 @@ class Whole:
         ]
 
 
-def _kept(n: Any, known: set[dims.Atom]) -> Any:
+def _kept(n: Any, known: set[Atom]) -> Any:
     """A length of operands; None for one of what was computed on the way."""
-    inner = any(a not in known for a in dims.atoms_of(n) if isinstance(a, dims.Length))
+    inner = any(a not in known for a in atoms_of(n) if isinstance(a, Length))
     return None if inner else n
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
 from workbench.ops.arithmetic import stop_gradient

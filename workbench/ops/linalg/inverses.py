@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.graph.types import Spec

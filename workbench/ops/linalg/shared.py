@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec

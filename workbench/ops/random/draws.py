@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import dims, source, traces
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import OPS, Op
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor, apply, value_of
@@ -253,7 +254,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
     rest = {k: x for k, x in settings.items() if k not in operands}
     shapes = [shape_of(x) for x in operands.values()]
     if size is None and dims.found(shapes):
-        size = dims.broadcast_shapes(*shapes)
+        size = broadcast_shapes(*shapes)
     elif size is not None and not isinstance(size, (tuple, list)):
         size = (size,)
     # NumPy tells the dtype, and the shape where nothing unknown is in it.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.tensor import admit
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.reductions import conjugate

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.types import Spec, spec_of
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of

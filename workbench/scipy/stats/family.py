@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.errors import NotDifferentiableError
 from workbench.graph import blame
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.tensor import admit
 from workbench.graph.types import weak
 from workbench.ops.define import dtype_of

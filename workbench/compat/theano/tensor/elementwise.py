@@ -16,7 +16,7 @@ from workbench.compat.theano.tensor.lifting import (
     special,
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
-from workbench.graph.dims import broadcast_shapes
+from workbench.graph.broadcasting import broadcast_shapes
 
 __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
 
