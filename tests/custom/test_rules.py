@@ -243,7 +243,7 @@ def nodes(*given: Any) -> dict[str, Any]:
         (nodes((["dx"], "cos", ["x"], {"n": 1})), "no setting 'n'"),
         (nodes((["dx"], "multiply", ["dy", np.nan])), "the number nan"),
         (nodes((["dx"], "multiply", ["dy", np.inf])), "the number inf"),
-        (nodes((["dx"], "sum", ["x"], {"axis": 2**60})), "below 2"),
+        (nodes((["dx"], "sum", ["x"], {"axis": 2**60})), "beyond 2"),
         (nodes((["dx"], "sum", ["x"], {"axis": X})), "ndarray among its params"),
         (nodes((["dx"], "sum", ["x"], {"axis": [0] * 20_000})), "too large"),
         (nodes((["dx"], "relu_grad_of_test", ["x"], {"p": 1})), "'p'|takes"),
@@ -369,3 +369,35 @@ def test_an_op_made_of_a_graph_is_a_node_too() -> None:
     found = wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[over])(X)
     np.testing.assert_allclose(found, 1 - np.tanh(X) ** 2)
     assert slope.__op__ == "slope_of_test"
+
+
+def test_a_rule_of_a_stranger_makes_no_arrays_of_any_size() -> None:
+    doubled = [(["a0"], "concatenate", [["dy", "dy"]], {})]
+    doubled += [
+        ([f"a{i}"], "concatenate", [[f"a{i - 1}"] * 2], {}) for i in range(1, 40)
+    ]
+    rule = wb.graph_rule(["x", "dy"], ["dx"], [*doubled, (["dx"], "sum", ["a39"], {})])
+    grow = wb.override("tanh", vjp=rule)
+    with pytest.raises(UsageError, match=r"concatenate makes a\d+ of [\d,]+ entries"):
+        wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[grow])(np.ones(3))
+    for inputs, params in (
+        (["dy", 10**9], {}),
+        (["dy"], {"reps": 10**9}),
+        (["dy"], {"reps": [10**5, 10**5]}),
+    ):
+        with pytest.raises(RegistrationError, match="more than 10,000,000 entries"):
+            wb.graph_rule(["x", "dy"], ["dx"], [(["dx"], "tile", inputs, params)])
+    wb.graph_rule(["x", "dy"], ["dx"], [(["dx"], "multiply", ["dy", 10**9], {})])
+
+
+def test_what_is_too_large_to_be_said_is_said_shortly() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for inputs, says in (
+        (["dy", 10**5000], "asks for more than"),
+        ([[["dy"] * 9999]], r"reads \['dy'.{40,60}\.\.\., which nothing"),
+        ([endless], "which nothing makes"),
+    ):
+        with pytest.raises(RegistrationError, match=says) as error:
+            wb.graph_rule(["x", "dy"], ["dx"], [(["dx"], "concatenate", inputs, {})])
+        assert len(str(error.value)) < 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ from workbench.graph.op import CUSTOM, OPS
 from workbench.graph.tensor import apply
 from workbench.ops.refusals import supported
 
-__all__ = ["Apply", "finite", "known"]
+__all__ = ["MOST_MADE", "Apply", "finite", "known"]
 
 #: ``apply(inputs, params)``.
 Apply = Callable[[list[Any], dict[str, Any]], Any]
@@ -35,6 +35,8 @@ EXCLUDED = frozenset(
 #: Settings that write, or that are no data.
 REFUSED = frozenset({"out", "like", "subok", "casting", "order", "device"})
 MOST_ENTRIES = 10_000
+#: Entries of an array that any rule may make.
+MOST_MADE = 10**7
 
 
 def known(
@@ -44,8 +46,12 @@ def known(
     params: dict[str, Any],
     refuse: Refuse,
     where: str,
+    numbers: Sequence[Any] = (),
 ) -> Apply:
-    """How an op runs, if there is one of this name that fits."""
+    """How an op runs, if there is one of this name that fits.
+
+    ``numbers`` are those of its inputs that are numbers.
+    """
     for candidate in (name, snake(name)):
         if candidate in CUSTOM:
             return _custom(candidate, params, refuse, where)
@@ -64,6 +70,10 @@ def known(
             function = functions.get(_alias(candidate))
         if function is not None:
             _check(function, name, inputs, outputs, params, refuse, where)
+            if not isinstance(function, np.ufunc):
+                _check_lengths(
+                    [*numbers, *params.values()], refuse, f"{where} ({name})"
+                )
             return lambda given, settings: function(*given, **settings)
         op = OPS.get(candidate)
         if op is not None and op.elementwise and not params:
@@ -146,6 +156,21 @@ def _check(
         )
 
 
+def _check_lengths(values: Sequence[Any], refuse: Refuse, where: str) -> None:
+    """Raise an error if numbers ask for more entries than a rule may make."""
+    for value in values:
+        found, stack = 1, [value]
+        while stack:
+            x = stack.pop()
+            stack += x if isinstance(x, tuple) else ()
+            found *= max(abs(x), 1) if type(x) is int else 1
+            if found > MOST_MADE:
+                refuse(
+                    f"{where} asks for more than {MOST_MADE:,} entries",
+                    "Write a function rule(node, g).",
+                )
+
+
 def finite(value: Any, refuse: Refuse, where: str) -> Any:
     """A setting that is data: numbers, texts, None, and lists of them as tuples."""
     count = 0
@@ -165,7 +190,7 @@ def finite(value: Any, refuse: Refuse, where: str) -> Any:
         if count > MOST_ENTRIES or depth > 10 or (isinstance(x, str) and len(x) > 1000):
             refuse(f"{where} has a param that is too large", "")
         if isinstance(x, int) and abs(x) > 2**53:
-            refuse(f"{where} has the number {x}", "An integer is below 2**53.")
+            refuse(f"{where} has an integer beyond 2**53", "Write it as a float.")
     return _tuples(value)
 
 

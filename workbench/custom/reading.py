@@ -179,7 +179,13 @@ class Reader:
             if isinstance(value, str) and value[:1] == "$" and value[1:] in self.types:
                 del made.params[key]
         made.apply = known(
-            op, len(inputs), len(outputs), made.params, self.refuse, f"node {i}"
+            op,
+            len(inputs),
+            len(outputs),
+            made.params,
+            self.refuse,
+            f"node {i}",
+            [x for x in inputs if isinstance(x, int)],
         )
         return made
 
@@ -201,7 +207,8 @@ class Reader:
                         finite(name, self.refuse, f"node {i}")
                     elif not isinstance(name, str) or name not in made:
                         self.refuse(
-                            f"node {i} ({step.op}) reads {name!r}, which nothing makes",
+                            f"node {i} ({step.op}) reads {_short(name)}, which nothing"
+                            " makes",
                             f"There are {', '.join(made)}.",
                         )
                     elif made[name] >= i:

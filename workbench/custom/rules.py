@@ -6,17 +6,20 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from workbench.custom.known import MOST_MADE
 from workbench.custom.reading import Reader
 from workbench.custom.saying import counted
 from workbench.errors import DtypeError, RegistrationError, UsageError
-from workbench.graph import source
+from workbench.graph import dims, source, types
 from workbench.graph.graph import Graph
 from workbench.graph.trace import record
 from workbench.graph.types import Spec
+from workbench.ops.define import shape_of
 from workbench.transforms.rules import Node
 
 __all__ = ["VERSION", "graph_rule"]
@@ -25,6 +28,8 @@ __all__ = ["VERSION", "graph_rule"]
 VERSION = 1
 #: A rule comes from a file, perhaps a stranger's.
 MOST_CHARACTERS = 1_000_000
+#: How many entries it may make for each that it is given, where that is more.
+MOST_GROWTH = 1000
 
 
 class graph_rule:
@@ -135,6 +140,7 @@ class graph_rule:
                 return [read(part) for part in x]
             return values[x] if isinstance(x, str) else x
 
+        most = max(MOST_MADE, MOST_GROWTH * max(map(_size, given), default=0))
         for step in self.steps:
             params = {key: setting(value) for key, value in step.params.items()}
             made = step.apply(list(map(read, step.inputs)), params)
@@ -144,6 +150,12 @@ class graph_rule:
                     f"{self.__name__}: {step.op} has"
                     f" {counted(len(parts), 'output')}, and its node names"
                     f" {', '.join(step.outputs)}."
+                )
+            if any(_size(part) > most for part in parts):
+                raise UsageError(
+                    f"{self.__name__}: {step.op} makes {step.outputs[0]} of"
+                    f" {max(map(_size, parts)):,} entries, and a rule that is data may"
+                    f" make {most:,} of these inputs. Write a function rule(node, g)."
                 )
             values.update(zip(step.outputs, parts, strict=True))
         self._check_types({name: values[name] for name in self.returns if name})
@@ -297,3 +309,9 @@ def _module() -> str:
     while source.internal(frame) and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
+
+
+def _size(x: Any) -> int:
+    """The number of entries of an array; 0 where a length is not known."""
+    shape = shape_of(x) if types.weak(x) or hasattr(x, "shape") else ()
+    return 0 if dims.found(shape) else prod(shape)
