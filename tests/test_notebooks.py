@@ -299,7 +299,11 @@ def test_D3_the_derivative_as_text(symbols: Executed) -> None:
 
 
 def test_the_graphs_are_drawn(symbols: Executed) -> None:
-    drawn = symbols.data("image/svg+xml")
+    drawn = [
+        output.data["image/svg+xml"]
+        for start in ("f.graph", "power.graph")
+        for output in symbols.cell(start).outputs
+    ]
     assert len(drawn) == 2
     for svg in drawn:
         assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -333,6 +337,12 @@ def test_shared_values_are_trained(symbols: Executed) -> None:
     assert first == pytest.approx(losses[0], abs=1e-4)
     assert last == pytest.approx(losses[-1], abs=1e-4)
     np.testing.assert_allclose(found, [*w, b], rtol=1e-6)
+    scope: dict[str, Any] = {}
+    exec(symbols.printed("print(step.source)"), scope)
+    text_loss, (w_next, b_next) = scope["step"](points, labels, np.zeros(2), 0.0)
+    assert text_loss == pytest.approx(losses[0])
+    np.testing.assert_allclose(w_next, 0.5 * points.T @ (labels - 0.5) / 200)
+    assert b_next == pytest.approx(0.0, abs=1e-15)
     (right,) = numbers(symbols.printed("fresh = "))[:1]
     fresh = rng.integers(0, 2, size=1000)
     seen = rng.normal(size=(1000, 2)) + np.outer(fresh, [2.0, 1.0])
@@ -355,6 +365,9 @@ def test_C8_loops(symbols: Executed) -> None:
     gradient, differences, less = numbers(symbols.printed("def swing("))
     assert gradient == less
     assert gradient == pytest.approx(differences, rel=1e-6)
+    (output,) = symbols.cell("%%autodiff height").outputs
+    header = read_saved(output.data[MIME_TYPE]).header
+    assert "scan" in header["strings"]
     roots = symbols.shown("def newton(").replace("np.float64", "")
     np.testing.assert_allclose(numbers(roots), [3, 1 / 6, -3, 1 / 6])
 
