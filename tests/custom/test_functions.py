@@ -516,3 +516,39 @@ def test_a_rule_that_reads_a_tensor_of_the_derivative_gives_plain_numbers() -> N
     for made in (wb.grad(f)(3.0), wb.grad(h)(3.0), wb.jvp(f, (3.0,), (1.0,))[1]):
         assert not isinstance(made, wb.Tensor)
         assert made == 6.0
+
+
+def test_defaults_that_stay_are_settings_too() -> None:
+    def rule(node: Any, g: Any) -> Any:
+        factor = 3.0 if node.get_attr("kind") == "triple" else 5.0
+        return g * factor * node.get_attr("scale") * (node.get_attr("n") or 1)
+
+    @wb.custom_vjp(vjp=rule)
+    def f(x: Any, kind: str = "triple", scale: float = 2.0, *, n: Any = None) -> Any:
+        return x
+
+    assert wb.grad(f)(1.0) == 6
+    assert wb.grad(f)(1.0, "other") == 10
+    assert wb.grad(f)(1.0, kind="other") == 10
+    assert wb.grad(lambda x: f(x, n=7))(1.0) == 42
+
+
+def test_the_calls_of_a_function_share_what_is_known_of_its_rule() -> None:
+    """That it is linear is found out once, not in each call."""
+    asked = []
+
+    @wb.custom_gradient
+    def square(x: Any) -> Any:
+        def grad(g: Any) -> Any:
+            asked.append(g)
+            return 2 * x * g
+
+        return x * x, grad
+
+    def f(x: Any) -> Any:
+        for _ in range(20):
+            x = square(x)
+        return x
+
+    assert wb.jvp(f, (1.0,), (1.0,))[1] == 2.0**20
+    assert len(asked) < 30

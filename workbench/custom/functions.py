@@ -20,6 +20,7 @@ from workbench.errors import UsageError
 from workbench.graph import tree
 from workbench.graph.tensor import Tensor, admit
 from workbench.transforms.closed import is_array
+from workbench.transforms.targets import name_of
 
 __all__ = ["CustomFunction", "custom_gradient", "custom_jvp", "custom_vjp"]
 
@@ -61,6 +62,12 @@ class CustomFunction:
     ) -> None:
         if not callable(f):
             raise UsageError(f"{f!r} is no function of arrays.")
+        for rule in (vjp, jvp):
+            if rule is not None and not callable(rule):
+                raise UsageError(
+                    f"{name_of(f)}: the rule {rule!r} is no function. Write"
+                    " rule(node, *cotangents), or make one of data with wb.graph_rule."
+                )
         update_wrapper(self, f)
         self.f = f
         self.vjp = vjp
@@ -81,6 +88,13 @@ class CustomFunction:
             self._signature: inspect.Signature | None = inspect.signature(f)
         except (TypeError, ValueError):
             self._signature = None
+        known = () if self._signature is None else self._signature.parameters.values()
+        self._names = [p.name for p in known if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        self._defaults = {
+            p.name: p.default
+            for p in known
+            if p.default is not p.empty and not hasattr(p.default, "dtype")
+        }
 
     def defvjp(self, forward: Function, backward: Function) -> None:
         """Give the gradient as two functions, as JAX has it.
@@ -149,21 +163,28 @@ class CustomFunction:
         return structure, tuple([(i, type(x), x) for i, x in rest])
 
     def _settings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The arguments that hold no arrays, by the names of their parameters."""
-        known = () if self._signature is None else self._signature.parameters.values()
-        names = [p.name for p in known if p.kind <= p.POSITIONAL_OR_KEYWORD]
-        names += [f"arg{i}" for i in range(len(names), len(args))]
+        """The arguments that hold no arrays, by the names of their parameters.
+
+        A default that stays is one too, whatever it is: it has no gradient.
+        """
+        names = self._names
+        names = [*names, *[f"arg{i}" for i in range(len(names), len(args))]]
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return {
-            name: value
-            for name, value in given.items()
-            if value is None or not any(map(is_array, tree.flatten(value)[0]))
-        }
+        settings = {k: v for k, v in self._defaults.items() if k not in given}
+        settings.update({k: v for k, v in given.items() if not _holds_arrays(v)})
+        return settings
 
     @property
     def rule(self) -> Rule | None:
         """What errors name: the rule for reverse mode, or for forward mode."""
         return self.vjp or self.backward or self.jvp or self.pushed or self.f
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Whether an argument is an array, or a nest with one inside."""
+    if value is None or type(value) in (int, bool, str):
+        return False
+    return is_array(value) or any(map(is_array, tree.flatten(value)[0]))
 
 
 def custom_vjp(

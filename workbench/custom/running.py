@@ -296,9 +296,11 @@ class Derivatives:
         but seldom so that this changes.
         """
         parts = [*inputs, *(y if isinstance(y, tuple) else (y,))]
-        key = (which, mask, tuple(types.spec_of(x) for x in parts))
+        key: Any = (which, mask, tuple(types.spec_of(x) for x in parts))
         rule = self.vjp if which == "vjp" else self.jvp
-        if (rule, key) in self.linear:
+        # The calls of one function share what is known: their rules are methods.
+        key = (getattr(rule, "__func__", rule), *key)
+        if key in self.linear:
             return
         if which == "vjp":
             known = tuple(concrete(p, 1) for p in y) if isinstance(y, tuple) else y
@@ -317,7 +319,7 @@ class Derivatives:
             )
         if len(self.linear) >= MOST_KNOWN:
             self.linear.clear()
-        self.linear.add((rule, key))
+        self.linear.add(key)
 
     def _pushed_as_pull(self, y: Any, inputs: tuple[Any, ...], params: Params) -> Rule:
         """The forward rule in the shape of a reverse one: from tangents to tangents."""

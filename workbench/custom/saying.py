@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,11 +39,14 @@ def check_signature(
         letter = "g" if what == "gradient" else "t"
         owner = "output" if what == "gradient" else "input"
         method = "self, " if inspect.ismethod(rule) else ""
+        taken = f"node, {outputs(count).replace('g', letter)}"
+        written = f"def {name_of(rule)}({method}{taken})."
+        if name_of(rule) == "<lambda>":
+            written = f"lambda {taken}: ..."
         raise kind(
             f"{name}: {placed(rule)} takes {signature}, but {name} has"
             f" {counted(count, owner)}, so it gets the node and"
-            f" {counted(count, what)}. Write def {name_of(rule)}({method}node,"
-            f" {outputs(count).replace('g', letter)})."
+            f" {counted(count, what)}. Write {written}"
         ) from None
     _FITTING.setdefault(function, set()).add(count)
 
@@ -53,6 +57,10 @@ _FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
 
 def check_takes(gradient: Rule, count: int, name: str) -> None:
     """Raise an error if a gradient does not take so many cotangents."""
+    if type(gradient) is FunctionType:
+        code = gradient.__code__
+        if code.co_argcount == count and not code.co_kwonlyargcount:
+            return  # one is made in every call: no time for its signature
     try:
         signature = inspect.signature(gradient)
     except (TypeError, ValueError):
@@ -80,7 +88,7 @@ def placed(rule: Any) -> str:
 
 def counted(count: int, what: str) -> str:
     """``1 input``, ``2 inputs``."""
-    return f"{count} {what}{'s' * (count != 1)}"
+    return f"{count} {what if count == 1 else 'axes' if what == 'axis' else what + 's'}"
 
 
 def named(letter: str, count: int) -> str:
