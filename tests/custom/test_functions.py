@@ -143,6 +143,12 @@ def test_it_is_one_node_on_the_users_line() -> None:
         np.testing.assert_allclose(found, sigmoid(X) / 2)
 
 
+@pytest.mark.parametrize("form", [wb.custom_vjp, wb.custom_jvp])
+def test_a_rule_that_is_no_function(form: Any) -> None:
+    with pytest.raises(UsageError, match=r"sin: the rule 'clip.*wb\.graph_rule"):
+        form(np.sin, "clip(d, -1, 1)")
+
+
 def test_a_function_named_like_an_op() -> None:
     @wb.custom_gradient
     def tanh(x: Any) -> Any:

@@ -207,6 +207,22 @@ def test_a_second_registration() -> None:
     assert wb.grad(f)(np.ones(2))[0] == 2
 
 
+def test_E1_two_lambdas_are_two_gradients() -> None:
+    """They share a name; the second takes the place of the first on its line alone."""
+    op = zero_out()
+    for factor in (1.0, 2.0):  # the cell runs again
+        wb.register_gradient("zero_out")(lambda node, g, factor=factor: factor * g)
+    with pytest.raises(RegistrationError, match=r"already, .*<lambda> of line \d+\. "):
+        wb.register_gradient("zero_out")(lambda node, g: 3 * g)
+    assert wb.grad(lambda x: np.sum(op(x)))(np.ones(2)).tolist() == [2, 2]
+
+
+def test_a_lambda_of_other_parameters_is_told_how_to_write_it() -> None:
+    zero_out(2, n_outputs=2)
+    with pytest.raises(RegistrationError, match=r"Write lambda node, g0, g1: \.\.\.$"):
+        wb.register_gradient("zero_out")(lambda node, g: g)
+
+
 def test_an_op_that_brings_its_gradient() -> None:
     zero_out(vjp=lambda self, node, g: g)
     with pytest.raises(RegistrationError, match=r"of its own, ZeroOut\.vjp.*override"):

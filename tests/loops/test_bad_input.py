@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -198,3 +199,46 @@ def test_shared_updates_need_a_place_to_go() -> None:
         fn=lambda x: (x * w, {w: w + 1}),
         sequences=np.ones(3),
     )
+
+
+def test_a_step_that_takes_other_arguments() -> None:
+    """The error lists what the step gets, in its order."""
+    refused(
+        UsageError,
+        "takes (a, b)",
+        "gets 4 arguments: sequence 0, earlier output 0 at -2, earlier output 0 at -1,"
+        " non-sequence 0.",
+        fn=lambda a, b: a + b,
+        sequences=np.ones(3),
+        initial={"initial": np.ones(2), "taps": [-2, -1]},
+        non_sequences=2.0,
+    )
+    refused(UsageError, "gets 0 arguments.", fn=lambda x: x, n_steps=3)
+    refused(
+        UsageError,
+        "scan: until",
+        "gets 2 arguments: output 0, output 1",
+        fn=lambda x, y: (y, x),
+        initial=[0.0, 1.0],
+        n_steps=3,
+        until=lambda x: x > 1,
+    )
+
+
+def test_a_wrapped_step_is_taken_by_its_own_parameters() -> None:
+    @wraps(np.add)
+    def step(*args: Any) -> Any:
+        return np.add(*args[:2])
+
+    made = wb.scan(step, np.arange(3.0), initial=0.0, non_sequences=[1.0, 2.0])
+    assert made.tolist() == [0, 1, 3]
+
+
+def test_branches_and_conditions_that_take_other_arguments() -> None:
+    x = wb.scalar("x")
+    with pytest.raises(
+        UsageError, match=r"takes \(a\), and gets 0 arguments\. It gets"
+    ):
+        wb.cond(x > 0, lambda a: a, lambda a: -a)
+    with pytest.raises(UsageError, match=r"the step .* gets 1 argument: the state\."):
+        wb.while_loop(lambda state: state[0] < 3, lambda i, y: (i + 1, y), (0, 1.0))

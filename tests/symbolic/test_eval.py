@@ -44,7 +44,7 @@ def test_lengths_may_change_from_call_to_call() -> None:
 @pytest.mark.parametrize(
     ("values", "named", "error", "told"),
     [
-        ({x: 1.0}, {}, MissingInputError, "needs the symbol 'y' float64[]"),
+        ({x: 1.0}, {}, MissingInputError, "Give a value: .eval({y: ...})."),
         (None, {}, MissingInputError, "'x' float64[]"),
         ({x: 1.0, "z": 2.0}, {}, UsageError, "'z' is no symbol of it"),
         (None, {"x": 1, "y": 1, "q": 1}, UsageError, "Its symbols are 'x', 'y'."),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.custom.saying import counted
 from workbench.errors import (
     DtypeError,
     MissingInputError,
@@ -154,8 +155,8 @@ def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[An
     """
     if len(args) != len(symbols):
         raise UsageError(
-            f"{name} takes {len(symbols)} arrays ({listed(symbols)}), not {len(args)}"
-            f"{blame.here()}."
+            f"{name} takes {counted(len(symbols), 'array')} ({listed(symbols)}), not"
+            f" {len(args)}{blame.here()}."
         )
     return [
         _fitted(name, x, i, given)
@@ -182,9 +183,9 @@ def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
     shape, want = shape_of(given), x.spec.shape
     if len(shape) != len(want):
         raise ShapeError(
-            f"{name}: {listed([x], i)} has {len(want)} axes, and is given an array of"
-            f" shape {shape}{blame.here()}. Reshape it, or declare the symbol with"
-            f" {len(shape)}."
+            f"{name}: {listed([x], i)} has {counted(len(want), 'axis')}, and is given"
+            f" an array of shape {shape}{blame.here()}. Reshape it, or declare the"
+            f" symbol with {len(shape)}."
         )
     if any(
         type(n) is int and type(m) is int and n != m

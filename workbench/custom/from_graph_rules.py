@@ -16,7 +16,7 @@ import numpy as np
 from workbench.custom.from_graph_checks import listed
 from workbench.custom.registry import registered
 from workbench.custom.running import Derivatives, OpNode
-from workbench.custom.saying import check_signature, placed
+from workbench.custom.saying import check_signature, counted, placed
 from workbench.errors import ShapeError, UsageError
 from workbench.graph.op import Op
 from workbench.graph.tensor import NO_PARAMS, Tensor
@@ -126,18 +126,19 @@ class Rules:
         wanted = len(op.inputs) + len(arriving)
         if len(rule.inputs) != wanted:
             raise UsageError(
-                f"{op.name}: its {which} {rule.name} takes {len(rule.inputs)} arrays"
-                f" ({listed(rule.inputs)}). It must take {wanted}:"
-                f" {listed(op.inputs)}, then one {what} ({len(arriving)}). Give those"
-                " that it does not need too, with on_unused_input='ignore'."
+                f"{op.name}: its {which} {rule.name} takes"
+                f" {counted(len(rule.inputs), 'array')} ({listed(rule.inputs)}). It"
+                f" must take {wanted}: {listed(op.inputs)}, then one {what}"
+                f" ({len(arriving)}). Give those that it does not need too, with"
+                " on_unused_input='ignore'."
             )
         if len(rule.outputs) != gives:
             unit = "gradient" if which == "vjp" else "tangent"
             of = "input" if which == "vjp" else "output"
             one = f"one {unit} per {of}" if gives != 1 else f"one {unit}"
             raise UsageError(
-                f"{op.name}: its {which} {rule.name} gives {len(rule.outputs)} arrays."
-                f" It must give {gives}: {one}."
+                f"{op.name}: its {which} {rule.name} gives"
+                f" {counted(len(rule.outputs), 'array')}. It must give {gives}: {one}."
             )
         models = [*op.inputs, *arriving]
         for i, (x, model) in enumerate(zip(rule.inputs, models, strict=True)):
@@ -149,7 +150,8 @@ class Rules:
                 )
                 raise ShapeError(
                     f"{op.name}: {listed([x], i)} of its {which} {rule.name} has"
-                    f" {len(x.spec.shape)} axes, and {role} that it stands for has"
+                    f" {counted(len(x.spec.shape), 'axis')}, and {role} that it stands"
+                    " for has"
                     f" {len(model.spec.shape)}."
                 )
 

@@ -72,8 +72,11 @@ REGISTERED: dict[Hashable, Callable[..., Any]] = {}
 
 def home_of(made: Any) -> Home:
     """Where a class or a function was defined."""
-    name = getattr(made, "__qualname__", None) or name_of(made)
-    return str(getattr(made, "__module__", "")), str(name)
+    name = str(getattr(made, "__qualname__", None) or name_of(made))
+    if name.endswith("<lambda>"):
+        # All lambdas are called alike: the line tells them apart.
+        name += f" of line {made.__code__.co_firstlineno}"
+    return str(getattr(made, "__module__", "")), name
 
 
 def snake(name: str) -> str:

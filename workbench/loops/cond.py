@@ -17,6 +17,7 @@ from workbench.loops import text  # noqa: F401  (how it is written)
 from workbench.loops.body import Body, blank, flagged, is_draw
 from workbench.loops.lengths import outward
 from workbench.loops.returned import condition
+from workbench.loops.taking import check_takes
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
 from workbench.transforms import within
@@ -70,6 +71,9 @@ def cond(
     for f in (on_true, on_false):
         if not callable(f):
             raise UsageError(f"cond: a branch is {f!r}, which is no function.")
+        takes = [f"operand {i}" for i in range(len(operands))]
+        cure = "It gets the operands, which stand after the branches."
+        check_takes(f, takes, "cond: a branch", cure)
     pred = condition(pred, "cond")
     known = value_of(pred)
     if known is None:

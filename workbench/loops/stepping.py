@@ -18,6 +18,7 @@ from workbench.loops.entries import Recurrence, Sequenced
 from workbench.loops.loop import Loop
 from workbench.loops.memory import run_saving
 from workbench.loops.returned import Returned, condition, returned
+from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms.closed import Closed, close, is_array
 
@@ -46,6 +47,8 @@ class Step:
         self.fed = fed
         self.rest = rest
         self.until = until
+        order = "It gets an entry of each sequence, earlier outputs, non-sequences."
+        check_takes(fn, self.labels(), "scan: the step", order)
         self.found: Returned
         #: For each output that is fed back, the dtypes of its leaves.
         self.dtypes: list[list[Any]] = [
@@ -61,6 +64,17 @@ class Step:
         #: How each output nests, and how many leaves it has.
         self.trees: list[tree.Tree] = []
         self.counts: list[int] = []
+
+    def labels(self) -> list[str]:
+        """What each argument of the step is, as an error names it."""
+        entries = [(x.label, x.taps) for x in self.taken]
+        entries += [(f"earlier {x.label}", x.taps) for x in self.fed if x is not None]
+        made = [
+            f"{label} at {tap}" if len(taps) > 1 else label
+            for label, taps in entries
+            for tap in taps
+        ]
+        return made + [f"non-sequence {i}" for i in range(len(self.rest))]
 
     def arguments(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
         """What the step is called with, as shapes and dtypes."""
@@ -107,6 +121,8 @@ class Step:
                     "scan: the step returns wb.until(...), and until= is given too."
                     " Give one of them."
                 )
+            outputs = [f"output {i}" for i in range(len(found.outputs))]
+            check_takes(self.until, outputs, "scan: until")
             stop = self.until(*found.outputs)
             found = found._replace(stop=stop)
         self.found = found

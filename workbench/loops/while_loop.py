@@ -17,6 +17,7 @@ from workbench.loops.loop import Loop
 from workbench.loops.memory import run_saving
 from workbench.loops.returned import condition
 from workbench.loops.running import ENDLESS
+from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms.closed import Closed, close
 
@@ -70,6 +71,8 @@ def while_loop(
     for what, f in (("condition", cond), ("step", body)):
         if not callable(f):
             raise UsageError(f"while_loop: the {what} is {f!r}, which is no function.")
+        apart = "Take a state of several parts apart inside: x, y = state."
+        check_takes(f, ["the state"], f"while_loop: the {what}", apart)
     if max_steps is not None and max_steps < 0:
         raise UsageError(f"while_loop: max_steps={max_steps} is negative.")
     given, nest = tree.flatten(init)

@@ -12,6 +12,7 @@ from workbench.graph.tensor import Tensor
 from workbench.symbolic.arguments import called
 from workbench.symbolic.function import Function, function
 from workbench.symbolic.preparing import is_leaf, missing_symbols
+from workbench.transforms.belonging import programs
 
 __all__ = ["evaluate"]
 
@@ -58,15 +59,18 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
         given[found[0]] = value
     missing = [x for i, x in enumerate(symbols) if i not in given]
     if missing:
-        raise missing_symbols(missing, f"eval of {blame.describe(y)}{blame.at(y.site)}")
+        cure = ", ".join(f"{x.name or 'x'}: ..." for x in missing[:5])
+        raise missing_symbols(
+            missing,
+            f"eval of {blame.describe(y)}{blame.at(y.site)}",
+            f"Give a value: .eval({{{cure}}})",
+        )
     return run(*(given[i] for i in range(len(symbols))))
 
 
 def _reads(y: Tensor, key: Any) -> bool:
     """Whether ``y`` is a gradient in a program of a symbol, which it may not need."""
-    nodes = walk.order([y])
-    forward = walk.order([x.origin.forward for x in nodes if x.origin is not None])
     return any(
         x is key or (is_leaf(x) and isinstance(key, str) and x.name == key)
-        for x in forward
+        for x in programs(walk.order([y]))
     )

@@ -22,6 +22,7 @@ from workbench.graph.dims import Dim
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import IDENTITY, Tensor, admit
 from workbench.symbolic.arguments import Signature, called, pairs
+from workbench.transforms.belonging import programs
 from workbench.transforms.program import Program
 
 __all__ = [
@@ -173,7 +174,9 @@ def shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
     return shared
 
 
-def missing_symbols(missing: list[Tensor], what: str) -> MissingInputError:
+def missing_symbols(
+    missing: list[Tensor], what: str, cure: str = ""
+) -> MissingInputError:
     """The error that names symbols without a value, and the lines that made them."""
     shown = ", ".join(
         f"{x.name!r} {types.spec_of(x)}{blame.at(x.site)}" if x.name else called(x)
@@ -181,11 +184,11 @@ def missing_symbols(missing: list[Tensor], what: str) -> MissingInputError:
     )
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     one = len(missing) == 1
+    them = "it" if one else "them"
+    givens = f"Add {them} to the inputs, or replace {them} with givens={{x: value}}"
     return MissingInputError(
         f"{what} needs the symbol{'s' * (not one)} {shown}{more}, and"
-        f" {'it is' if one else 'they are'} given no value. Add"
-        f" {'it' if one else 'them'} to the inputs, or replace"
-        f" {'it' if one else 'them'} with givens={{x: value}}."
+        f" {'it is' if one else 'they are'} given no value. {cure or givens}."
     )
 
 
@@ -195,7 +198,7 @@ def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
         return
     nodes = walk.order([y for y in outputs if isinstance(y, Tensor)])
     # A gradient may be a constant, as that of a sum is: its input is used all the same.
-    nodes += walk.order([x.origin.forward for x in nodes if x.origin is not None])
+    nodes += programs(nodes)
     needed = {x.serial for x in nodes}
     unused = [(i, x) for i, x in enumerate(signature.symbols) if x.serial not in needed]
     if not unused:

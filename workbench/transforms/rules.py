@@ -191,12 +191,10 @@ class Pull:
             return list(made)
         had = len(made) if isinstance(made, (tuple, list)) else 1
         has = f"{len(inputs)} input{'s' * (len(inputs) != 1)}"
-        names = ", ".join(f"g{i}" for i in range(len(inputs)))
         self.refuse(
             f"the rule returned {had} gradient{'s' * (had != 1)}; {self.node.op.name}"
             f" has {has}",
-            f"Return one gradient (or None) per input: return {names}"
-            f"{',' * (len(inputs) == 1)}.",
+            f"Return one gradient (or None) per input: return {outputs(len(inputs))}.",
         )
 
     def checked(self, c: Any, x: Any, i: int) -> Any:

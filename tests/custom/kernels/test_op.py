@@ -482,7 +482,7 @@ def test_a_wrong_shape_says_which_axes_disagree() -> None:
     text = refused(KernelSquares(), x)
     assert "float64[2, 3], of 2 axes, and the kernel takes float64[n]" in text
     text = refused(KernelSquares(), x, x)
-    assert "kernel_squares takes 1 arrays (x) and got 2" in text
+    assert "kernel_squares takes 1 array (x) and got 2" in text
 
 
 def test_a_setting_of_another_type() -> None:

@@ -19,6 +19,7 @@ from workbench.custom.kernels.patterns import (
     Pattern,
     evaluate,
 )
+from workbench.custom.saying import counted
 from workbench.errors import DtypeError, KernelError, ShapeError
 from workbench.graph import types
 from workbench.graph.facts import meet
@@ -160,8 +161,8 @@ class Signature:
         if len(values) != len(self.inputs):
             names = ", ".join(p.name for p in self.inputs)
             raise ShapeError(
-                f"{self.op} takes {len(self.inputs)} arrays ({names}) and got"
-                f" {len(values)}."
+                f"{self.op} takes {counted(len(self.inputs), 'array')} ({names}) and"
+                f" got {len(values)}."
             )
         specs = [types.spec_of(x) if not isinstance(x, Spec) else x for x in values]
         bound = Bound()
@@ -297,8 +298,9 @@ class Signature:
             else "Reshape it, or call the op once per entry with wb.vmap"
         )
         raise ShapeError(
-            f"{self.op}: the input {pattern.name} is {spec!r}, of {len(shape)} axes,"
-            f" and the kernel takes {pattern.text}. {cure}."
+            f"{self.op}: the input {pattern.name} is {spec!r}, of"
+            f" {counted(len(shape), 'axis')}, and the kernel takes {pattern.text}."
+            f" {cure}."
         )
 
     def length(
