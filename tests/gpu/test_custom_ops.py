@@ -5,25 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import workbench as wb
+from tests.gpu.device import cupy, needed
 
-cupy = pytest.importorskip("cupy", reason="needs CuPy: pip install '.[gpu]'")
-
-
-def devices() -> int:
-    """How many GPUs the driver shows; 0 without a driver."""
-    try:
-        return int(cupy.cuda.runtime.getDeviceCount())
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return 0
-
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(devices() == 0, reason="needs an NVIDIA GPU"),
-]
+pytestmark = needed()
 
 
 class CupyDistance(wb.Op):

@@ -10,9 +10,9 @@ import pytest
 
 import workbench as wb
 from tests.custom.kernels.sources import CDistGrad, ZeroOut
-from tests.gpu.test_cupy import cupy, pytestmark
+from tests.gpu.device import cupy, needed
 
-__all__ = ["pytestmark"]
+pytestmark = needed()
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.gpu.test_cupy import devices
+from tests.gpu.device import cupy, needed
 from workbench.errors import DtypeError, ShapeError
 
-cupy = pytest.importorskip("cupy", reason="needs CuPy: pip install '.[gpu]'")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(devices() == 0, reason="needs an NVIDIA GPU"),
-]
+pytestmark = needed()
 
 
 def test_shared_values_and_updates_stay_on_the_device() -> None:
