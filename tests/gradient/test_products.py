@@ -15,6 +15,7 @@ from workbench.gradient import (
     Lop,
     Rop,
     disconnected_grad,
+    hessian_vector_product,
     pullback,
     pushforward,
 )
@@ -83,6 +84,23 @@ def test_adjoint(rng: np.random.Generator) -> None:
     one = sum(np.sum(x * at(y, **values)) for x, y in zip(u, pushed, strict=True))
     other = sum(np.sum(x * at(g, **values)) for x, g in zip(t, pulled, strict=True))
     assert one == pytest.approx(other, rel=1e-11)
+
+
+def test_integers_do_not_move() -> None:
+    """No gradient comes back to them, and forward mode is the transpose of that."""
+    x, n = wb.vector("x", shape=3), wb.vector("n", shape=3, dtype="int32")
+    given = {x: np.array([1.0, 2.0, 3.0]), n: np.array([2, 1, 0], np.int32)}
+    along = np.ones(3)
+    moved = Rop(x * n, n, along)
+    assert moved.dtype == np.float64
+    np.testing.assert_array_equal(moved.eval(given), 0)
+    np.testing.assert_array_equal(
+        Rop(x * n, [x, n], [along, along]).eval(given), [2, 1, 0]
+    )
+    cost = np.sum(x**2 * n)
+    of_x, of_n = hessian_vector_product(cost, [x, n], [along, along])
+    np.testing.assert_array_equal(of_x.eval(given), [4, 2, 0])
+    np.testing.assert_array_equal(of_n.eval(given), 0)
 
 
 def test_by_what_was_computed_on_the_way() -> None:

@@ -24,6 +24,7 @@ from workbench.gradient import (
     disconnected_grad,
     format_as,
     grad,
+    jacobian,
     subgraph_grad,
     zero_grad,
 )
@@ -70,9 +71,11 @@ def test_C1_names() -> None:
     cost.name = "cost"
     named = grad(cost, [x, y])
     assert named[0].name == "(dcost/dx)"
-    # What was there before keeps its name (or has none).
-    assert named[1] is cost.inputs[0]
-    assert named[1].name is None
+    # What was there before keeps its name (or has none): it is handed on.
+    assert named[1].name == "(dcost/dy)"
+    assert named[1].inputs[0] is cost.inputs[0]
+    assert named[1].inputs[0].name is None
+    assert named[1].inputs[0].origin is None
     assert grad(cost, x, add_names=False).name is None
     assert grad(np.cos(x), x).name is None
 
@@ -255,6 +258,19 @@ def test_C1_consider_constant() -> None:
     assert at(grad(cost, h, consider_constant=[h]), x=2.0) == 2.0
     with pytest.raises(UsageError, match="consider_constant holds 3"):
         grad(cost, x, consider_constant=[3])  # type: ignore[list-item]
+
+
+def test_one_expression_that_is_considered_constant() -> None:
+    """A Tensor is one, and no list of its entries."""
+    x = wb.vector("x", shape=2)
+    h = np.sin(x)
+    at = np.array([0.5, 2.0])
+    g = grad(np.sum(h * x), x, consider_constant=h)
+    np.testing.assert_allclose(g.eval(x=at), np.sin(at))
+    block = jacobian(h * x, x, consider_constant=h)
+    np.testing.assert_allclose(block.eval(x=at), np.diag(np.sin(at)))
+    with pytest.raises(UsageError, match="consider_constant holds 2, which is no"):
+        grad(np.sum(h), x, consider_constant=[2])
 
 
 def test_zero_grad_is_connected() -> None:

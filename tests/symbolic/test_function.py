@@ -27,6 +27,14 @@ from workbench.errors import (
     UnusedInputError,
     UsageError,
 )
+from workbench.gradient import (
+    Lop,
+    Rop,
+    grad,
+    hessian,
+    hessian_vector_product,
+    jacobian,
+)
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 
@@ -70,6 +78,34 @@ def test_a_gradient_that_is_constant_uses_its_input() -> None:
     np.testing.assert_array_equal(
         wb.function([v], wb.grad(np.sum(v), v))(np.ones(3)), np.ones(3)
     )
+
+
+def derivatives_that_need_little() -> dict[str, Any]:
+    """Derivatives that read less than what they are derivatives of, at (2, 3)."""
+    cost = x**2 + np.floor(y)
+    return {
+        "factor": (grad(x * y, x), 3),
+        "part": (grad(x**2 + y**2, x), 4),
+        "flat": (grad(cost, y), 0),
+        "disconnected": (grad(x * 2, y, disconnected_inputs="ignore"), 0),
+        "block": (hessian(cost, [x, y])[1][0], 0),
+        "own block": (hessian(cost, x), 2),
+        "product": (hessian_vector_product(cost, [x, y], [1.0, None])[1], 0),
+        "row": (jacobian([x**2, y**2], [x, y])[0][1], 0),
+        "pulled": (Lop([x * y, y], x, [1.0, 5.0]), 3),
+        "pushed": (Rop(x**2 + y, y, 7.0), 7),
+        "constant": (grad(wb.constant(5.0) * x + y, x), 5),
+    }
+
+
+@pytest.mark.parametrize("kind", [*derivatives_that_need_little()])
+def test_a_derivative_takes_all_symbols_of_what_it_is_one_of(kind: str) -> None:
+    """As in Theano, where each gradient reads the cost, if only for its shape."""
+    g, truth = derivatives_that_need_little()[kind]
+    assert wb.function([x, y], g)(2.0, 3.0) == truth
+    assert g.eval({x: 2.0, y: 3.0}) == truth
+    with pytest.raises(UnusedInputError):
+        wb.function([x, y, wb.scalar("z")], g)
 
 
 def test_what_is_returned_is_the_callers_own() -> None:
@@ -231,6 +267,7 @@ def test_a_symbol_that_no_input_gives() -> None:
         ([{"a": x}, [x]], "given twice"),
         ([x + 1], "is computed from others"),
         ([wb.constant(1.0)], "has a value already"),
+        ([wb.shared(1.0, "w")], "the input 'w' float64[]"),
         ([wb.shared(1.0, "w")], "is a shared value"),
         ([1.0], "the input 1.0 is no symbol"),
         ("x", "a list of symbols, not 'x'"),

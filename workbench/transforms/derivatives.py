@@ -27,6 +27,7 @@ from workbench.graph.tensor import Tensor, admit, leaf, next_serial
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, ones, reverse
+from workbench.transforms.belonging import belonging
 from workbench.transforms.connections import DisconnectedType, connected
 from workbench.transforms.overrides import Override, resolve_call
 
@@ -35,6 +36,7 @@ __all__ = [
     "absent",
     "expression_of",
     "gradient",
+    "listed",
     "pull",
     "push",
     "seed_of",
@@ -129,20 +131,26 @@ def gradient(
     for x, g in (known_grads or {}).items():
         x = expression_of(x, name, "known_grads")
         starts[x] = started(g, x, name)
+    before = next_serial()
     made = pull(
         starts, nest.tensors, consider_constant=consider_constant,
         known=list(known_grads or ()), overrides=overrides, name=name,
         disconnected_inputs=disconnected_inputs,
     )  # fmt: skip
+    filled = [
+        absent(x, return_disconnected) if g is None else g
+        for x, g in zip(nest.tensors, made, strict=True)
+    ]
+    made = belonging(filled, [*starts], before)
     results = []
     for x, g, null in zip(nest.tensors, made, nulls.among(made), strict=True):
         if null is not None:
             if null_gradients == "raise":
                 raise nulls.refusal(null, f"{name}: the gradient by {named(x)}")
             g = nulls.like(x, null)
-        elif g is not None and add_names and cost is not None:
+        elif isinstance(g, Tensor) and add_names and cost is not None:
             label(g, cost, x)
-        results.append(absent(x, return_disconnected) if g is None else g)
+        results.append(g)
     return nest.tree(results)
 
 
@@ -204,6 +212,7 @@ def push(
 ) -> list[Any]:
     """The tangents of expressions along those of ``wrt`` (None for zero).
 
+    Integers do not move, whatever tangent is given: no gradient comes back to them.
     Zeros where an output is connected and does not move; None where no ``wrt``
     reaches it, about which this warns, or raises an error.
     """
@@ -213,9 +222,13 @@ def push(
     at_rules = set(rules)
     rules.update(dict.fromkeys(stops, held))
     sources = {x.serial for x in wrt}
+    along = [
+        t if types.differentiable(x.dtype) else None
+        for x, t in zip(wrt, tangents, strict=True)
+    ]
     with source.pinned():
         made = forward.push_forward(
-            outputs, wrt, tangents, rules=rules, record=True, nulls_pass=True
+            outputs, wrt, along, rules=rules, record=True, nulls_pass=True
         )
         results: list[Any] = []
         for y, t in zip(outputs, made, strict=True):
@@ -230,7 +243,14 @@ def push(
 
 def constants(given: Iterable[Tensor] | None, name: str) -> set[int]:
     """The serials of what is held constant."""
-    return {expression_of(x, name, "consider_constant").serial for x in given or ()}
+    return {x.serial for x in listed(given, name)}
+
+
+def listed(given: Iterable[Tensor] | Tensor | None, name: str) -> list[Tensor]:
+    """What is held constant: a list of expressions, or one of them."""
+    if isinstance(given, Tensor):
+        given = [given]
+    return [expression_of(x, name, "consider_constant") for x in given or ()]
 
 
 def nothing(*arguments: Any) -> tuple[Any, ...]:
@@ -343,13 +363,8 @@ def named(x: Tensor) -> str:
 
 
 def label(g: Tensor, cost: Tensor, x: Tensor) -> None:
-    """Name a gradient ``(dcost/dx)``, unless it is a Tensor that was there before."""
-    if (
-        g.name is None
-        and cost.name
-        and x.name
-        and g.serial > max(cost.serial, x.serial)
-    ):
+    """Name a gradient ``(dcost/dx)``."""
+    if g.name is None and cost.name and x.name:
         g.name = f"(d{cost.name}/d{x.name})"
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from workbench.errors import UsageError
 from workbench.graph import tree
-from workbench.graph.tensor import Tensor
+from workbench.graph.tensor import Tensor, next_serial
 from workbench.ops import nulls
 from workbench.transforms import derivatives
+from workbench.transforms.belonging import belonging
 from workbench.transforms.connections import DisconnectedType, connected
 from workbench.transforms.jacobians import hessian_blocks, jacobian_blocks
 from workbench.transforms.overrides import Override
@@ -66,6 +67,7 @@ def pulled(
         if old is not None and not isinstance(old, DisconnectedType):
             g = old if isinstance(g, DisconnectedType) else old + g
         starts[y] = g
+    before = next_serial()
     made = derivatives.pull(
         starts, sources.tensors, consider_constant=consider_constant,
         overrides=overrides, name=name, disconnected_inputs=disconnected_inputs,
@@ -74,6 +76,7 @@ def pulled(
         derivatives.absent(x, return_disconnected) if g is None else g
         for x, g in zip(sources.tensors, made, strict=True)
     ]
+    found = belonging(found, outputs.tensors, before)
     return sources.tree(whole(found, name))
 
 
@@ -101,6 +104,7 @@ def pushed(
     for x, t in zip(sources.tensors, along, strict=True):
         if not isinstance(t, DisconnectedType):
             moving[x] = moving[x] + t if x in moving else t
+    before = next_serial()
     made = derivatives.push(
         outputs.tensors, list(moving), list(moving.values()),
         consider_constant=consider_constant, overrides=overrides, name=name,
@@ -110,6 +114,7 @@ def pushed(
         derivatives.absent(y, return_disconnected) if t is None else t
         for y, t in zip(outputs.tensors, made, strict=True)
     ]
+    found = belonging(found, outputs.tensors, before)
     return outputs.tree(whole(found, name))
 
 
@@ -127,12 +132,14 @@ def jacobian(
     options(name, disconnected_inputs=disconnected_inputs)
     outputs = derivatives.tensors(expression, name, "expression")
     sources = derivatives.tensors(wrt, name)
-    constant = list(consider_constant or ())
+    constant = derivatives.listed(consider_constant, name)
     reach(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
+    before = next_serial()
     rows = jacobian_blocks(
         outputs.tensors, sources.tensors, consider_constant=constant,
         overrides=overrides, mode=mode, name=name,
     )  # fmt: skip
+    rows = [belonging(row, outputs.tensors, before) for row in rows]
     return outputs.tree([sources.tree(whole(row, name)) for row in rows])
 
 
@@ -150,8 +157,9 @@ def hessian(
     options(name, disconnected_inputs=disconnected_inputs)
     cost = derivatives.scalar(cost, name)
     sources = derivatives.tensors(wrt, name)
-    constant = list(consider_constant or ())
+    constant = derivatives.listed(consider_constant, name)
     reach([cost], sources.tensors, constant, disconnected_inputs, name)
+    before = next_serial()
     asked = [sources.tensors] if cross else [[x] for x in sources.tensors]
     found = [
         hessian_blocks(
@@ -160,8 +168,10 @@ def hessian(
         for some in asked
     ]
     if not cross:
-        return sources.tree(whole([blocks[0][0] for blocks in found], name))
-    return sources.tree([sources.tree(whole(row, name)) for row in found[0]])
+        blocks = belonging([rows[0][0] for rows in found], [cost], before)
+        return sources.tree(whole(blocks, name))
+    rows = [belonging(row, [cost], before) for row in found[0]]
+    return sources.tree([sources.tree(whole(row, name)) for row in rows])
 
 
 def hessian_product(
@@ -183,6 +193,7 @@ def hessian_product(
         derivatives.started(t, x, name, "the vector")
         for t, x in zip(given, sources.tensors, strict=True)
     ]
+    before = next_serial()
     made = derivatives.pull(
         {cost: derivatives.seed_of(cost)}, sources.tensors,
         consider_constant=consider_constant, overrides=overrides, name=name,
@@ -205,6 +216,7 @@ def hessian_product(
         derivatives.zeros(x) if t is None else t
         for x, t in zip(sources.tensors, found, strict=True)
     ]
+    products = belonging(products, [cost], before)
     return sources.tree(whole(products, name))
 
 

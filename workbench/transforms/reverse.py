@@ -38,6 +38,8 @@ class Origin(NamedTuple):
     rule: str
     #: Whether an override made it.
     overridden: bool
+    #: What it was asked for as a derivative of; only at results.
+    of: tuple[Tensor, ...] = ()
 
 
 class Visit(NamedTuple):

@@ -96,7 +96,7 @@ def _node(made: Apply) -> Tensor:
 def owner(x: Tensor) -> Apply | None:
     """What made a variable; None for a symbol or a constant."""
     node = x.inputs[0] if x.op is ITEM else x
-    if node.op is IDENTITY:
+    if node.op is IDENTITY and not node.inputs:
         return None
     made = Apply.__new__(Apply)
     made.op = theirs(node.op)
@@ -118,7 +118,7 @@ def theirs(op: Any) -> Any:
 
 def position(x: Tensor) -> int | None:
     """Which output of its owner a variable is."""
-    if x.op is IDENTITY:
+    if x.op is IDENTITY and not x.inputs:
         return None
     return int(x.params["index"]) if x.op is ITEM else 0
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workbench import gradient as ours
 from workbench.errors import (
     DisconnectedInputError,
@@ -21,6 +19,7 @@ from workbench.gradient import (
     consider_constant,
     disconnected_grad,
     format_as,
+    grad,
     grad_clip,
     grad_not_implemented,
     grad_scale,
@@ -31,8 +30,6 @@ from workbench.gradient import (
     verify_grad,
     zero_grad,
 )
-from workbench.graph.tensor import Tensor
-from workbench.transforms.reverse import Origin
 
 __all__ = [
     "DisconnectedInputError",
@@ -61,30 +58,6 @@ __all__ = [
 ]
 
 disconnected_type = DisconnectedType()
-
-
-def grad(cost: Any, wrt: Any, *options: Any, **named: Any) -> Any:
-    """`workbench.gradient.grad`; a function of the result may take all of the cost's.
-
-    Theano's gradients read the cost, if only for its shape, so that no input of a
-    function that returns one was ever unused.
-    """
-    made = ours.grad(cost, wrt, *options, **named)
-    if isinstance(made, dict):
-        return {key: _of(cost, g) for key, g in made.items()}
-    if isinstance(made, (list, tuple)):
-        return type(made)([_of(cost, g) for g in made])
-    return _of(cost, made)
-
-
-def _of(cost: Any, g: Any) -> Any:
-    """A gradient that knows its cost, where it is a part of the program itself."""
-    if not isinstance(g, Tensor) or g.origin is not None or cost is None:
-        return g
-    known: Any = np.copy(g)
-    known.name = g.name
-    known.origin = Origin(cost, "a part of the program, or a constant", False)
-    return known
 
 
 def hessian(
