@@ -193,6 +193,9 @@ def test_two_inputs_of_one_name_go_by_position() -> None:
 
 single = wb.vector("single", dtype="float32", shape=2)
 short = wb.scalar("short", dtype="int8")
+whole = wb.scalar("whole", dtype="int64")
+turning = wb.scalar("turning", dtype="complex128")
+truth = wb.scalar("truth", dtype=bool)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +205,8 @@ short = wb.scalar("short", dtype="int8")
         (v, [1, 2, 3]), (v, range(3)), (v, np.arange(3)), (v, np.ones(3, np.float16)),
         (single, [0.1, 0.2]), (single, [1, 2]), (single, np.ones(2, np.int16)),
         (short, -128), (short, True), (short, np.int8(3)),
+        (x, -0.0), (x, math.inf), (x, math.nan), (x, np.float64(2)), (x, 1 << 62),
+        (whole, -(1 << 63)), (whole, np.int64(3)), (turning, 1 + 2j), (truth, True),
     ],
 )  # fmt: skip
 def test_casts_that_change_no_value_are_made(symbol: Any, value: Any) -> None:
@@ -226,6 +231,8 @@ def test_casts_that_change_no_value_are_made(symbol: Any, value: Any) -> None:
         (x, np.datetime64("2026-01-01"), DtypeError, ["'x'"]),
         (short, 1.0, DtypeError, ["'short'", "int8"]),
         (short, 300, DtypeError, ["'short'", "300", "out of its range"]),
+        (whole, 1 << 63, DtypeError, ["'whole'", "out of its range"]),
+        (whole, 1 << 70, DtypeError, ["'whole'", "no array of numbers"]),
         (x, [1.0], ShapeError, ["'x'", "shape (1,)", "0 axes, not 1"]),
         (v, 1.0, ShapeError, ["'v'", "shape ()", "1 axis, not 0"]),
         (v, [1.0, 2.0], ShapeError, ["'v'", "float64[3]", "(2,)"]),

@@ -131,7 +131,7 @@ def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
 
 
 def vector(
-    name: str | None = None, *, dtype: Any = np.float64, shape: Shape = (None,)
+    name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
 ) -> Tensor:
     """A symbol for an array of one axis, of unknown length unless given.
 
@@ -145,7 +145,7 @@ def vector(
 
 
 def matrix(
-    name: str | None = None, *, dtype: Any = np.float64, shape: Shape = (None, None)
+    name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
 ) -> Tensor:
     """A symbol for an array of two axes, of unknown lengths unless given.
 
@@ -158,10 +158,12 @@ def matrix(
     return _ranked(name, dtype, shape, 2, "matrix")
 
 
-def _ranked(name: str | None, dtype: Any, shape: Shape, rank: int, kind: str) -> Tensor:
+def _ranked(name: str | None, dtype: Any, shape: Any, rank: int, kind: str) -> Tensor:
+    if shape is None:
+        shape = (None,) * rank
     if isinstance(shape, int):
         shape = (shape,)
-    if len(shape) != rank:
+    if isinstance(shape, Sequence) and len(shape) != rank:
         raise ShapeError(
             f"a {kind} has {rank} axes, and shape={tuple(shape)!r} has {len(shape)}."
             " Write wb.tensor(name, shape=...) for another rank."

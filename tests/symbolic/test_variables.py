@@ -1,0 +1,33 @@
+"""Symbols: the shapes that they may be declared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import ShapeError
+
+
+@pytest.mark.parametrize(("make", "rank"), [(wb.vector, 1), (wb.matrix, 2)])
+def test_A1_a_shape_that_is_none_leaves_all_lengths_open(make: Any, rank: int) -> None:
+    x = make("x", shape=None)
+    assert len(x.shape) == rank
+    assert float(np.sum(x).eval({x: np.ones((3,) * rank)})) == 3**rank
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "told"),
+    [
+        (wb.vector, (1, 2), "a vector has 1 axes"),
+        (wb.matrix, 3, "a matrix has 2 axes"),
+        (wb.vector, 3.0, "no tuple of lengths"),
+        (wb.matrix, (2.5, 3), "2.5 is no length"),
+        (wb.vector, (-1,), "-1 is no length"),
+    ],
+)
+def test_A1_a_shape_that_does_not_fit(make: Any, shape: Any, told: str) -> None:
+    with pytest.raises(ShapeError, match=told):
+        make("x", shape=shape)
