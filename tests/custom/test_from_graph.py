@@ -149,7 +149,7 @@ def doubling(name: str, **more: Any) -> Any:
         ([lambda node, g: g * 7, None], (7.0, 2.0)),
         ([lambda node, g: [g * 7], "x0 * g"], (7.0, 2.0)),
     ],
-    ids=str,
+    ids=["function", "text", "true", "zero", "none", "words", "bare", "nest"],
 )
 @both
 def test_B1_functions_texts_and_lists(inline: bool, vjp: Any, expected: Any) -> None:
