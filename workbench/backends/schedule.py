@@ -7,12 +7,11 @@ steps holds only what is alive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import UsageError
-from workbench.graph import blame
+from workbench.graph import blame, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 
@@ -69,7 +68,8 @@ def schedule(graph: Graph) -> Schedule:
     given = {x.serial for x in graph.inputs}
     varying = set(given)
     computed = []
-    for node in _needed(graph.outputs, given):
+    roots = [y for y in graph.outputs if isinstance(y, Tensor)]
+    for node in walk.order(roots, stop=given):
         if node.serial in given:
             continue
         if any(isinstance(x, Tensor) and x.serial in varying for x in node.inputs):
@@ -80,21 +80,6 @@ def schedule(graph: Graph) -> Schedule:
                 raise _unknown(node, graph)
             computed.append(node)  # of constants, and nobody has computed it yet
     return _Allocation(graph).run(computed)
-
-
-def _needed(outputs: Sequence[Any], stop: set[int]) -> list[Tensor]:
-    """What the outputs depend on, ascending; the walk ends at the inputs."""
-    seen = {x.serial: x for x in outputs if isinstance(x, Tensor)}
-    stack = list(seen.values())
-    while stack:
-        node = stack.pop()
-        if node.serial in stop:
-            continue
-        for x in node.inputs:
-            if isinstance(x, Tensor) and x.serial not in seen:
-                seen[x.serial] = x
-                stack.append(x)
-    return [seen[serial] for serial in sorted(seen)]
 
 
 def _unknown(node: Tensor, graph: Graph) -> UsageError:

@@ -6,20 +6,28 @@ topological order and no walk needs recursion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.graph.tensor import Tensor, apply
 
-__all__ = ["order", "reaches", "substitute"]
+__all__ = ["like", "order", "reaches", "substitute"]
 
 
-def order(roots: Iterable[Tensor], first: int = 0) -> list[Tensor]:
-    """All Tensors that the roots depend on, from serial ``first``, ascending."""
+def order(
+    roots: Iterable[Tensor], first: int = 0, stop: Collection[int] = frozenset()
+) -> list[Tensor]:
+    """All Tensors that the roots depend on, from serial ``first``, ascending.
+
+    The walk does not go behind Tensors whose serials are in ``stop``.
+    """
     seen = {root.serial: root for root in roots if root.serial >= first}
     stack = list(seen.values())
     while stack:
-        for x in stack.pop().inputs:
+        node = stack.pop()
+        if node.serial in stop:
+            continue
+        for x in node.inputs:
             if isinstance(x, Tensor) and x.serial >= first and x.serial not in seen:
                 seen[x.serial] = x
                 stack.append(x)
@@ -57,3 +65,19 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
             )
             made[node.serial] = apply(node.op, inputs, node.params)
     return [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in outputs]
+
+
+def like(
+    node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
+) -> Tensor:
+    """The same node with other inputs and another value: its line, name and origin."""
+    made = type(node)(
+        node.op, inputs, args, node.params, value, node.code, node.lasti, node.context
+    )
+    if value is None:
+        made.spec = node.spec
+    if node.name is not None:
+        made.name = node.name
+    if node.origin is not None:
+        made.origin = node.origin
+    return made

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame, types
+from workbench.graph import blame, types, walk
 from workbench.graph.atoms import Length, atoms_of
 from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
@@ -77,17 +77,8 @@ class Body:
     def nodes(self) -> list[Tensor]:
         """What lies between the leaves and the outputs, ascending."""
         stop = {x.serial for x in self.leaves}
-        seen = {x.serial: x for x in self.outputs if isinstance(x, Tensor)}
-        stack = list(seen.values())
-        while stack:
-            node = stack.pop()
-            if node.serial in stop:
-                continue
-            for x in node.inputs:
-                if isinstance(x, Tensor) and x.serial not in seen:
-                    seen[x.serial] = x
-                    stack.append(x)
-        return [seen[s] for s in sorted(seen) if s not in stop]
+        roots = [x for x in self.outputs if isinstance(x, Tensor)]
+        return [x for x in walk.order(roots, stop=stop) if x.serial not in stop]
 
     @cached_property
     def reads(self) -> list[int]:

@@ -93,9 +93,9 @@ class Forward:
                 if any(j in changed for j in sources):
                     changed.add(i)
                     value = _compute(node, args)
-                made.append(_like(node, tuple(inputs), tuple(args), value))
+                made.append(walk.like(node, tuple(inputs), tuple(args), value))
                 continue
-            made.append(_like(node, node.inputs, node.args, value))
+            made.append(walk.like(node, node.inputs, node.args, value))
         seconds = time.perf_counter() - start
         return Forward(self._graph_of(made), seconds)
 
@@ -128,29 +128,6 @@ def _site(node: Tensor) -> tuple[Any, int]:
     return node.code, node.lasti
 
 
-def _like(
-    node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
-) -> Tensor:
-    """The same node with other inputs and another value."""
-    made = type(node)(
-        node.op,
-        inputs,
-        args,
-        node.params,
-        value,
-        node.code,
-        node.lasti,
-        node.context,
-    )
-    if value is None:
-        made.spec = node.spec
-    if node.name is not None:
-        made.name = node.name
-    if node.origin is not None:
-        made.origin = node.origin
-    return made
-
-
 def own(forward: Forward) -> Forward:
     """The same program on copies of its leaves and constants.
 
@@ -176,7 +153,7 @@ def own(forward: Forward) -> Forward:
                 inputs[k] = kept[forward.ids[x.serial]]
             else:
                 inputs[k] = args[k] = copy(x)
-        kept.append(_like(node, tuple(inputs), tuple(args), node._value))
+        kept.append(walk.like(node, tuple(inputs), tuple(args), node._value))
     start = Forward(forward._graph_of(kept), forward.seconds)
     leaves = {i: copy(x._value) for i, x in enumerate(kept) if is_leaf(x)}
     # The user has seen the warnings of this computation already.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.graph import types
+from workbench.graph import types, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.several import ITEM
@@ -57,7 +57,8 @@ def inlined(graph: Graph) -> Graph:
             made[node.serial] = inputs[0][node.params["index"]]
             _name(made[node.serial], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-            made[node.serial] = _again(node, inputs)
+            values = tuple(map(value_of, inputs))
+            made[node.serial] = walk.like(node, inputs, values, node._value)
     outputs = [
         made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs
     ]
@@ -72,18 +73,3 @@ def _name(made: Any, node: Tensor) -> None:
     """What stands for a node bears its name."""
     if isinstance(made, Tensor) and node.name is not None and made.name is None:
         made.name = node.name
-
-
-def _again(node: Tensor, inputs: tuple[Any, ...]) -> Tensor:
-    """The same node on other inputs of the same values."""
-    made = type(node)(
-        node.op, inputs, tuple(map(value_of, inputs)), node.params, node._value,
-        node.code, node.lasti, node.context,
-    )  # fmt: skip
-    if node._value is None:
-        made.spec = node.spec
-    if node.name is not None:
-        made.name = node.name
-    if node.origin is not None:
-        made.origin = node.origin
-    return made
