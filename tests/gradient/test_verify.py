@@ -94,6 +94,33 @@ def test_a_gradient_that_is_not_finite() -> None:
         verify_grad(np.sqrt, point)
 
 
+@pytest.mark.parametrize(
+    ("f", "point"),
+    [
+        (np.cos, [1e6, -3.7e7]),
+        (np.sqrt, [1e-12, 1e-3]),
+        (np.log, [1e-9, 1e-3]),
+        (np.abs, [1e-9, -1e-7]),
+        (lambda x: np.maximum(x, 0.0) ** 1.5, [-1e-8, 1e-6]),
+    ],
+    ids=["cos", "sqrt", "log", "abs", "maximum"],
+)
+def test_what_bends_within_the_usual_steps(f: Any, point: list[float]) -> None:
+    verify_grad(f, [np.array(point)])
+    with (
+        wb.overrides(wb.override(lambda node: node.op.elementwise, "1.001 * d")),
+        pytest.raises(GradientError),
+    ):
+        verify_grad(f, [np.array(point)])
+
+
+def test_differences_that_tell_nothing() -> None:
+    with pytest.raises(UsageError, match=r"differences give .* tell nothing"):
+        verify_grad(lambda x: x * np.where(x > 2, np.nan, 1.0), [np.array([2.0])])
+    with pytest.raises(UsageError, match="pt is empty"):
+        verify_grad(np.sin, [])
+
+
 def test_expressions_of_symbols_inside() -> None:
     scale = wb.shared(np.array(3.0), "scale")
     verify_grad(lambda x: np.sin(x) * scale.get_value(), [SEED])

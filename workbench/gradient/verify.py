@@ -86,6 +86,8 @@ def verify_grad(
             "verify_grad: pt is a list or tuple with one array per argument of the"
             f" function; a {type(pt).__name__} was given. Write [x]."
         )
+    if not pt:
+        raise UsageError("verify_grad: pt is empty. Give one array per argument.")
     arrays = [np.array(value_of(x)) for x in pt]
     for i, x in enumerate(arrays):
         if x.dtype.kind not in "fc":
@@ -152,6 +154,14 @@ def _compare(
         if wrong.any():
             at = int(np.argmax(wrong))
             raise _failed(i, at, g, truth.gf[i], np.inf, np.inf, tolerances, seed)
+        unknown = ~np.isfinite(truth.gf[i])
+        if unknown.any():
+            at = int(np.argmax(unknown))
+            raise UsageError(
+                f"verify_grad: differences give {truth.gf[i].flat[at]} for entry"
+                f" {_place(at, g)} of argument {i}, and tell nothing: the function is"
+                " not finite everywhere near it. Choose another point, or a small eps."
+            )
     arg, at, abs_err, rel_err = truth.max_err(claimed, abs_tol, rel_tol)
     if abs_err > abs_tol and rel_err > rel_tol:
         # As far as the differences themselves are certain.
@@ -160,6 +170,11 @@ def _compare(
         raise _failed(
             arg, at, claimed[arg], truth.gf[arg], abs_err, rel_err, tolerances, seed
         )
+
+
+def _place(at: int, array: Any) -> tuple[int, ...]:
+    """The entry at a flat position."""
+    return tuple(map(int, np.unravel_index(at, array.shape)))
 
 
 def _failed(
@@ -173,7 +188,7 @@ def _failed(
     seed: int | None,
 ) -> GradientError:
     abs_tol, rel_tol = tolerances
-    place = tuple(map(int, np.unravel_index(at, claimed.shape)))
+    place = _place(at, claimed)
     drawn = "" if seed is None else f" The projection was drawn with seed {seed}."
     return GradientError(
         f"verify_grad: the gradient of argument {arg} is wrong at position {at}"
