@@ -64,9 +64,12 @@ def test_the_parts_of_scipy_load_when_first_used() -> None:
     assert ran.stdout.strip() == "module 'workbench.scipy' has no attribute 'nothing'"
 
 
-def test_import_loads_nothing_for_errors_alone() -> None:
+def test_import_loads_nothing_for_errors_or_pictures_alone() -> None:
     """What words an error is loaded when there is one: milliseconds of each start."""
-    slow = ("pathlib", "urllib.parse", "difflib", "fnmatch", "inspect", "opt_einsum")
+    slow = (
+        "pathlib", "urllib.parse", "difflib", "fnmatch", "inspect", "opt_einsum",
+        "workbench.graph.dot", "workbench.graph.listing", "workbench.graph.svg",
+    )  # fmt: skip
     program = (
         "import sys, numpy; before = set(sys.modules); import workbench;"
         f" print(sorted(set({slow}) & (set(sys.modules) - before)))"

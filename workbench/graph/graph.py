@@ -9,9 +9,6 @@ from typing import Any
 
 from workbench.errors import UsageError
 from workbench.graph import types, walk
-from workbench.graph.dot import dot
-from workbench.graph.listing import listing
-from workbench.graph.still import still
 from workbench.graph.tensor import Tensor
 
 __all__ = ["Graph"]
@@ -112,7 +109,11 @@ class Graph:
             return str(x)
         return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 
+    # How it is shown: what writes and draws loads when it is first asked for
+
     def __str__(self) -> str:
+        from workbench.graph.listing import listing
+
         return listing(self)
 
     def dot(self) -> str:
@@ -128,6 +129,8 @@ class Graph:
         >>> print(wb.Graph([x], [np.sin(x)]).dot().splitlines()[-2])
           n0 -> n1;
         """
+        from workbench.graph.dot import dot
+
         return dot(self)
 
     def svg(self) -> str:
@@ -144,14 +147,16 @@ class Graph:
         >>> picture.startswith("<svg"), "float64[]" in picture
         (True, True)
         """
+        from workbench.graph.still import still
+
         return still(self)
 
     def _repr_svg_(self) -> str:
-        return still(self)
+        return self.svg()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         text = str(self) if len(self) <= MOST_TEXT else repr(self)
-        return {"image/svg+xml": still(self), "text/plain": text}
+        return {"image/svg+xml": self.svg(), "text/plain": text}
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self)} nodes>"
