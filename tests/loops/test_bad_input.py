@@ -40,6 +40,36 @@ def test_a_step_that_changes_a_shape() -> None:
     )
 
 
+def test_a_step_that_changes_a_shape_that_only_the_run_tells() -> None:
+    """NumPy would stretch the state to the rows, or let it grow, without a word."""
+    x, rows = wb.vector("x"), wb.matrix("rows")
+    y = wb.scan(lambda row, h: row + h, rows, x)
+    f = wb.function([rows, x], [y, wb.grad(np.sum(y), x)])
+    assert np.allclose(f(np.ones((3, 4)), np.zeros(4))[1], 3)
+    text = r"shape of 'h'.*row \+ h.*given shape \(1,\), and returns shape \(4,\)"
+    with pytest.raises(ShapeError, match=text):
+        f(np.ones((3, 4)), np.zeros(1))
+    growing = wb.scan(lambda h: np.concatenate([h, h]), initial=x, n_steps=60)
+    with pytest.raises(ShapeError, match="changes the shape of 'h'"):
+        wb.function([x], growing)(np.ones(2))
+    long = wb.while_loop(
+        lambda h: np.sum(h) < 99, lambda h: np.concatenate([h, h]), x, max_steps=60
+    )
+    with pytest.raises(ShapeError, match="changes the shape of"):
+        wb.function([x], long)(np.ones(2))
+
+
+def test_outputs_that_are_no_arrays() -> None:
+    refused(DtypeError, "no array of numbers", fn=lambda: "a", n_steps=2)
+    refused(
+        UsageError,
+        "return outputs, wb.until(condition)",
+        fn=lambda h: (wb.until(h > 1), h),
+        initial=1.0,
+        n_steps=2,
+    )
+
+
 def test_a_step_that_changes_a_dtype() -> None:
     refused(
         DtypeError,

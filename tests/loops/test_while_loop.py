@@ -138,3 +138,12 @@ def test_stacks_of_different_lengths_are_refused() -> None:
 
     with pytest.raises(TraceError, match=r"different lengths.*last=True"):
         wb.vmap(states)(np.array([2.0, 3.0]))
+
+
+def test_a_first_number_takes_the_dtype_of_what_the_step_makes() -> None:
+    assert wb.while_loop(lambda h: h < 3, lambda h: h + 0.5, 0) == 3.0
+    count, half = wb.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 0.5), (0, 1)
+    )
+    assert (count, half) == (3, 0.125)
+    assert np.asarray(count).dtype == np.int64

@@ -18,7 +18,7 @@ from workbench.graph.graph import Graph
 from workbench.graph.source import Context
 from workbench.graph.tensor import Tensor
 from workbench.loops.code import FILE
-from workbench.loops.straight import Place, Straight, rows_for
+from workbench.loops.straight import Place, Straight, kept_by, rows_for
 
 if TYPE_CHECKING:
     from workbench.loops.loop import Loop
@@ -250,6 +250,11 @@ class Runner:
                             row = n + late - 1 if loop.reverse else place.ahead - late
                             buffers[at][row] = inits[carry]
                     buffers[at][t + (0 if loop.reverse else place.ahead)] = y
+                if done == 0:
+                    for i, (old, new) in enumerate(
+                        zip(carries, made[: loop.carries], strict=True)
+                    ):
+                        kept_by(loop, i)(old, new)
                 carries = made[: loop.carries]
                 done += 1
                 if until and made[-1]:

@@ -14,10 +14,10 @@ from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.loops.body import Body, blank
-from workbench.loops.entries import Recurrence, Sequenced
+from workbench.loops.entries import Recurrence, Sequenced, array
 from workbench.loops.loop import Loop
 from workbench.loops.memory import run_saving
-from workbench.loops.returned import Returned, condition, returned
+from workbench.loops.returned import Returned, Until, condition, returned
 from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms.closed import Closed, close, is_array
@@ -171,7 +171,12 @@ def _output(x: Any) -> Any:
     """A result of a step as a Tensor or an array."""
     if isinstance(x, Tensor):
         return np.asarray(x) if types.spec_of(x).weak and x._value is not None else x
-    return np.asarray(x)
+    if isinstance(x, Until):
+        raise UsageError(
+            f"scan{blame.here()}: wb.until(...) stands among the outputs. Return it"
+            " last: return outputs, wb.until(condition)."
+        )
+    return array(x, "what the step returns")
 
 
 # The loop around it

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.graph import dims
+from workbench.errors import ShapeError
+from workbench.graph import blame, dims
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.loops.body import is_draw
@@ -22,7 +23,7 @@ from workbench.loops.code import Code, compiled
 if TYPE_CHECKING:
     from workbench.loops.loop import Loop
 
-__all__ = ["Place", "Straight", "rows_for"]
+__all__ = ["Place", "Straight", "kept_by", "rows_for"]
 
 #: So many outer products are summed as one product of matrices, from this size on.
 BLOCK = 32
@@ -156,6 +157,13 @@ class Straight:
             code.line(f"{pad}    f = 0")
         moved = [i for i in range(loop.carries) if i not in added]
         moved = [i for i in moved if values[i] != f"k{i}"]
+        unsure = [i for i in moved if not _surely_same(loop, i)]
+        for at, i in enumerate(unsure):
+            # Only the run tells whether a step changes the shape.
+            if at == 0:
+                code.line(f"{pad}if t == {first}:")
+            kept_shape = code.object(kept_by(loop, i), ("kept", i))
+            code.line(f"{pad}    {kept_shape}(k{i}, {values[i]})")
         if moved:
             left = ", ".join(f"k{i}" for i in moved)
             code.line(f"{pad}{left} = {', '.join(values[i] for i in moved)}")
@@ -252,6 +260,36 @@ def _term(loop: Loop, carry: int) -> Tensor:
     left, right = loop.body.outputs[carry].inputs
     term: Tensor = right if left is _leaf(loop, carry) else left
     return term
+
+
+def _surely_same(loop: Loop, carry: int) -> bool:
+    """Whether a step is known to keep the shape of a carry."""
+    y, x = loop.body.outputs[carry], _leaf(loop, carry)
+    shape = y.spec.shape if isinstance(y, Tensor) else np.shape(y)
+    return len(shape) == len(x.spec.shape) and dims.same(shape, x.spec.shape)
+
+
+def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
+    """What compares a carry before and after a step.
+
+    Raises
+    ------
+    ShapeError
+        If the step has changed its shape.
+    """
+    y, x = loop.body.outputs[carry], _leaf(loop, carry)
+
+    def kept(old: Any, new: Any) -> None:
+        if np.shape(old) != np.shape(new):
+            what = repr(x.name) if x.name else "a value"
+            place = blame.at(y.site) if isinstance(y, Tensor) else ""
+            raise ShapeError(
+                f"scan: a step changes the shape of {what}{place}: it is given shape"
+                f" {np.shape(old)}, and returns shape {np.shape(new)}. Give a first"
+                " value of the shape that the step returns."
+            )
+
+    return kept
 
 
 def _products(columns: Any, rows: Any, count: int) -> Any:

@@ -116,8 +116,8 @@ def _array(x: Any) -> Any:
 def _strong(spec: Spec, y: Spec) -> Spec:
     if not spec.weak:
         return spec
-    number = spec.dtype.type(0).item()
-    return Spec(spec.shape, spec.dtype if y.weak else np.result_type(number, y.dtype))
+    number = spec.dtype if y.weak else spec.dtype.type(0).item()
+    return Spec(spec.shape, np.result_type(number, y.dtype))
 
 
 def _same(y: Any, want: Spec, what: str) -> None:
