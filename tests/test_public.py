@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench import gradient as toolbox
 
 PACKAGE = Path(wb.__file__).parent
 
@@ -37,6 +38,18 @@ def test_every_public_name_explains_itself(name: str) -> None:
     text = inspect.getdoc(value)
     assert text, f"wb.{name} has no docstring"
     assert ">>>" in text, f"the docstring of wb.{name} has no example"
+
+
+@pytest.mark.parametrize("name", toolbox.__all__)
+def test_every_name_of_the_toolbox_explains_itself(name: str) -> None:
+    text = inspect.getdoc(getattr(toolbox, name))
+    assert text, f"workbench.gradient.{name} has no docstring"
+    if not name.endswith("Error"):
+        assert ">>>" in text, f"{name} has no example"
+
+
+def test_the_toolbox_is_sorted() -> None:
+    assert toolbox.__all__ == sorted(toolbox.__all__)
 
 
 MODULES = sorted(

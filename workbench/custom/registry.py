@@ -190,9 +190,9 @@ def register_gradient(op: Any) -> Callable[[F], F]:
 
     Returns
     -------
-    A decorator of ``rule(node, *gradients)``: one gradient for each output of the op.
-    ``node.inputs``, ``node.outputs`` and ``node.get_attr("name")`` tell of the node.
-    It returns one gradient per input, None for an input that needs none. A rule that
+    A decorator of ``rule(node, *cotangents)``, as everywhere: one cotangent for each
+    output of the op, one gradient (or None) for each input. ``node.inputs``,
+    ``node.outputs`` and ``node.get_attr("name")`` tell of the node. A rule that
     is data, see :func:`workbench.graph_rule`, is registered by
     ``wb.register_gradient("relu6")(rule)``.
 
