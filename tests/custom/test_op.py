@@ -19,6 +19,7 @@ from workbench.errors import (
     DtypeError,
     GradientError,
     NotDifferentiableError,
+    OverrideError,
     RegistrationError,
     ShapeError,
     TraceError,
@@ -540,7 +541,7 @@ def test_wrong_parameters_name_the_signature() -> None:
         (
             lambda self, x, y: x.__iadd__(1),
             UsageError,
-            r"changes one of its inputs in place.*x\.copy\(\)",
+            r"changes an array in place.*x\.copy\(\)",
         ),
     ],
 )
@@ -904,3 +905,97 @@ def test_what_its_code_refuses_says_its_line_and_no_cure_of_ours() -> None:
         wb.grad(lambda x: np.sum(op(x, x)))(np.ones(2))
     assert "wrong_of_test(float64[2], float64[2]) (at test_op.py" in str(error.value)
     assert "astype" not in str(error.value)
+
+
+def test_a_rule_that_changes_what_it_is_lent() -> None:
+    class ChangesG(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return x * 2
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            g *= 2
+            return g
+
+        def jvp(self, node: Any, t: Any) -> Any:
+            node.inputs[0][0] = 5.0
+            return t
+
+    op, x = ChangesG(), np.ones(2)
+    says = r"ChangesG\.vjp.*changes an array.*in place.*x\.copy\(\)"
+    with pytest.raises(UsageError, match=says):
+        wb.grad(lambda x: np.sum(op(x)))(x)
+    with pytest.raises(UsageError, match=r"ChangesG\.jvp.*changes an array"):
+        wb.jvp(op, (x,), (x,))
+    assert x.tolist() == [1, 1]
+
+    def rule(node: Any, g: Any) -> Any:
+        g *= 2
+        return g
+
+    changed = wb.override("sin", rule)
+    with pytest.raises(OverrideError, match=r"changes an array.*Work on a copy"):
+        wb.grad(lambda x: np.sum(np.sin(x)), overrides=[changed])(x)
+
+
+def test_inputs_by_name() -> None:
+    class Scaled(wb.Op):
+        def compute(self, x: Any, by: Any = 2.0, *rest: Any) -> Any:
+            return x * by
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            x, by = node.inputs
+            return g * by, g * x
+
+    scaled = Scaled()
+    assert scaled(by=3.0, x=2.0) == 6
+    assert scaled(2.0, by=3.0) == 6
+    assert wb.grad(lambda x: scaled(x=x, by=3.0))(2.0) == 3
+    with pytest.raises(UsageError, match="given y by name, which it does not take so"):
+        scaled(2.0, y=3.0)
+
+    class Named(wb.Op):
+        def compute(self, x: Any, *, scale: Any = 1.0) -> Any:
+            return x * scale
+
+    with pytest.raises(UsageError, match=r"by name alone.*annotated attribute"):
+        Named()(2.0, scale=3.0)
+    with pytest.raises(DtypeError, match="None stands where an array"):
+        scaled(None, 1.0)
+
+
+def test_arrays_of_subclasses_are_not_changed_and_keep_no_mask(tmp_path: Any) -> None:
+    class AddsInPlace(wb.Op):
+        def compute(self, x: Any) -> Any:
+            x += 1
+            return x
+
+    mapped = np.memmap(tmp_path / "x", np.float64, "w+", shape=(3,))
+    with pytest.raises(UsageError, match="changes an array in place"):
+        AddsInPlace()(mapped)
+    assert mapped.tolist() == [0, 0, 0]
+    with pytest.raises(TraceError, match="its mask would be lost"):
+        AddsInPlace()(np.ma.masked_array([1.0, 2.0], [0, 1]))
+
+
+def test_lengths_that_depend_on_values() -> None:
+    class PickPositive(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return x[x > 0]
+
+    class PickOpenly(PickPositive):
+        def infer(self, x: Any) -> Any:
+            return wb.Spec((None,), x.dtype)
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            (x,) = node.inputs
+            return wb.at(np.zeros_like(x))[x > 0].set(g)
+
+    v, x = wb.vector("v"), np.array([1.0, -1.0, 2.0])
+    cost = np.sum(PickOpenly()(v) ** 3)
+    assert wb.function([v], wb.grad(cost, v))(x).tolist() == [3, 0, 12]
+    with pytest.raises(ShapeError, match=r"write infer.*None in their place"):
+        wb.function([v], PickPositive()(v))(x)
+    with pytest.raises(
+        ShapeError, match=r"of a batch give arrays of shapes \(2,\), \(1"
+    ):
+        wb.vmap(PickOpenly())(np.stack([x, -x]))

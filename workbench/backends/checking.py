@@ -162,10 +162,15 @@ def _mismatch(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
         if a.key in known
     }
     where = f" ({', '.join(atoms.values())})" if atoms else ""
+    cure = "Give arrays of the lengths that the symbols were declared with."
+    if node.op.custom:
+        cure = (
+            "If its lengths depend on values, write infer(self, *specs) that returns"
+            " wb.Spec with None in their place."
+        )
     return ShapeError(
         f"{blame.describe(node)}{blame.at(node.site)} came out with shape"
-        f" {tuple(shape)}, and was to have {spec}{where}. Give arrays of the lengths"
-        " that the symbols were declared with."
+        f" {tuple(shape)}, and was to have {spec}{where}. {cure}"
     )
 
 

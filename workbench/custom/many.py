@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import TraceError
+from workbench.errors import ShapeError, TraceError
+from workbench.graph import dims
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.types import Spec, spec_of
@@ -21,6 +22,7 @@ from workbench.ops.define import shape_of
 from workbench.transforms import reverse
 from workbench.transforms.flat import vectorized
 from workbench.transforms.rules import has_derivative
+from workbench.transforms.targets import listed
 
 __all__ = ["many"]
 
@@ -216,6 +218,13 @@ def stacked(column: Sequence[Any]) -> Any:
     if some is None:
         return None
     parts = [np.zeros_like(some) if c is None else c for c in column]
+    shapes = list(dict.fromkeys(map(shape_of, parts)))
+    if len(shapes) > 1 and not any(map(dims.found, shapes)):
+        raise ShapeError(
+            "the examples of a batch give arrays of shapes"
+            f" {listed(list(map(str, shapes)))}, and wb.vmap makes one array of them"
+            " all. Give arrays of one shape, padded perhaps, or write a loop."
+        )
     if any(isinstance(c, Tensor) for c in parts):
         return np.stack(parts)
     return np.stack([value_of(c) for c in parts])

@@ -189,8 +189,10 @@ class Op:
 
     # How it is applied
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        if named:
+            inputs = self._placed(inputs, named)
         least, most = type(self)._takes
         if not least <= len(inputs) <= most:
             raise UsageError(
@@ -203,6 +205,22 @@ class Op:
         if isinstance(made, Tensor):
             return several.outputs(made)
         return made
+
+    def _placed(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Inputs by name in their places, as `compute` calls them."""
+        what = "which it does not take so"
+        try:
+            bound = inspect.signature(self.compute).bind(*inputs, **named)
+            if not bound.kwargs:
+                return bound.args
+            what = "which its compute takes by name alone"
+        except (TypeError, ValueError):
+            pass
+        raise UsageError(
+            f"{self.name} is given {', '.join(named)} by name, {what}, as"
+            f" {placed(self.compute)} says. Give its inputs by position; what is no"
+            " array is a setting: an annotated attribute of the class."
+        )
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -355,6 +373,8 @@ def _operand(x: Any) -> Any:
         return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
     if isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype"):
         return x
+    if x is None:
+        types.spec_of(x)  # says so
     return admit(x)
 
 

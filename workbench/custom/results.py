@@ -14,6 +14,7 @@ from workbench.graph import blame, tensor, types
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
+from workbench.transforms.rules import ONTO_COPIES, in_place
 
 if TYPE_CHECKING:
     from workbench.custom.op import Op
@@ -37,11 +38,10 @@ class Compute:
         try:
             made = op.compute(*lent)
         except ValueError as error:
-            if "read-only" not in str(error):
+            if (told := in_place(error)) is None:
                 raise
             raise UsageError(
-                f"{op.name}: {placed(op.compute)} changes one of its inputs in place"
-                f" ({error}), which others read too. Work on a copy: x = x.copy()."
+                f"{op.name}: {placed(op.compute)}: {told}. {ONTO_COPIES}"
             ) from error
         results, single = _results(op, made)
         if op._gives("infer"):

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.custom.registry import registered
 from workbench.custom.saying import called, check_signature, counted, named, placed
+from workbench.custom.transposing import transposed
 from workbench.errors import (
     DtypeError,
     NotDifferentiableError,
@@ -25,20 +26,21 @@ from workbench.errors import (
 )
 from workbench.graph import types
 from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor, admit, leaf
-from workbench.graph.traces import OpenTrace
+from workbench.graph.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.linearity import concrete, nonlinear
 from workbench.transforms.rules import (
+    ONTO_COPIES,
     Node,
     filled,
     has_derivative,
+    in_place,
     is_broadcast,
     read_only,
 )
 
-__all__ = ["Derivatives", "OpNode", "shaped", "transposed"]
+__all__ = ["Derivatives", "OpNode", "shaped"]
 
 Rule = Callable[..., Any]
 Params = dict[str, Any]
@@ -132,7 +134,7 @@ class Derivatives:
         cotangents = arriving(g, y) if isinstance(g, tuple) else (g,)
         lent = [read_only(c) for c in cotangents]
         check_signature(rule, len(lent), self.op.name, self.refusal)
-        made = self.sequence(rule(view, *lent), rule, inputs)
+        made = self.sequence(self.run(rule, view, lent), rule, inputs)
         connected = self.connection(inputs, params)
         returned = dict(zip(map(id, lent), cotangents, strict=True))
         fitted: list[Any] = []
@@ -157,7 +159,7 @@ class Derivatives:
         rule = self.jvp
         view = OpNode(self.op, y, inputs, params, mask)
         check_signature(rule, len(inputs), self.op.name, UsageError, "tangent")
-        made = rule(view, *map(read_only, tangents))
+        made = self.run(rule, view, list(map(read_only, tangents)))
         if not isinstance(y, tuple):
             return self.tangent(made, y, "output", rule)
         if not isinstance(made, (tuple, list)) or len(made) != len(y):
@@ -181,6 +183,16 @@ class Derivatives:
     def refusal(self) -> type[WorkbenchError]:
         """The error of a rule with the wrong parameters."""
         return UsageError if self.own is not None else RegistrationError
+
+    def run(self, rule: Rule, view: OpNode, lent: list[Any]) -> Any:
+        """What a rule returns for arrays that it cannot change."""
+        try:
+            return rule(view, *lent)
+        except ValueError as error:
+            if (told := in_place(error)) is None:
+                raise
+            what = f"{self.op.name}: {placed(rule)}: {told}"
+            raise UsageError(f"{what}. {ONTO_COPIES}") from error
 
     def sequence(self, made: Any, rule: Rule, inputs: tuple[Any, ...]) -> list[Any]:
         """What a reverse rule returned, as one gradient per input."""
@@ -358,43 +370,3 @@ def arriving(parts: tuple[Any, ...], y: Any) -> tuple[Any, ...]:
             for c, out in zip(filled(parts, outputs), outputs, strict=True)
         ]
     )
-
-
-def transposed(push: Rule) -> Rule:
-    """Reverse mode from forward mode: a rule is linear in the tangents.
-
-    ``<pull(g), t> = <g, push(t)>`` for all ``t``; see `forward.transposed`.
-    """
-
-    def pull(
-        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> list[Any]:
-        chosen = [
-            i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
-        ]
-        with OpenTrace() as opened:
-            seeds = [
-                forward.reverse_leaf(x)
-                if isinstance(x, Tensor) and x._value is None
-                else leaf(np.zeros_like(reverse._bare(x)))
-                for x in (inputs[i] for i in chosen)
-            ]
-            opened.leaves.update(s.serial for s in seeds)
-            tangents: list[Any] = [None] * len(inputs)
-            for i, seed in zip(chosen, seeds, strict=True):
-                tangents[i] = seed
-            moved = push(tuple(tangents), y, inputs, params)
-        pairs = [
-            (t, c)
-            for t, c in (
-                zip(moved, g, strict=True) if isinstance(moved, tuple) else [(moved, g)]
-            )
-            if t is not None and c is not None
-        ]
-        found = reverse.pull_back([t for t, _ in pairs], [c for _, c in pairs], seeds)
-        passed: list[Any] = [None] * len(inputs)
-        for i, c in zip(chosen, found, strict=True):
-            passed[i] = c
-        return passed
-
-    return pull

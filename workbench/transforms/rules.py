@@ -140,6 +140,10 @@ class Pull:
             view.outputs = tuple(map(read_only, view.outputs))
             try:
                 made = self.rule(view, *lent)
+            except ValueError as error:
+                if (told := in_place(error)) is None:
+                    raise
+                self.refuse(told, ONTO_COPIES)
             except TypeError:
                 check_signature(self.rule, len(lent), self.node, self.label)
                 raise
@@ -387,10 +391,21 @@ def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:
 
 def read_only(x: Any) -> Any:
     """An array that cannot be changed in place; anything else as it is."""
-    if type(x) is np.ndarray:
-        x = x.view()
+    if isinstance(x, np.ndarray):
+        x = x.view() if type(x) is np.ndarray else types.plain(x).view()
         x.flags.writeable = False
     return x
+
+
+#: What to do in place of a change in place.
+ONTO_COPIES = "Work on a copy: x = x.copy()."
+
+
+def in_place(error: ValueError) -> str | None:
+    """What code did that changed an array which it was lent; None: another error."""
+    if "read-only" not in str(error):
+        return None
+    return f"it changes an array in place that others read too ({error})"
 
 
 def outputs(count: int) -> str:

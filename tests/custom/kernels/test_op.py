@@ -19,6 +19,7 @@ from workbench.errors import (
     KernelError,
     NotDifferentiableError,
     ShapeError,
+    TraceError,
     UsageError,
 )
 
@@ -671,3 +672,13 @@ def test_A4_cdist_of_symbols_of_any_length(rng: np.random.Generator) -> None:
     # The squared distance has the gradient 2 (x - w).
     want = 2 * np.sum(at[0][:, None] - at[1], axis=1)
     np.testing.assert_allclose(f(*at), want, rtol=1e-12)
+
+
+@needs_c
+def test_inputs_by_name_and_arrays_that_mean_something_else() -> None:
+    squares = KernelSquares()
+    assert squares(x=np.array([1.0, 3.0])).tolist() == [1, 9]
+    with pytest.raises(UsageError, match="kernel_squares takes x; 0 by position and z"):
+        squares(z=np.ones(2))
+    with pytest.raises(TraceError, match="its mask would be lost"):
+        squares(np.ma.masked_array([1.0, 2.0], [0, 1]))

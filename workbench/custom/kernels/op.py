@@ -56,7 +56,9 @@ class KernelOp(Op):
     their letters appear among the inputs; then the settings (``int64_t``, ``double``
     or ``bool``). A kernel of other arguments does not compile. Outputs hold zeros when
     it begins. It returns nothing, or an ``int`` that is 0 if all is well; what it
-    throws in C++ is a `KernelError`. Where it writes is not looked at: it is C.
+    throws in C++ is a `KernelError`. It is C: where it writes is not looked at, and
+    one that writes beyond its arrays can spoil other data or end the process, which
+    nothing here can catch. Nor can a kernel be interrupted before it returns.
 
     In CUDA it is a ``__global__`` function of the same arguments. It runs on CuPy
     arrays, one thread for each entry of the first output, or as many as ``threads``
@@ -221,10 +223,22 @@ class KernelOp(Op):
 
     # How it is applied
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        if named:
+            names = [pattern.name for pattern in self._signature.inputs]
+            rest = names[len(inputs) :]
+            if set(rest) != set(named) or len(rest) != len(named):
+                raise UsageError(
+                    f"{self.name} takes {', '.join(names)}; {len(inputs)} by position"
+                    f" and {', '.join(named)} by name are not these."
+                )
+            inputs = (*inputs, *[named[name] for name in rest])
         given: Sequence[Any] = tuple(map(_gathered, inputs))
         try:
+            for x in given:
+                if isinstance(x, np.ndarray):
+                    types.plain(x)  # a mask would be lost
             if all(map(_is_operand, given)):
                 # Otherwise the call itself says what it cannot take.
                 bound = self._bind(list(map(_seen, given)))
