@@ -93,3 +93,22 @@ def test_a_checkpoint_in_a_step_does_not_draw_again(memory: Any) -> None:
         for x in XS:
             h = complex(0.7, 1e-30) * h * want.normal() + x
         assert np.allclose(made, [h.real, h.imag / 1e-30], rtol=1e-12)
+
+
+def test_a_step_that_takes_nothing_draws_each_time() -> None:
+    got = wb.scan(wb.random.default_rng(3).normal, n_steps=4)
+    assert np.array_equal(got, np.random.default_rng(3).normal(size=4))
+    stream, n = wb.random.stream(3), wb.scalar("n", dtype=int)
+    f = wb.function([n], wb.scan(lambda: stream.normal(size=2), n_steps=n))
+    want = np.random.default_rng(3).normal(size=(5, 2))
+    assert np.array_equal(f(2), want[:2])
+    assert np.array_equal(f(3), want[2:])
+
+
+def test_a_branch_that_takes_nothing_draws_in_each_call() -> None:
+    stream, p = wb.random.stream(3), wb.scalar("p")
+    y = wb.cond(p > 0, lambda: stream.normal(size=2), lambda: np.zeros(2))
+    f, plain = wb.function([p], y), np.random.default_rng(3)
+    assert np.array_equal(f(1.0), plain.normal(size=2))
+    assert np.array_equal(f(-1.0), np.zeros(2))
+    assert np.array_equal(f(1.0), plain.normal(size=2))

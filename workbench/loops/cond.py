@@ -82,7 +82,7 @@ def cond(
     made = taken(*operands)
     flat, structure = tree.flatten(made)
     try:
-        closed = close(other, *operands)
+        closed = _closed(other, operands)
     except TraceError:
         return made  # a branch that looks at values: it says nothing of its results
     sides = (flat, structure), (closed.program.outputs, closed.tree)
@@ -129,11 +129,11 @@ def _node(
     operands: tuple[Any, ...],
 ) -> Any:
     """The choice as a node."""
-    closed = [close(on_true, *operands), close(on_false, *operands)]
+    closed = [_closed(on_true, operands), _closed(on_false, operands)]
     sides = [(c.program.outputs, c.tree) for c in closed]
     _agree(*sides)
     captured = list({x.serial: x for c in closed for x in c.captured}.values())
-    given = [x for x in tree.flatten(operands)[0] if is_array(x)]
+    given = [x for x in tree.flatten(operands)[0] if is_array(x)] or [np.zeros(())]
     dtypes = [
         np.result_type(*(_weakly(x) for x in pair))
         for pair in zip(*(c.program.outputs for c in closed), strict=True)
@@ -142,6 +142,16 @@ def _node(
     inputs = (pred, *captured, *given)
     made = several.several(COND, inputs, {"branches": bodies})
     return closed[0].tree(made)
+
+
+def _closed(branch: Callable[..., Any], operands: tuple[Any, ...]) -> Closed:
+    """A branch as a program; of one that takes nothing, with a leaf all the same.
+
+    Draws wait for the run where there is a leaf that they hang on.
+    """
+    if any(map(is_array, tree.flatten(operands)[0])):
+        return close(branch, *operands)
+    return close(lambda _: branch(*operands), Spec((), np.dtype(float)))
 
 
 def _weakly(x: Any) -> Any:

@@ -101,7 +101,12 @@ class Step:
         # Its leaves are called as the arguments of the user's function.
         named = wraps(self.fn)(call)
         for _ in range(3):
-            closed = close(named, *self.arguments(seqs))
+            given = self.arguments(seqs)
+            if not any(map(is_array, tree.flatten(given)[0])):
+                # What it draws would be drawn once for all steps: draws hang on a leaf.
+                closed = close(lambda _: self.call(*given), Spec((), np.dtype(float)))
+            else:
+                closed = close(named, *given)
             if not self._cast(closed):
                 break
         return closed
@@ -224,6 +229,8 @@ class Assembled:
         given = tree.flatten(tuple(step.rest))[0]
         given = [x for x in given if is_array(x)]
         self.consts += [(next(tails), x) for x in given]
+        # The leaf of a step that takes nothing.
+        self.consts += [(leaf, np.zeros(())) for leaf in tails]
         inside = {}
         for leaf, x in zip(heads, captured, strict=True):
             if isinstance(x, Shared) and x in found.updates:
