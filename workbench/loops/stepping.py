@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,8 @@ class Step:
             given = self.arguments(seqs)
             if not any(map(is_array, tree.flatten(given)[0])):
                 # What it draws would be drawn once for all steps: draws hang on a leaf.
-                closed = close(lambda _: self.call(*given), Spec((), np.dtype(float)))
+                bare = partial(_dropped, call, given)
+                closed = close(bare, Spec((), np.dtype(float)))
             else:
                 closed = close(named, *given)
             if not self._cast(closed):
@@ -185,6 +186,10 @@ def _output(x: Any) -> Any:
 
 
 # The loop around it
+
+
+def _dropped(call: Callable[..., Any], given: Sequence[Any], leaf: Any) -> Any:
+    return call(*given)
 
 
 class Assembled:
