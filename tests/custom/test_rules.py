@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -96,6 +98,7 @@ def test_E3_it_is_stored_and_read() -> None:
     assert again.__name__ == "relu_rule"
     assert wb.graph_rule.from_json(json.loads(text)).to_json() == text
     assert wb.graph_rule.from_json(text.encode()) == rule
+    assert pickle.loads(pickle.dumps(rule)) == copy.deepcopy(rule) == rule
     assert eval(repr(rule), {"wb": wb}) == rule
     assert rule != seed_rule()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import re
 import weakref
 from typing import Any
@@ -128,6 +130,24 @@ def test_a_nest_of_uneven_lengths(make: Any) -> None:
 def test_a_name_is_a_text() -> None:
     with pytest.raises(UsageError, match="a text, not 3"):
         wb.shared(1.0, 3)  # type: ignore[arg-type]
+
+
+def test_copies_that_would_share_in_silence() -> None:
+    """A model copied deeply would train the one that it was copied from."""
+    w, x = wb.shared(np.zeros(2), "w"), wb.vector("x", shape=2)
+    step = wb.function([x], w, updates={w: w + x}, name="step")
+    with pytest.raises(UsageError, match=r"'w'.*wb\.shared\(w\.get_value\(\)\)"):
+        copy.deepcopy({"weights": w})
+    with pytest.raises(UsageError, match=r"step.*1 update>.*f\.copy\(swap="):
+        copy.deepcopy(step)
+    with pytest.raises(TypeError, match=r"'w'.*Pickle what it holds, w\.get_value"):
+        pickle.dumps(w)
+    with pytest.raises(TypeError, match=r"step.*cannot be pickled.*f\.source"):
+        pickle.dumps(step)
+    again = copy.copy(step)
+    assert again is not step
+    again(np.ones(2))
+    np.testing.assert_array_equal(step(np.ones(2)), [1, 1])
 
 
 def test_it_is_a_symbol_in_expressions() -> None:

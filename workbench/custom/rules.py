@@ -284,6 +284,9 @@ class graph_rule:
             raise RegistrationError("graph_rule: types or name is not what it must be.")
         return cls(**data)
 
+    def __reduce__(self) -> Any:
+        return graph_rule.from_json, (self.to_json(),)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, graph_rule):
             return NotImplemented

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, ShapeError
+from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, types
 from workbench.graph.tensor import IDENTITY, NO_PARAMS, Tensor
 from workbench.graph.types import Spec
@@ -56,6 +56,21 @@ class Shared(Tensor):
         self.spec = spec
         self.state = state
         self.lock = RLock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # As of any Tensor, the copy would be this one: two models, one state.
+        raise UsageError(
+            f"{self.described()} cannot be copied deeply: expressions and functions"
+            " made of it would go on with this one. Build them on another,"
+            " wb.shared(w.get_value()), or swap it in a function:"
+            " f.copy(swap={w: other})."
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.described()} cannot be pickled: it is a place in programs. Pickle"
+            " what it holds, w.get_value()."
+        )
 
     def get_value(self, borrow: bool = False) -> Any:
         """What it holds: a copy, or with ``borrow`` the very array, not to be changed.

@@ -315,6 +315,22 @@ class Function:
             self.backend,
         )  # fmt: skip
 
+    def __copy__(self) -> Function:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        raise UsageError(
+            f"{self!r} cannot be copied deeply: it would write the same shared values."
+            " f.copy(swap={w: other}) is the same function on others."
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self!r} cannot be pickled. Keep the code that makes it, and what its"
+            " shared values hold (w.get_value()); f.source is NumPy that runs on its"
+            " own."
+        )
+
     @property
     def updates(self) -> dict[Shared, Any]:
         """The shared values that a call writes, and their new values."""
@@ -372,7 +388,8 @@ class Function:
 
     def __repr__(self) -> str:
         takes = self._signature.listed() if self._signature.inputs else ""
-        writes = f" -> {len(self._changed)} updates" if self._changed else ""
+        count = len(self._changed)
+        writes = f" -> {count} update{'s' * (count != 1)}" if count else ""
         return (
             f"<Function {self.name or ''}({takes}) of {len(self.graph)} nodes{writes}>"
         )
