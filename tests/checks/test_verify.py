@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -294,3 +295,19 @@ def test_a_report_reads_well() -> None:
     lines = str(report).splitlines()
     assert any(line.startswith("ok   order 1 fwd  x: 3 of 3 entries") for line in lines)
     assert any(line.startswith("ok   the adjoint test") for line in lines)
+
+
+def test_a_wrong_gradient_is_said_before_what_is_derived_from_it() -> None:
+    wrong = wb.custom_vjp(lambda x: np.sin(x), vjp=lambda node, g: 2 * g)
+    with pytest.raises(GradientError, match=r"^the gradient of ") as error:
+        wb.check_grads(lambda x: wrong(x) ** 2, 0.3, seed=3)
+    report: Any = error.value.report
+    assert report.worst.order == 1
+    assert {e.order for e in report.wrong} == {1, 2}
+
+
+def test_what_is_not_finite_is_said_once_and_by_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GradientError, match=r"The rule of sqrt .* makes it"):
+            wb.check_grads(lambda x: np.sum(np.sqrt(x**4)), np.zeros(2))

@@ -191,11 +191,15 @@ class Report:
 
     @property
     def worst(self) -> Entry | None:
-        """The worst entry of all."""
-        found = [c.worst for c in self.comparisons]
-        return max(
-            (e for e in found if e is not None), key=lambda e: e.badness, default=None
-        )
+        """The worst entry of all; of the lowest order at which any is wrong.
+
+        What is wrong in a gradient makes all that is derived from it wrong.
+        """
+        found = [e for c in self.comparisons if (e := c.worst) is not None]
+        first = min((e.order for e in self.wrong), default=None)
+        if first is not None:
+            found = [e for e in found if e.order == first]
+        return max(found, key=lambda e: e.badness, default=None)
 
     @property
     def ok(self) -> bool:

@@ -108,7 +108,9 @@ def check_grads(
         progress,
     )
     try:
-        check.run(on_leaves, [flat[i] for i in chosen], order)
+        # What is not finite is told once, by the report.
+        with np.errstate(all="ignore"):
+            check.run(on_leaves, [flat[i] for i in chosen], order)
     except Stopped:
         check.report.stopped = True
     worst = check.report.worst
