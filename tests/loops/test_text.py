@@ -83,3 +83,34 @@ def test_taps_reverse_and_kept_states(rng: np.random.Generator) -> None:
     f = wb.function([x, w], [kept, wb.grad(kept, w)])
     assert "def product(" in f.source
     same(f, rng.normal(size=6), 0.3)
+
+
+def test_D3_states_that_were_not_kept_are_computed_again_by_the_text_itself(
+    rng: np.random.Generator,
+) -> None:
+    W, xs, h = wb.matrix("W"), wb.matrix("xs"), wb.vector("h")
+    states = wb.scan(
+        lambda x, h: np.tanh(W @ np.tanh(W @ h) + x), xs, h, memory=2, name="net"
+    )
+    slopes = wb.grad(np.sum(states**2), [W, xs, h])
+    f = wb.function([W, xs, h], [states, *slopes])
+    assert not f.constants
+    assert "def scan_again" in f.source
+    for n in (7, 1, 0):
+        args = rng.normal(size=(3, 3)), rng.normal(size=(n, 3)), rng.normal(size=3)
+        for a, b in zip(f(*args), alone(f, args), strict=True):
+            assert a.shape == b.shape
+            assert np.allclose(a, b, rtol=1e-12)
+    a = wb.scalar("a")
+    root = wb.while_loop(
+        lambda x: np.abs(x * x - a) > 1e-12, lambda x: (x + a / x) / 2, 1.0, memory=2
+    )
+    same(wb.function([a], [root, wb.grad(root, a)]), 3.0)
+    power = wb.scan(lambda p: np.sin(p * a), initial=1.0, n_steps=9, memory=4)
+    f = wb.function([a], [wb.grad(np.sum(power), a)])
+    same(f, 3.0)
+    n = wb.scalar("n", dtype=int)
+    power = wb.scan(lambda p: np.sin(p * a), initial=1.0, n_steps=n, memory=4)
+    f = wb.function([a, n], [wb.grad(np.sum(power), a)])
+    same(f, 3.0, 9)
+    same(f, 3.0, 0)

@@ -87,6 +87,8 @@ class Written(NamedTuple):
     ]
     #: The code of a call: the names of the functions, the operands.
     call: Callable[[Sequence[str], Sequence[str]], str]
+    #: The helpers that the call names.
+    helpers: Sequence[str] = ()
 
 
 #: What ops that hold programs (loops, branches) bring, by their names; filled by the
@@ -178,6 +180,7 @@ class _Writer:
                     brought = WRITTEN[node.op.name](node)
                     if brought.key in self.module.functions:
                         continue
+                    self.module.helpers.update(dict.fromkeys(brought.helpers))
                     names = []
                     for base, graph in brought.graphs:
                         names.append(self.name(base))

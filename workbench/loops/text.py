@@ -9,15 +9,24 @@ from workbench.backends import text
 from workbench.backends.spelling import SPELLED
 from workbench.backends.text import Written
 from workbench.graph import types
+from workbench.graph.atoms import Length, atoms_of
+from workbench.graph.dims import Dim
 from workbench.graph.tensor import Tensor
+from workbench.graph.types import Spec
+from workbench.graph.written import written
+from workbench.loops.chunks import Chunks
 from workbench.loops.loop import Loop
 
 __all__: list[str] = []
 
 INDENT = "    "
 WIDTH = 80
+#: What the loop is called that runs once more.
+AGAIN = "scan_again"
 
 Fresh = Callable[[str], str]
+#: Names of the operands by the serials of the leaves; 1 for one whose rows they are.
+Measured = dict[int, tuple[str, int]]
 
 
 def _scan(node: Tensor) -> Written:
@@ -44,22 +53,25 @@ def _for(
     lines: list[str],
     outputs: list[str],
     fresh: Fresh,
+    piece: bool = False,
 ) -> list[str]:
-    """The lines of a loop, around those of its step."""
+    """The lines of a loop, around those of its step.
+
+    A ``piece`` is told how many steps it makes, and gives what is seen alone.
+    """
     first = loop.consts + loop.seqs
     rows, carries = names[loop.consts : first], names[first:]
     seqs = [fresh(f"{row}s") for row in rows]
-    count = [fresh("n")] if loop.counted else []
+    count = [fresh("n")] if loop.counted or piece else []
     arguments = [*count, *names[: loop.consts], *seqs, *carries]
     made = [f"def {name}({', '.join(arguments)}):"]
     if len(made[0]) > WIDTH:
         inner = "".join(f"{INDENT}{x},\n" for x in arguments)
         made = f"def {name}(\n{inner}):".split("\n")
     ends = len(outputs) - loop.until
+    seen = loop.carries + loop.visible
     stop = outputs[-1] if loop.until else None
-    stored = list(
-        range(loop.carries, ends if loop.keep else loop.carries + loop.visible)
-    )
+    stored = list(range(loop.carries, ends if loop.keep and not piece else seen))
     stacks = {i: fresh("rows") for i in stored}
     marks = [fresh("kept") for _ in loop.marks] if loop.keep else []
     steps = fresh("steps") if loop.until or marks else ""
@@ -97,9 +109,22 @@ def _for(
     if made[-1].endswith(":"):
         made.append(f"{pad}pass")
     results = list(carries)
-    for i in range(loop.carries, ends):
-        results.append(_stack(loop, i, stacks[i]) if i in stacks else "None")
-    results += [f"np.stack({kept})" for kept in marks]
+    # Who tells the lengths of rows where there is none.
+    measured = {}
+    for i, x in enumerate([*names[: loop.consts], *seqs, *carries]):
+        is_row = loop.consts <= i < first
+        measured[loop.body.leaves[i].serial] = x, int(is_row)
+    for i in range(loop.carries, seen if piece else ends):
+        sure = loop.steps is not None and loop.steps > 0 and not piece
+        stack = "None"
+        if i in stacks:
+            row = types.spec_of(loop.body.outputs[i])
+            stack = _stack(stacks[i], row, measured, loop.reverse, sure)
+        results.append(stack)
+    results += [
+        _stack(kept, loop.leaf(i).spec, measured, False, loop.steps or 0)
+        for kept, i in zip(marks, loop.marks, strict=True)
+    ]
     results += ["None"] * (len(loop.marks) - len(marks))
     if loop.until:
         results.append(f"np.int64({steps})")
@@ -114,13 +139,61 @@ def _for(
     return [*made, f"{INDENT}return {code}"]
 
 
-def _stack(loop: Loop, output: int, rows: str) -> str:
-    turned = f"{rows}[::-1]" if loop.reverse else rows
-    if loop.steps is not None and loop.steps > 0:
-        return f"np.stack({turned})"
-    spec = types.spec_of(loop.body.outputs[output])
-    shape = tuple(n if isinstance(n, int) else 0 for n in spec.shape)
-    return f"np.stack({turned}) if {rows} else np.zeros({(0, *shape)}, np.{spec.dtype})"
+def _stack(rows: str, row: Spec, measured: Measured, reverse: bool, sure: Any) -> str:
+    """The rows as one array; of no rows, one that has their shape."""
+    stack = f"np.stack({rows}[::-1])" if reverse else f"np.stack({rows})"
+    if sure:
+        return stack
+    shape = ", ".join(["0", *(_length(n, measured) for n in row.shape)])
+    shape += "," * (not row.shape)
+    return f"{stack} if {rows} else np.zeros(({shape}), np.{row.dtype})"
+
+
+def _length(n: Any, measured: Measured) -> str:
+    """A length as code, where what the loop is given tells it."""
+    if not isinstance(n, Dim):
+        return str(n)
+    atoms = [atom for atom in atoms_of(n) if isinstance(atom, Length)]
+    if any(atom.tensor.serial not in measured for atom in atoms):
+        return "0"  # a step alone would tell
+
+    def name(atom: Any) -> str:
+        x, row = measured[atom.tensor.serial]
+        return f"np.shape({x})[{atom.axis + row}]"
+
+    return written(n, name, code=True)
+
+
+def _back(node: Tensor) -> Written:
+    """A loop back, some steps at a time, after the same steps forth."""
+    chunks: Chunks = node.params["chunks"]
+    source, back = chunks.source, chunks.back
+
+    def frame(
+        name: str, names: list[str], lines: list[str], outputs: list[str], fresh: Fresh
+    ) -> list[str]:
+        loop = source if name.startswith(AGAIN) else back
+        return _for(loop, name, names, lines, outputs, fresh, piece=True)
+
+    def call(functions: Sequence[str], operands: Sequence[str]) -> str:
+        given, kept, own = chunks.split(operands)
+        count, consts, seqs, inits = source.split(given)
+        at = back.consts + back.seqs - source.visible
+        n = str(source.steps) if count is None else count
+        if count is None and source.steps is None:
+            n = f"len({seqs[0]})"
+        groups = consts, seqs, inits, kept, own[: back.consts], own[back.consts : at]
+        parts = [f"[{', '.join(group)}]" for group in (*groups, own[at:])]
+        first = f"{', '.join(functions)}, {n}, {chunks.every}"
+        return f"scan_pieces({first}, {', '.join(parts)})"
+
+    return Written(
+        ("scan_back", id(chunks)),
+        [(AGAIN, source.body.graph), ("scan_back", back.body.graph)],
+        frame,
+        call,
+        ("scan_pieces",),
+    )
 
 
 def _cond(node: Tensor) -> Written:
@@ -151,6 +224,7 @@ def _plain(
 
 
 text.WRITTEN["scan"] = _scan
+text.WRITTEN["scan_back"] = _back
 text.WRITTEN["cond"] = _cond
 SPELLED["scan_window"] = "{0:20}[:{1}]"
 HELPERS: dict[str, Any] = text.HELPERS
@@ -160,4 +234,17 @@ def scan_pad(g, x):
     out = np.zeros_like(g, shape=(len(x), *g.shape[1:]))
     out[: len(g)] = g
     return out
+'''
+HELPERS["scan_pieces"] = '''\
+def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carries):
+    """A loop back, k steps at a time; the steps forth run again before them."""
+    stacks = []
+    for a in reversed(range(0, max(n, 1), k)):
+        b = min(a + k, n)
+        start = [x[a // k] for x in kept] if n else first
+        lost = again(b - a, *consts, *[x[a:b] for x in seqs], *start)[len(start):]
+        made = back(b - a, *same, *[x[a:b] for x in rows], *lost, *carries)
+        stacks.append(made[len(carries):])
+        carries = made[:len(carries)]
+    return *carries, *[np.concatenate(x[::-1]) for x in zip(*stacks)]
 '''
