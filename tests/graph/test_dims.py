@@ -344,10 +344,10 @@ def test_a_plain_mask_is_its_places() -> None:
     assert g.tolist() == [2, 0, 6]
 
 
-def test_a_hundred_thousand_nodes() -> None:
+def test_many_nodes() -> None:
     x = wb.vector("x")
     y = x
-    for _ in range(50_000):
+    for _ in range(10_000):
         y = y * 1.0 + 0.0
     f = wb.function([x], wb.grad(np.sum(y), x))
     assert f(np.ones(2)).tolist() == [1, 1]

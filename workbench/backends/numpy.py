@@ -106,7 +106,7 @@ class Function:
                 done += 1
                 for slot in forgets:
                     values[slot] = None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, IndexError) as error:
             step = self.schedule.steps[done]
             raise _refusal(
                 step, [values[slot] for slot in step.reads], error
@@ -125,7 +125,7 @@ class Function:
                 done += 1
                 for slot in forgets:
                     values[slot] = None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, IndexError) as error:
             step = self.schedule.steps[done]
             told = _refusal(step, [values[slot] for slot in step.reads], error)
             if told is error:

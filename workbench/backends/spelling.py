@@ -195,6 +195,8 @@ def index_text(key: tuple[Any, ...], arrays: list[str]) -> str:
 def _key_part(part: Any, array: Callable[[], str]) -> str:
     if part is None or isinstance(part, int):
         return repr(part)
+    if isinstance(part, Code):  # an unknown length
+        return str(part)
     if part is Ellipsis:
         return "..."
     if isinstance(part, slice):

@@ -34,7 +34,7 @@ from workbench.graph.atoms import (
 from workbench.graph.op import FUNCTIONS
 from workbench.graph.written import asked, written
 
-__all__ = ["Dim", "differ", "found", "replaced", "same"]
+__all__ = ["Dim", "below", "differ", "found", "none", "replaced", "same"]
 
 
 class Dim(Polynomial):
@@ -353,3 +353,17 @@ def differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
         elif m != n:
             return True
     return False
+
+
+def below(a: Any, b: Any) -> bool:
+    """Whether a length is less than another at all lengths.
+
+    For what a function refuses: where that is not known yet, NumPy refuses it when
+    the program runs.
+    """
+    return least(b - a) >= 1
+
+
+def none(n: Any) -> bool:
+    """Whether a length is 0 at all lengths."""
+    return not isinstance(n, Dim) and n == 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from workbench.errors import (
     DtypeError,
@@ -92,13 +93,15 @@ class Probe:
 
     def run(self) -> tuple[Any, Facts]:
         """The spec of the result, and what must be equal."""
-        for chosen in self.ways():
-            sets, made = self.accepted(chosen)
-            if made:
-                # At lengths that are numbers there is nothing to tell formulas apart.
-                vague = any(isinstance(to, int) for to in chosen.values())
-                apart = self.broadcast(chosen, sets, made)
-                return self.fitted(sets, made, vague), self.facts(chosen, apart)
+        with catch_warnings():
+            simplefilter("ignore")  # of stand-ins, which nobody has written
+            for chosen in self.ways():
+                sets, made = self.accepted(chosen)
+                if made:
+                    # At lengths that are numbers nothing tells formulas apart.
+                    vague = any(isinstance(to, int) for to in chosen.values())
+                    apart = self.broadcast(chosen, sets, made)
+                    return self.fitted(sets, made, vague), self.facts(chosen, apart)
         shown = ", ".join(repr(value_spec(x)) for x in self.specs)
         if isinstance(self.error, (DtypeError, TraceError)):
             raise self.error

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
+from workbench.graph.dims import below, differ, none
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
@@ -49,13 +50,14 @@ def _mode(mode: str) -> Any:
 
 def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     """The shape of a convolution."""
-    if len(a) != len(b) or a[:batch] != b[:batch] or 0 in a + b:
+    apart = len(a) != len(b) or differ(a[:batch], b[:batch])
+    if apart or any(map(none, a + b)):
         raise ValueError(f"shapes {a} and {b} do not convolve")
     if mode == "full":
         spatial = [n + m - 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
     else:
         spatial = [n - m + 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
-        if any(n < 1 for n in spatial):
+        if any(below(n, 1) for n in spatial):
             raise ValueError(f"mode 'valid': {b} is larger than {a} along an axis")
     return (*a[:batch], *spatial)
 
@@ -222,6 +224,7 @@ def _declared(name: str, compute: Callable[..., Any]) -> Op:
         rule="g with x₁ turned round   g with x₀ turned round",
         batch=_batch,
         infer=_infer,
+        lengths=_infer,
         cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
         " one of them must be at least as long as the other along every axis.",
     )
@@ -279,7 +282,7 @@ def _line(x: Any, name: str, argument: str) -> Any:
             f"np.{name}{blame.here()}: {argument} has shape {shape_of(x)}, and must"
             " have one axis; workbench.scipy.signal has it for more."
         )
-    if shape_of(x) == (0,):
+    if none(shape_of(x)[0]):
         raise ValueError(f"np.{name}{blame.here()}: {argument} cannot be empty")
     return x
 
@@ -297,9 +300,11 @@ def _checked(mode: Any, name: str) -> str:
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """`numpy.convolve`."""
     a, v = _line(a, "convolve", "a"), _line(v, "convolve", "v")
-    if shape_of(v)[0] > shape_of(a)[0]:
+    n, m = shape_of(a)[0], shape_of(v)[0]
+    # In full, the order decides nothing: the lengths may be unknown.
+    if below(n, m) if _checked(mode, "convolve") == "full" else m > n:
         a, v = v, a
-    return convolved(a, v, _checked(mode, "convolve"))
+    return convolved(a, v, mode)
 
 
 @implements(np.correlate)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph.broadcasting import largest
+from workbench.graph.dims import below, differ, none, same
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit
 from workbench.ops.arithmetic import stop_gradient
@@ -181,7 +183,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         f = f.astype(np.float64)
     found = []
     for n, step in zip(axes, steps, strict=True):
-        if shape[n] < edge_order + 1:
+        if below(shape[n], edge_order + 1):
             raise ValueError(
                 "Shape of array too small to calculate a numerical gradient, at least"
                 " (edge_order + 1) elements are required."
@@ -197,7 +199,7 @@ def _spacing(x: Any, length: int) -> Any:
         return x
     if np.ndim(x) != 1:
         raise ValueError("distances must be either scalars or 1d")
-    if shape_of(x)[0] != length:
+    if differ(shape_of(x), (length,)):
         raise ValueError(
             "when 1d, distances must match the length of the corresponding dimension"
         )
@@ -245,9 +247,9 @@ def interp(
     if len(shape_of(xp)) != 1 or len(shape_of(fp)) != 1:
         raise ValueError("Data points must be 1-D sequences")
     length = shape_of(xp)[0]
-    if length != shape_of(fp)[0]:
+    if differ((length,), shape_of(fp)):
         raise ValueError("fp and xp are not of the same length.")
-    if length == 0:
+    if none(length):
         raise ValueError("array of sample points is empty")
     if period is not None:
         if not hasattr(period, "dtype") and period == 0:
@@ -260,13 +262,17 @@ def interp(
         xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
         length += 2
-    first, last = xp[0], xp[length - 1]
-    if length == 1:
+    first, last = xp[0], xp[-1]
+    if same((length,), (1,)):
         y = np.broadcast_to(fp[0], shape_of(x))
     else:
-        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, length - 2)
-        start, end = take(xp, k), take(xp, k + 1)
-        below, above = take(fp, k), take(fp, k + 1)
-        y = (above - below) / (end - start) * (x - start) + below
+        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, largest(length - 2, 0))
+        up, width = k + 1, 0
+        if not below(1, length):  # a single knot is its own neighbour
+            up = np.minimum(up, length - 1)
+            width = np.equal(up, k)
+        start, end = take(xp, k), take(xp, up)
+        low, high = take(fp, k), take(fp, up)
+        y = (high - low) / (end - start + width) * (x - start) + low
     y = np.where(x < first, fp[0] if left is None else left, y)
-    return np.where(x > last, fp[length - 1] if right is None else right, y)
+    return np.where(x > last, fp[-1] if right is None else right, y)

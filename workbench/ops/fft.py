@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
+from workbench.graph.broadcasting import smallest
+from workbench.graph.dims import Dim, found, none, same
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
@@ -37,10 +39,24 @@ def resized(x: Any, lengths: dict[int, int]) -> Any:
     """Cut off, or filled up with zeros, to a length per axis."""
     shape = shape_of(x)
     lengths = {axis % len(shape): n for axis, n in lengths.items()}
+    lengths = {i: n for i, n in lengths.items() if not same((n,), (shape[i],))}
+    if found([shape, *lengths.values()]):
+        return _resized_later(x, lengths)
     if any(n < shape[axis] for axis, n in lengths.items()):
         x = x[tuple(slice(lengths.get(i)) for i in range(len(shape)))]
     if any(n > shape[axis] for axis, n in lengths.items()):
         x = np.pad(x, [(0, max(lengths.get(i, 0) - n, 0)) for i, n in enumerate(shape)])
+    return x
+
+
+def _resized_later(x: Any, lengths: dict[int, Any]) -> Any:
+    """As `resized`, where nobody knows yet which is longer: cut, then filled up."""
+    for axis, n in lengths.items():
+        x = x[(slice(None),) * axis + (slice(smallest(n, shape_of(x)[axis])),)]
+        shape = list(shape_of(x))
+        shape[axis] = n - shape[axis]
+        if not none(shape[axis]):
+            x = np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis)
     return x
 
 
@@ -91,6 +107,7 @@ def _complex_op(name: str) -> Op:
         transpose,
         rule=f"{name} of g",
         infer=infer,
+        lengths=infer,
     )
     made.batch = _same(made)
     return made
@@ -133,6 +150,7 @@ RFFT = linear(
     _rfft_transpose,
     rule="irfft of conj(g), scaled",
     infer=_rfft_infer,
+    lengths=_rfft_infer,
 )
 RFFT.batch = _same(RFFT)
 
@@ -143,14 +161,17 @@ def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> 
     return resized(passed, {axis: shape_of(x)[axis]})
 
 
+def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
+    return _grown(spec_or_value(x), (n,), (axis,), "irfft")
+
+
 IRFFT = linear(
     "irfft",
     lambda x, **params: np.fft.irfft(x, **params),
     _irfft_transpose,
     rule="conj(rfft of g), scaled",
-    infer=lambda x, *, n, axis, norm=None: _grown(
-        spec_or_value(x), (n,), (axis,), "irfft"
-    ),
+    infer=_irfft_infer,
+    lengths=_irfft_infer,
 )
 IRFFT.batch = _same(IRFFT)
 
@@ -168,7 +189,9 @@ def _norm(norm: Any) -> str:
     return str(norm)
 
 
-def _length(given: Any) -> int:
+def _length(given: Any) -> Any:
+    if isinstance(given, Dim):
+        return given
     n: int = operator.index(given)
     if n < 1:
         raise ValueError(
@@ -194,7 +217,7 @@ def _transform(made: Op, a: Any, n: Any, axis: Any, norm: Any) -> Any:
     return apply(made, (a,), _settings(n, axis, norm))
 
 
-def _default(made: Op, length: int) -> int:
+def _default(made: Op, length: Any) -> Any:
     return 2 * (length - 1) if made is IRFFT else length
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.broadcasting import largest
-from workbench.graph.dims import Dim, differ
+from workbench.graph.dims import Dim, differ, none
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient
@@ -267,7 +267,9 @@ def cov(
     if w is None:
         freedom: Any = length - ddof
         middle = np.mean(rows, axis=1, keepdims=True)
-        if freedom <= 0:
+        if isinstance(freedom, Dim):
+            freedom = largest(freedom, 0)
+        elif freedom <= 0:
             warnings.warn(
                 "Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2
             )
@@ -281,7 +283,7 @@ def cov(
             freedom = total - ddof * lost
     rows = rows - middle
     turned = np.transpose(rows if w is None else rows * w)
-    scale = math.inf if w is None and freedom == 0 else 1 / freedom
+    scale = math.inf if w is None and none(freedom) else 1 / freedom
     made = np.squeeze(rows @ conjugate(turned)) * scale
     return made if dtype_of(made) == np.dtype(dtype) else made.astype(dtype)
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame
+from workbench.graph.broadcasting import largest
+from workbench.graph.dims import Dim, none
 from workbench.graph.op import implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import weak
@@ -93,9 +95,26 @@ def _constant(x: Any, width: Widths, constant_values: Any = 0) -> Any:
 def _copied(x: Any, width: Widths, mode: Any) -> Any:
     for axis, (before, after) in enumerate(width):
         if before or after:
-            line = np.arange(shape_of(x)[axis])  # host array: positions
+            n = shape_of(x)[axis]
+            if isinstance(n, Dim):
+                x = np.take(x, _places(x, n, before, after, mode), axis)
+                continue
+            line = np.arange(n)  # host array: positions
             x = np.take(x, np.pad(line, (before, after), mode=mode), axis)
     return x
+
+
+def _places(x: Any, n: Dim, before: int, after: int, mode: str) -> Any:
+    """Which entries lie along an axis of unknown length, margins included."""
+    k = np.arange(-before, n + after, like=x)
+    if mode == "edge":
+        return np.clip(k, 0, n - 1)
+    if mode == "wrap":
+        return k % n
+    # There and back again; "symmetric" takes both ends twice.
+    last = 2 * n - (1 if mode == "symmetric" else 2)
+    k = k % (2 * n if mode == "symmetric" else largest(last, 1))
+    return np.minimum(k, last - k)
 
 
 # Margins that are computed
@@ -278,7 +297,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> 
         return _constant(array, width, **settings)
     if mode == "empty":
         return _constant(array, width)
-    if any(n == 0 and any(w) for n, w in zip(shape_of(array), width, strict=True)):
+    if any(none(n) and any(w) for n, w in zip(shape_of(array), width, strict=True)):
         raise ValueError(
             f"np.pad{blame.here()}: an axis of length 0 cannot be extended in mode"
             f" {mode!r}; 'constant' and 'empty' do it"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.graph.dims import Dim, none
 from workbench.graph.op import implements
 from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.graph.types import weak
@@ -96,7 +97,10 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
     for p in positions:
         if isinstance(p, (int, np.ndarray)):
             entry = order[..., np.atleast_1d(p)]
+        elif isinstance(p, Dim):
+            entry = order[..., p][..., None]
         else:
+            p = p if shape_of(p) else np.reshape(p, (1,))
             wide = (*shape_of(line)[:-1], shape_of(p)[-1])
             entry = np.take_along_axis(order, np.broadcast_to(p, wide), -1)
         if spreads:
@@ -122,11 +126,11 @@ def _middle(a: Any, axis: Any, keepdims: bool, skip: bool) -> Any:
     if dtype_of(a).kind in "biu":
         a = a.astype(float)
     lines = _lines(a, axis, keepdims, skip)
-    if shape_of(lines.line)[-1] == 0:
+    if none(shape_of(lines.line)[-1]):
         y = np.mean(lines.line, axis=-1, keepdims=True)
     else:
         size = lines.size
-        if isinstance(size, int):
+        if isinstance(size, (int, Dim)):
             low, high = (size - 1) // 2, size // 2
         else:
             low, high = np.maximum(size - 1, 0) // 2, size // 2

@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.errors import GradientLostError, ShapeError, TraceError
 from workbench.graph import blame
+from workbench.graph.dims import none
 from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
@@ -36,7 +37,7 @@ def take(
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
     indices = admit(indices)
-    if hasattr(indices, "dtype") and (indices.dtype.kind == "b" or not indices.size):
+    if hasattr(indices, "dtype") and (indices.dtype.kind == "b" or none(indices.size)):
         indices = indices.astype(int)  # 0 and 1, as NumPy has it, or none at all
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
+from workbench.graph.dims import below
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
@@ -66,6 +67,7 @@ WINDOWS = linear(
     _windows_transpose,
     rule="g added up where windows overlap",
     infer=_windows_infer,
+    lengths=_windows_infer,
 )
 OVERLAP = linear(
     "overlap_add",
@@ -75,6 +77,7 @@ OVERLAP = linear(
     ),
     rule="the windows of g",
     infer=_overlap_infer,
+    lengths=_overlap_infer,
 )
 WINDOWS.batch, OVERLAP.batch = _same(WINDOWS), _same(OVERLAP)
 
@@ -105,7 +108,7 @@ def sliding_window_view(
             " values"
         )
     for done, (window, n) in enumerate(zip(windows, axes, strict=True)):
-        if window > shape_of(x)[n]:
+        if below(shape_of(x)[n], window):
             raise ValueError(
                 f"sliding_window_view{blame.here()}: window shape {window} is larger"
                 f" than axis {n} of length {shape_of(x)[n]}"

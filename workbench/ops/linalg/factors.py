@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.graph.broadcasting import smallest
+from workbench.graph.dims import none, same
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
@@ -86,7 +88,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 def _qr_infer(x: Any, *, mode: str) -> Any:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
-    inner = rows if mode == "complete" else min(rows, columns)
+    inner = rows if mode == "complete" else smallest(rows, columns)
     return (
         Spec((*loop, rows, inner), spec.dtype),
         Spec((*loop, inner, columns), spec.dtype),
@@ -105,7 +107,7 @@ def _back(x: Any, r: Any) -> Any:
 
 def _qr_push(tangents: tuple[Any, ...], y: Any, x: Any, *, mode: str) -> Any:
     q, r = y
-    few = min(shape_of(x)[-2:])
+    few = smallest(*shape_of(x)[-2:])
     first, upper, t = q[..., :few], r[..., :few, :few], tangents[0]
     over = _solved(t[..., :few], upper)
     inner = hermitian(first) @ over
@@ -113,11 +115,11 @@ def _qr_push(tangents: tuple[Any, ...], y: Any, x: Any, *, mode: str) -> Any:
     turn = below - hermitian(below) + _imaginary_diagonal(inner)
     moved_q = over + first @ (turn - inner)
     moved_r = (inner - turn) @ upper
-    if shape_of(x)[-1] > few:
+    if not same((few,), shape_of(x)[-1:]):
         rest = hermitian(moved_q) @ x[..., few:] + hermitian(first) @ t[..., few:]
         moved_r = np.concatenate([moved_r, rest], axis=-1)
     last = q[..., few:]
-    if shape_of(last)[-1]:
+    if not none(shape_of(last)[-1]):
         moved_last = -(first @ (hermitian(moved_q) @ last))
         moved_q = np.concatenate([moved_q, moved_last], axis=-1)
         moved_r = np.concatenate([moved_r, np.zeros_like(r[..., few:, :])], axis=-2)
@@ -131,20 +133,20 @@ def _imaginary_diagonal(x: Any) -> Any:
 
 def _qr_pull(g: Any, y: Any, x: Any, *, mode: str) -> Any:
     q, r = y
-    few = min(shape_of(x)[-2:])
+    few = smallest(*shape_of(x)[-2:])
     first, last, upper = q[..., :few], q[..., few:], r[..., :few, :few]
     to_q = None if g[0] is None else conjugate(g[0])
     to_r = None if g[1] is None else conjugate(g[1])[..., :few, :]
-    if to_q is not None and shape_of(last)[-1]:
+    if to_q is not None and not none(shape_of(last)[-1]):
         # What completes the basis turns as the first columns do.
         to_q = to_q[..., :few] - last @ (hermitian(to_q[..., few:]) @ first)
-    wide = None
-    if shape_of(x)[-1] > few and to_r is not None:
+    wide, more_columns = None, not same((few,), shape_of(x)[-1:])
+    if more_columns and to_r is not None:
         wide = first @ to_r[..., few:]
         more = x[..., few:] @ hermitian(to_r[..., few:])
         to_q = more if to_q is None else to_q + more
         to_r = to_r[..., :few]
-    elif shape_of(x)[-1] > few:
+    elif more_columns:
         wide = np.zeros_like(x[..., few:])
     # dQ = T + Q (Ω - Qᴴ T) and dR = (Qᴴ T - Ω) R with T = dA R⁻¹.
     inner: Any = 0
@@ -169,6 +171,7 @@ QR = stacked(
         rule="(g of Q + Q copyltu(R gᵀ of R − gᵀ of Q Q)) R⁻ᵀ",
         reads=(0, "y"),
         infer=_qr_infer,
+        lengths=_qr_infer,
         cure="Both derivatives of qr need a matrix of full rank.",
     )
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.graph import broadcasting
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
@@ -133,7 +134,7 @@ def largest(x: Any) -> Any:
 
 def noise(x: Any, factor: float = 1000) -> Any:
     """What rounding may leave of a zero in matrices of the size of ``x``."""
-    n = max(*shape_of(x)[-2:], 1)
+    n = broadcasting.largest(*shape_of(x)[-2:], 1)
     return largest(x) * (factor * n * float(np.finfo(dtype_of(x)).eps))
 
 
