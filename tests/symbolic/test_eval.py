@@ -6,6 +6,7 @@ import gc
 import re
 import sys
 import weakref
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,16 @@ def test_a_long_chain() -> None:
     for _ in range(3 * sys.getrecursionlimit()):
         z = z + 1.0
     assert z.eval(x=0.0) == 3.0 * sys.getrecursionlimit()
+
+
+def test_a_gradient_by_many_symbols() -> None:
+    """It reads one of them, and takes all, in linear time; but nothing computed."""
+    symbols = [wb.scalar(f"s{i}") for i in range(2000)]
+    squares = [s**2 for s in symbols]
+    g = wb.grad(sum(squares), symbols[7])
+    values = dict.fromkeys(symbols, 1.5)
+    start = process_time()
+    assert g.eval(values) == 3.0
+    assert process_time() - start < 2
+    with pytest.raises(UsageError, match="is no symbol of it"):
+        g.eval({**values, squares[7]: 9.0})

@@ -41,13 +41,16 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
         if x.name is not None:
             names.setdefault(x.name, []).append(i)
     given: dict[int, Any] = {}
+    others: set[Any] | None = None
     for key, value in [*(values or {}).items(), *named.items()]:
         if isinstance(key, Tensor):
             found = [places[key.serial]] if key.serial in places else []
         else:
             found = names.get(key, [])
-        if not found and _reads(y, key):
-            continue
+        if not found:
+            others = _others(y) if others is None else others
+            if key in others:
+                continue
         if len(found) != 1:
             shown = called(key) if isinstance(key, Tensor) else repr(key)
             why = "is no symbol of it" if not found else "names several of its symbols"
@@ -68,9 +71,10 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
     return run(*(given[i] for i in range(len(symbols))))
 
 
-def _reads(y: Tensor, key: Any) -> bool:
-    """Whether ``y`` is a gradient in a program of a symbol, which it may not need."""
-    return any(
-        x is key or (is_leaf(x) and isinstance(key, str) and x.name == key)
-        for x in programs(walk.order([y]))
-    )
+def _others(y: Tensor) -> set[Any]:
+    """The symbols, and their names, of what a gradient is one of.
+
+    It may need none of them (see `programs`).
+    """
+    symbols = [x for x in programs(walk.order([y])) if is_leaf(x)]
+    return {*symbols, *(x.name for x in symbols if x.name is not None)}
