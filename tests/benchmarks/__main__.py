@@ -20,6 +20,8 @@ CASES = (
     "dense_jacobian",
     "dense_hessian",
     "recurrent",
+    "small_loop",
+    "function_call",
     "breadth",
 )
 
