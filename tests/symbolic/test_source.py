@@ -135,6 +135,7 @@ def test_nests_that_are_no_code_are_tuples() -> None:
     assert body(wb.function([x], {"a": [x, (x + 1, x)]})) == [
         "return {'a': [x, (x + 1, x)]}"
     ]
+    assert body(wb.function([x], [x, None])) == ["return [x, None]"]
 
 
 @pytest.mark.parametrize("name", ["class", "np", "function", "two words", "2nd", "f"])

@@ -347,8 +347,9 @@ class Function:
 
         Its function takes the symbols, then what the shared values held when this was
         asked, and returns what a call returns; where there are updates, a pair of
-        that and the list of new values. Arrays of more than a few thousand characters
-        are ``constants``, to be handed over as globals.
+        that and the list of new values. It checks and casts nothing: give it what is
+        of the symbols' dtypes, np.float32(1) and not 1.0. Arrays of more than a few
+        thousand characters are ``constants``, to be handed over as globals.
 
         Examples
         --------

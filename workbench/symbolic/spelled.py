@@ -64,6 +64,6 @@ def _plain(nested: Any) -> bool:
             stack += x.values()
         elif type(x) in (list, tuple):
             stack += x
-        elif type(x) is not _Code:
+        elif x is not None and type(x) is not _Code:
             return False
     return True
