@@ -27,13 +27,13 @@ from workbench.errors import (
 )
 from workbench.graph import trace, traces, types, walk
 from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.tensor import Tensor, next_serial
 from workbench.graph.tree import is_sparse
 from workbench.jupyter import rewrite
 from workbench.jupyter.around import cell_number, uninterrupted, warning_at_lines
 from workbench.jupyter.failure import shown
 from workbench.jupyter.items import Runtime
-from workbench.jupyter.memory import Memory, is_array, overlap, root
+from workbench.jupyter.memory import Memory, is_array, plain, root
 from workbench.jupyter.options import Options, close, is_input
 from workbench.jupyter.plain import Plain
 from workbench.session import Session
@@ -84,6 +84,8 @@ class Cell:
             raw_code=head + body if raw is None else raw,
         )
         self.leaves: dict[str, Tensor] = {}
+        #: Tensors from this serial on are the cell's.
+        self.start = 0
         #: The names that the cell binds.
         self.made: list[str] = []
 
@@ -198,6 +200,7 @@ class Cell:
         wrt = [name for name in inputs if name in self.options.wrt]
         known = len(wrt) == len(self.options.wrt) and wrt
         memory = Memory(self.names, older)
+        self.start = next_serial()
         value: Any = None
         setattr(builtins, rewrite.RUNTIME, RUNTIME)
         outer, RUNTIME.memory = RUNTIME.memory, memory
@@ -278,7 +281,7 @@ class Cell:
         """Make the notebook plain again, and the last expression's value too."""
         for name in self.made:
             RUNTIME.named(self.names.get(name), name)
-        made = Plain(lambda x: plain(x, memory))
+        made = Plain(lambda x: plain(x, memory, self.start))
         made.names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
             # Of objects that the notebook has not defined, those that the cell names.
@@ -304,6 +307,14 @@ class Cell:
                 f"{what} is {text}, which depends on no float variable of the notebook"
                 f" (the cell reads {reads or 'none'}). Compute it from one with NumPy;"
                 " a variable that only a function reads is named with --wrt."
+            )
+        if output._value is None:
+            symbols = [x.name or "a symbol" for x in open_leaves(output)]
+            raise UsageError(
+                f"{what} depends on {', '.join(symbols)}, without a value. A cell"
+                " computes with numbers: give the name an array before the cell. Of"
+                " an expression, outside %%autodiff, wb.grad(expression, wrt) is"
+                " the derivative, and wb.show(expression) the picture."
             )
         nodes = {x.serial for x in self._nodes(output)}
         inputs = [x for x in self.leaves.values() if x.serial in nodes]
@@ -333,6 +344,11 @@ class Cell:
         )
 
 
+def open_leaves(output: Tensor) -> list[Tensor]:
+    """The symbols and shared variables of an expression."""
+    return [x for x in walk.order([output]) if not x.inputs and x._value is None]
+
+
 def check_wrt(value: Any, name: str) -> None:
     """Refuse a variable that has no derivative, in one line."""
     if is_input(value):
@@ -360,28 +376,3 @@ def check_wrt(value: Any, name: str) -> None:
         f"--wrt {name}: it is a {type(value).__name__}, not an array or a number. Give"
         " each array a name of its own."
     )
-
-
-def plain(x: Any, memory: Memory) -> Any:
-    """What a Tensor or array of the cell is without the magic."""
-    x = memory.latest(x)
-    value = value_of(x)
-    if not isinstance(value, np.ndarray):
-        return value
-    for entry in memory.replaced.get(id(root(value)), ()):
-        old = value_of(entry.old)
-        latest = value_of(memory.latest(entry.old))
-        if old.base is None and old.strides == latest.strides:
-            # A view of what has been replaced is a view of its latest value.
-            start = value.__array_interface__["data"][0]
-            offset = start - old.__array_interface__["data"][0]
-            return np.ndarray(value.shape, value.dtype, latest, offset, value.strides)
-        if overlap(value, entry.region):
-            memory.problem = (
-                f"{entry.text} was changed, and a view of it was kept, which would"
-                " have changed too. Keep a .copy() instead."
-            )
-    if not value.flags.writeable and id(root(value)) in memory.locked:
-        # A view taken while the trace held the array; broadcasts stay read-only.
-        value.flags.writeable = 0 not in value.strides
-    return value

@@ -22,7 +22,16 @@ from workbench.graph import blame, traces
 from workbench.graph.tensor import Tensor, next_serial, value_of
 from workbench.jupyter import frames
 
-__all__ = ["Memory", "Written", "is_array", "is_buffer", "older", "overlap", "root"]
+__all__ = [
+    "Memory",
+    "Written",
+    "is_array",
+    "is_buffer",
+    "older",
+    "overlap",
+    "plain",
+    "root",
+]
 
 Names = dict[str, Any]
 
@@ -275,3 +284,34 @@ class _Slot:
 
 #: The references to an array that only a place refers to, as they are counted.
 ALONE = sys.getrefcount(_Slot(np.zeros(1)).value)
+
+
+def plain(x: Any, memory: Memory, start: int) -> Any:
+    """What a Tensor or array of the cell is without the magic.
+
+    Symbols, expressions of them and Tensors that were there before the cell, whose
+    first serial is ``start``, are what the user made them.
+    """
+    x = memory.latest(x)
+    if isinstance(x, Tensor) and (x._value is None or x.serial < start):
+        return x
+    value = value_of(x)
+    if not isinstance(value, np.ndarray):
+        return value
+    for entry in memory.replaced.get(id(root(value)), ()):
+        old = value_of(entry.old)
+        latest = value_of(memory.latest(entry.old))
+        if old.base is None and old.strides == latest.strides:
+            # A view of what has been replaced is a view of its latest value.
+            start = value.__array_interface__["data"][0]
+            offset = start - old.__array_interface__["data"][0]
+            return np.ndarray(value.shape, value.dtype, latest, offset, value.strides)
+        if overlap(value, entry.region):
+            memory.problem = (
+                f"{entry.text} was changed, and a view of it was kept, which would"
+                " have changed too. Keep a .copy() instead."
+            )
+    if not value.flags.writeable and id(root(value)) in memory.locked:
+        # A view taken while the trace held the array; broadcasts stay read-only.
+        value.flags.writeable = 0 not in value.strides
+    return value

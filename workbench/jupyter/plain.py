@@ -92,7 +92,8 @@ class Plain:
         if is_sparse(x) and isinstance(x.data, Tensor):
             rules = sparse_rules()
             data, pattern = rules.take(x)
-            return rules.build(self._value(data), pattern)
+            made = self._value(data)
+            return x if made is data else rules.build(made, pattern)
         if isinstance(x, (tuple, frozenset)):
             return self._rebuilt(x)
         if id(x) not in self._seen:

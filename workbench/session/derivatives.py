@@ -52,6 +52,7 @@ class Part:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
             nodes, resolution = session.graph.nodes, session.resolution
+            held = session.forward.held
         self.single = isinstance(wrt, (str, int, Tensor))
         self.wrt = session.wrt if wrt is None else [find(x) for x in listed(wrt)]
         self.labels = [session.nodes.labels[i] for i in self.wrt]
@@ -61,9 +62,16 @@ class Part:
             one_array(node, nodes, session.nodes.labels)
         self.values = [handed(x._value) for x in self.sources]
         self.winners = {} if resolution is None else resolution.winners
-        self.owners: dict[int, int] = {}
         inside = self._inside()
+        #: Of nodes within nodes, which a run does not make anew.
+        self.within = {
+            serial: k
+            for serial, (k, _) in self.winners.items()
+            if any(nodes[i].serial in inside for i in held.get(serial, ()))
+        }
+        self.owners = dict(self.within)
         running = {k for serial, (k, _) in self.winners.items() if serial in inside}
+        running |= set(self.within.values())
         self.overrides: list[Override] = [
             replace(
                 given,
@@ -88,7 +96,7 @@ class Part:
 
     def function(self, *values: Any) -> Any:
         """The node computed again."""
-        self.owners.clear()
+        self.owners = dict(self.within)
         new = dict(zip(self.sources, values, strict=True))
         return stages.replay([self.output], new, self._seen)[0]
 

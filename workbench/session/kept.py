@@ -81,7 +81,8 @@ class Kept:
         resolution = None
         if entries:
             given = [entry.override for entry in entries]
-            resolution = resolve(given, nodes, where=f"session {self.name!r}")
+            where = f"session {self.name!r}"
+            resolution = resolve(given, forward.program, where=where)
         backward = None
         if nodes[self.output]._value is not None:
             if resolution is not None and resolution.winners:
@@ -236,7 +237,7 @@ class Kept:
             Attached(
                 entry.id,
                 entry.override,
-                tuple(state.forward.ids[node.serial] for node in matched),
+                places(state.forward, matched),
                 attached.target_text(entry.override.target, self.nodes),
                 attached.code_line(self.name, entry.override, self.nodes),
                 partial(self._effects, state, entry.override),
@@ -255,7 +256,7 @@ class Kept:
         if on == [override]:
             alone = state.backward.cotangents
         elif (alone := forward.alone.get(override)) is None:
-            resolution = resolve([override], forward.graph.nodes)
+            resolution = resolve([override], forward.program)
             alone = self._swept(forward, resolution).cotangents
             # Kept without what flows elsewhere, which is large.
             alone = {i: g for i, g in alone.items() if i in self.wrt}
@@ -264,3 +265,8 @@ class Kept:
             forward.alone[override] = alone
         true = self._true(forward).cotangents
         return attached.effects(alone, true, self.wrt, self.nodes.labels)
+
+
+def places(forward: Forward, matched: Iterable[Tensor]) -> tuple[int, ...]:
+    """The ids of nodes; a loop stands for what it holds, once."""
+    return tuple(dict.fromkeys(i for node in matched for i in forward.places(node)))

@@ -229,7 +229,7 @@ class Session(Kept):
         OverrideError
             If it matches nothing or its rule does not fit; nothing has changed then.
         """
-        find = partial(attached.target_in, self.nodes, self.graph.nodes)
+        find = partial(attached.target_in, self.nodes, self.forward.program)
         if isinstance(target, Override):
             made = replace(target, target=find(target.target))
         else:
@@ -313,7 +313,7 @@ class Session(Kept):
         OverrideError
             If it would not; an `ExpressionError` if the expression is refused.
         """
-        nodes = self.graph.nodes
+        nodes = self.forward.program
         parsed = parse(rule)
         found = overriding.override(attached.target_in(self.nodes, nodes, target), rule)
         (matched,) = resolve([found], nodes).matched

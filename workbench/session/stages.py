@@ -17,7 +17,7 @@ from workbench.graph import blame, source, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import IDENTITY, Tensor, apply, value_of
 from workbench.session import statistics
-from workbench.transforms import reverse
+from workbench.transforms import reverse, within
 from workbench.transforms.overrides import Override, Resolution
 
 __all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
@@ -51,6 +51,26 @@ class Forward:
     def ids(self) -> dict[int, int]:
         """The id of each node by its serial."""
         return {node.serial: i for i, node in enumerate(self.graph.nodes)}
+
+    @cached_property
+    def held(self) -> dict[int, list[int]]:
+        """The ids of the nodes that hold a node of a step or branch, by its serial."""
+        found: dict[int, list[int]] = {}
+        for i, node in enumerate(self.graph.nodes):
+            if node.op.name in within.WITHIN:
+                for x in within.everything([node])[1:]:
+                    found.setdefault(x.serial, []).append(i)
+        return found
+
+    @cached_property
+    def program(self) -> list[Tensor]:
+        """The nodes, and after them those inside them: what an override may mean."""
+        return within.everything(self.graph.nodes)
+
+    def places(self, node: Tensor) -> list[int]:
+        """The id of a node; of one inside others, the ids of these."""
+        known = self.ids.get(node.serial)
+        return self.held[node.serial] if known is None else [known]
 
     @cached_property
     def slots(self) -> list[tuple[int, ...]]:

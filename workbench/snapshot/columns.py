@@ -106,7 +106,7 @@ def take(session: Session) -> Snapshot:
             header["seconds"] += backward.seconds
         if session.resolution is not None:
             for k, node in session.resolution.winners.values():
-                columns["override"][forward.ids[node.serial]] = k
+                columns["override"][forward.places(node)] = k
         output = session.graph.nodes[session.output]
         header["output"] = session.output
         header["output_name"] = output.name or output.op.name
@@ -355,11 +355,15 @@ def change(session: Session, backward: Backward, truth: Backward, count: int) ->
     column[list(backward.cotangents)] = 0.0
     if backward is truth or session.resolution is None:
         return column
-    winners = [node for _, node in session.resolution.winners.values()]
+    winners = {
+        i: nodes[i]
+        for _, node in session.resolution.winners.values()
+        for i in session.forward.places(node)
+    }
     behind = {
         ids[x.serial]
         for x in walk.order(
-            [x for node in winners for x in node.inputs if isinstance(x, Tensor)]
+            [x for y in winners.values() for x in y.inputs if isinstance(x, Tensor)]
         )
     }
     for i in behind & set(backward.cotangents):
