@@ -162,6 +162,48 @@ def test_peak_memory_falls_with_the_square_root() -> None:
         assert peak(memory) < 9
 
 
+@pytest.mark.parametrize("memory", [30, "3 MB"])
+def test_peak_memory_falls_where_only_the_run_tells_the_number_of_steps(
+    memory: Any,
+) -> None:
+    """400 steps of 80 kB, which are 32 MB."""
+    start = np.linspace(0.1, 0.9, 10_000)
+    x, n = wb.vector("x", shape=10_000), wb.scalar("n", dtype=int)
+
+    def step(h: Any) -> Any:
+        return h - 0.01 * h * h
+
+    def gradient(memory: Any, counted: bool) -> Any:
+        if counted:
+            end = wb.scan(step, initial=x, n_steps=n, memory=memory, last=True)
+        else:
+            end = wb.while_loop(
+                lambda s: s[0] < n, lambda s: (s[0] + 1, step(s[1])), (0, x),
+                memory=memory,
+            )[1]  # fmt: skip
+        return wb.function([x, n], wb.grad(np.sum(end), x))
+
+    def peak(f: Any) -> tuple[Any, float]:
+        tracemalloc.start()
+        made = f(start, 400)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return made, found / 1e6
+
+    for counted in (True, False):
+        want, everything = peak(gradient("all", counted))
+        made, less = peak(gradient(memory, counted))
+        assert np.array_equal(made, want)
+        assert everything > 32
+        assert less < 9
+
+
+def test_an_amount_for_steps_of_unknown_size_is_refused() -> None:
+    h, n = wb.vector("h"), wb.scalar("n", dtype=int)
+    with pytest.raises(UsageError, match=r"Give the number of steps after which"):
+        wb.scan(lambda h: np.sin(h) * h, initial=h, n_steps=n, memory="3 MB", last=True)
+
+
 def test_what_is_no_choice_is_refused() -> None:
     for memory in ("some", 0, -3, True, 2.5):
         with pytest.raises(UsageError, match=r"'all', 'auto', an amount"):

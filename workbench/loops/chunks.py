@@ -81,6 +81,7 @@ class Chunks:
                 stacks = [np.empty_like(y, shape=(n, *y.shape[1:])) for y in ys]
             for whole, y in zip(stacks, ys, strict=True):
                 whole[a:b] = y
+            del lost, part, made, ys  # before the next piece stores its own
         return (*carries, *stacks)
 
     def whole(self, inputs: Sequence[Any]) -> list[Any]:

@@ -74,11 +74,22 @@ def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
     else:
         return int(memory)
     n = loop.length(inputs)
-    if not isinstance(n, int) or loop.until:
-        return None  # nobody knows yet how much that will be
     kept = sum(_bytes(x.spec) for x in loop.stored)
-    if n * kept <= budget:
+    if isinstance(n, int) and n * kept <= budget:
         return None
+    if not isinstance(n, int) or loop.until:
+        # Only the run tells how much all would be: what is given is for the steps
+        # between two kept states.
+        if memory == "auto" or not kept:
+            return None
+        for x in loop.stored:
+            if not all(isinstance(m, int) for m in x.spec.shape):
+                raise UsageError(
+                    f"memory={memory!r}{blame.here()}: how many bytes a step keeps"
+                    " shows only when the program runs. Give the number of steps after"
+                    " which a state is kept, or declare lengths with shape=."
+                )
+        return max(1, budget // kept)
     state = sum(_bytes(loop.leaf(i).spec) for i in loop.restart())
     return min(n, max(1, round(math.sqrt(n * state / kept))))
 

@@ -81,8 +81,10 @@ def scan(
     memory
         What is kept for reverse mode. ``"all"``: what it reads of each step. A
         number ``k``: the state before every k-th step; the steps between run once
-        more. A text like ``"64 MB"``: as much as fits. ``"auto"``: all, up to 256 MB.
-        The results are the same, bit for bit.
+        more. A text like ``"64 MB"``: all if that fits, else some states. ``"auto"``:
+        the same with 256 MB. Where only the run tells how many steps there are,
+        ``"auto"`` keeps all, and an amount is what the steps between two kept states
+        take. Gradients are the same bit for bit; those of a gradient keep all.
     last
         Return the values after the last step instead of the stacks of all.
     return_updates
