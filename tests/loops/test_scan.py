@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.errors import ShapeError
 
 
 def complex_step(f: Callable[[Any], Any], x: Any) -> Any:
@@ -423,3 +424,17 @@ def test_euler_steps_of_a_differential_equation() -> None:
     assert np.isclose(gy, (1 + a * h) ** n)
     second = wb.hessian(last)(a, y)
     assert np.isclose(second, y * (n - 1) / n * (1 + a * h) ** (n - 2))
+
+
+def test_a_plain_sequence_beside_one_of_unknown_length() -> None:
+    """Theano's polynomial: the coefficients, and more powers than there are."""
+    c, x = wb.vector("c"), wb.scalar("x")
+    terms = wb.scan(lambda c, p, x: c * x**p, [c, np.arange(100)], None, x)
+    total = np.sum(terms)
+    f = wb.function([c, x], [total, *wb.grad(total, [c, x])])
+    value, by_c, by_x = f([1.0, 0.0, 2.0], 3.0)
+    assert (value, by_x) == (19.0, 12.0)
+    assert np.array_equal(by_c, [1.0, 3.0, 9.0])
+    with pytest.raises(ShapeError, match="100"):
+        wb.scan(lambda c, p: c, [c, np.arange(100)], n_steps=101)
+    assert np.array_equal(f(np.zeros(101), 1.0)[1], np.r_[np.ones(100), 0.0])

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, dims
 from workbench.graph.broadcasting import smallest
-from workbench.graph.tensor import Tensor, admit
+from workbench.graph.tensor import Tensor, admit, leaf
 from workbench.graph.trace import live
 from workbench.loops.entries import (
     Sequenced,
@@ -157,6 +157,8 @@ def _cut(
                 if count is not None:
                     x = window(x[start:] if start else x, count)
                 elif start or not dims.same((n,), (length,)):
+                    if isinstance(n, dims.Dim) and not isinstance(x, Tensor):
+                        x = leaf(x)  # no slice of NumPy's ends at such a length
                     x = x[start : start + n]
                 cut.append(x[::-1] if reverse else x)
             by_tap.append(cut)
