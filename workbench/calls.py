@@ -17,7 +17,13 @@ import numpy as np
 from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.graph import blame, source, traces, tree, types, walk
 from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import argument_names, check_float, live, record
+from workbench.graph.trace import (
+    argument_names,
+    check_float,
+    check_function,
+    live,
+    record,
+)
 from workbench.transforms import reverse
 from workbench.transforms.overrides import Override, resolve_call
 
@@ -53,11 +59,7 @@ class Call:
         allow_int: bool | None = None,
         holomorphic: bool = False,
     ) -> None:
-        if not callable(f):
-            raise UsageError(
-                f"{name} needs a function of arrays, and {f!r} cannot be called. Pass"
-                " the function itself, such as np.sum or lambda x: x @ x."
-            )
+        check_function(f, name)
         single, places = chosen_arguments(f, argnums, argnames, args, kwargs, name)
         chosen = tuple(args[p] if isinstance(p, int) else kwargs[p] for p in places)
         for place, x in zip(places, chosen, strict=True):

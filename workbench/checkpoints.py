@@ -15,7 +15,7 @@ from typing import Any
 from workbench.graph import source, traces
 from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor, value_of
-from workbench.graph.trace import live
+from workbench.graph.trace import check_function, live
 from workbench.loops.body import Body, is_draw
 from workbench.ops import several
 from workbench.transforms import within
@@ -58,6 +58,8 @@ def checkpoint(f: Function) -> Function:
     >>> bool(np.all(g == h))
     True
     """
+
+    check_function(f, "checkpoint")
 
     @wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from workbench.calls import Argnames, Argnums, Aux, Call, drawing, released
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.graph import traces, tree, types
 from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.trace import argument_names, record
+from workbench.graph.trace import argument_names, check_function, record
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
@@ -82,6 +82,8 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     array([[ 0.,  2.,  4.],
            [ 6.,  8., 10.]])
     """
+
+    check_function(f, "vmap")
 
     @wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:

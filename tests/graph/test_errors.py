@@ -31,6 +31,7 @@ from workbench.errors import (
     GradientLostError,
     ShapeError,
     TraceError,
+    UsageError,
     WorkbenchError,
 )
 from workbench.graph.op import FUNCTIONS, OPS, UFUNCS, implements
@@ -484,3 +485,24 @@ def test_what_has_no_derivative_says_the_cast(ask: Callable[[Any], Any]) -> None
     for x in ("text", None):
         with pytest.raises(DtypeError, match="not an array or a number"):
             ask(x)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda f, x: wb.trace(f)(x),
+        lambda f, x: wb.vmap(f)(x),
+        lambda f, x: wb.checkpoint(f)(x),
+        lambda f, x: wb.check_grads(f, (x,)),
+        lambda f, x: wb.gradient.numeric_grad(f, x),
+        lambda f, x: wb.gradient.verify_grad(f, [x]),
+    ],
+    ids=["trace", "vmap", "checkpoint", "check_grads", "numeric_grad", "verify_grad"],
+)
+def test_what_is_no_function(ask: Callable[[Any, Any], Any]) -> None:
+    """An expression, say: it is not called, and the function to make of it is told."""
+    expression = np.sum(wb.vector("x") ** 2)
+    with pytest.raises(UsageError, match=r"cannot be called\. .*wb\.function\(\[x\],"):
+        ask(expression, np.ones(3))
+    with pytest.raises(UsageError, match=r"3 cannot be called\. Pass the function"):
+        ask(3, np.ones(3))

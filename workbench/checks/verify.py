@@ -19,7 +19,7 @@ from workbench.checks.running import Check, Progress, Stopped
 from workbench.errors import UsageError
 from workbench.graph import source, tree, types
 from workbench.graph.tensor import value_of
-from workbench.graph.trace import argument_names
+from workbench.graph.trace import argument_names, check_function
 
 __all__ = ["check_grads", "check_graph"]
 
@@ -76,6 +76,7 @@ def check_grads(
     >>> report.ok, len(report.comparisons[0].entries)
     (True, 3)
     """
+    check_function(f, "check_grads")
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes or order < 1:
         raise UsageError(

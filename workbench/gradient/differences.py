@@ -10,6 +10,7 @@ import numpy as np
 from workbench.checks.differences import perturbed, slope
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
 from workbench.graph.tensor import Tensor
+from workbench.graph.trace import check_function
 
 __all__ = ["array_of", "numeric_grad", "value_at"]
 
@@ -63,6 +64,7 @@ class numeric_grad:
         eps: float | None = None,
         out_type: Any = None,
     ) -> None:
+        check_function(f, "numeric_grad")
         single = not isinstance(pt, (list, tuple))
         arrays = [np.asarray(x) for x in ([pt] if single else pt)]
         for i, x in enumerate(arrays):

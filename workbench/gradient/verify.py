@@ -17,6 +17,7 @@ from workbench.errors import DtypeError, GradientError, UsageError
 from workbench.gradient.differences import array_of, numeric_grad
 from workbench.graph import tree
 from workbench.graph.tensor import value_of
+from workbench.graph.trace import check_function
 
 __all__ = ["verify_grad"]
 
@@ -81,6 +82,7 @@ def verify_grad(
     >>> from workbench.gradient import verify_grad
     >>> verify_grad(np.tanh, [np.array([[2, 3, 4], [-1, 3.3, 9.9]])], rng=np.random)
     """
+    check_function(fun, "verify_grad")
     if not isinstance(pt, (list, tuple)):
         raise UsageError(
             "verify_grad: pt is a list or tuple with one array per argument of the"

@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, GradientLostError
+from workbench.errors import DtypeError, GradientLostError, UsageError
 from workbench.graph import traces, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, admit, leaf
 from workbench.graph.types import Spec
 from workbench.graph.unseen import explained, place
 
-__all__ = ["Recording", "argument_names", "live", "opened", "record", "trace", "wrap"]
+__all__ = [
+    "Recording",
+    "argument_names",
+    "check_function",
+    "live",
+    "opened",
+    "record",
+    "trace",
+    "wrap",
+]
 
 
 class Recording:
@@ -125,6 +134,8 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
     3
     """
 
+    check_function(f, "trace")
+
     def traced(*args: Any, **kwargs: Any) -> Graph:
         flat, structure = tree.flatten((args, kwargs))
         chosen = [i for i, x in enumerate(flat) if _is_float(x)]
@@ -141,6 +152,18 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
         return Graph(made.leaves, made.outputs)
 
     return traced
+
+
+def check_function(f: Any, name: str) -> None:
+    """Raise an error if what is to be a function of arrays cannot be called."""
+    if callable(f):
+        return
+    cure = "Pass the function itself, such as np.sum or lambda x: x @ x."
+    if isinstance(f, Tensor):
+        cure = "An expression becomes one by wb.function([x], expression)."
+    raise UsageError(
+        f"{name} needs a function of arrays, and {f!r} cannot be called. {cure}"
+    )
 
 
 def argument_names(
