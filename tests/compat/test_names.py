@@ -24,7 +24,7 @@ NAMES = {
     SharedVariable sparse subgraph_grad tensor Type uninstall updates Variable
     """,
     "theano.tensor": """
-    _given abs abs_ add addbroadcast advanced_subtensor advanced_subtensor1 all
+    abs abs_ add addbroadcast advanced_subtensor advanced_subtensor1 all
     all_dtypes allclose alloc alloc_diag and_ angle any arange arccos arccosh arcsin
     arcsinh arctan arctan2 arctanh argmax argmin argsort argtopk as_op as_tensor
     as_tensor_variable Assert bartlett batched_dot batched_tensordot bincount
@@ -81,13 +81,13 @@ NAMES = {
     NullTypeGradError numeric_grad Rop subgraph_grad verify_grad zero_grad
     """,
     "theano.compile": """
-    as_op DebugMode FAST_COMPILE FAST_RUN function get_default_mode get_mode In Mode
-    MonitorMode NanGuardMode OpFromGraph Out Param shared SharedVariable
-    SymbolicInput SymbolicOutput UnusedInputError
+    as_op DebugMode FAST_COMPILE FAST_RUN Function function get_default_mode
+    get_mode In Mode MonitorMode NanGuardMode OpFromGraph Out Param shared
+    SharedVariable SymbolicInput SymbolicOutput UnusedInputError
     """,
     "theano.gof": """
-    ancestors Apply Constant inputs io_toposort list_of_nodes Op PureOp Type
-    Variable variables
+    ancestors Apply Constant get_test_value inputs io_toposort list_of_nodes
+    MissingInputError Op PureOp Type Variable variables
     """,
     "theano.scan_module": """
     foldl foldr map reduce scan until
@@ -146,6 +146,21 @@ def test_installed_and_gone_again() -> None:
     assert not [name for name in sys.modules if name.partition(".")[0] == "theano"]
     with pytest.raises(TraceError):
         bool(x == y)
+
+
+def test_a_module_that_is_not_known_is_an_import_error() -> None:
+    theano.install()
+    try:
+        for name in ("theano.sandbox.cuda", "theano.tensor.nnet.neighbours"):
+            with pytest.raises(ModuleNotFoundError, match=f"{name} is not known"):
+                import_module(name)
+        # Files of ours under other names are not found a second time.
+        with pytest.raises(ModuleNotFoundError, match="not known"):
+            import_module("theano.methods")
+        var = import_module("theano.tensor").var
+        assert isinstance(T.dvector(), var.TensorVariable)
+    finally:
+        theano.uninstall()
 
 
 def test_theano_itself_is_not_pushed_aside(monkeypatch: pytest.MonkeyPatch) -> None:

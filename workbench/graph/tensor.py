@@ -80,6 +80,7 @@ class Tensor(ArrayMethods, Conversions):
         "inputs",
         "lasti",
         "name",
+        "notes",
         "op",
         "origin",
         "params",
@@ -115,13 +116,15 @@ class Tensor(ArrayMethods, Conversions):
     facts: Any
     #: What `eval` runs, once it has been asked.
     compiled: Any
+    #: What old programs write on a variable (`compat.theano.tags`).
+    notes: Any
 
     def __init_subclass__(cls) -> None:
         TENSORS.add(cls)
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("name", "origin", "facts"):
+        if attribute in ("name", "origin", "facts", "notes"):
             return None
         return super().__getattr__(attribute)
 

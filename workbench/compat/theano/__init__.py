@@ -7,9 +7,14 @@ finds this package. A variable is a `workbench.Tensor`, a function what
 What differs
 ------------
 - ``x == y`` on variables is elementwise; Theano asked whether they are the same (`is`).
-  After `install` its truth says that, so ``x in params`` works; without, write `is`.
+  After `install` its truth says that, so ``x in params`` works, ``if W:`` is true and
+  ``x.dtype.startswith("float")`` works. Without, write `is`, ``W is not None`` and
+  ``str(x.dtype)``: ``x.dtype`` is NumPy's dtype, which equals its name.
 - ``x.shape`` is a tuple of lengths, not a vector; a function may return it all the
-  same. ``x.dtype`` is NumPy's dtype, which equals its name.
+  same.
+- ``x.tag.test_value`` is computed where it is asked for, and never while a program is
+  built, whatever ``config.compute_test_value`` says.
+- A variable takes no attributes but those of ``x.tag``.
 - Results of functions that are single numbers are NumPy's scalars, not arrays without
   axes.
 - An axis of length 1 broadcasts, whether declared so or not.

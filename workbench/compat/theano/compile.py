@@ -14,11 +14,13 @@ from workbench.compat.theano.functions import In, Out, Param, function
 from workbench.compat.theano.op import as_op
 from workbench.compat.theano.sharing import SharedVariable, shared
 from workbench.errors import UnusedInputError
+from workbench.symbolic.function import Function
 
 __all__ = [
     "FAST_COMPILE",
     "FAST_RUN",
     "DebugMode",
+    "Function",
     "In",
     "Mode",
     "MonitorMode",

@@ -51,6 +51,8 @@ QUIET: dict[str, Any] = {
     "optimizer_excluding": "",
     "optimizer_verbose": False,
     "print_active_device": True,
+    "pickle_test_value": True,
+    "print_test_value": False,
     "profile": False,
     "profile_memory": False,
     "profile_optimizer": False,

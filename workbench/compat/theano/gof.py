@@ -12,8 +12,10 @@ from typing import Any
 
 from workbench.compat.theano.apply import Apply, owner
 from workbench.compat.theano.op import Op, PureOp
+from workbench.compat.theano.tags import get_test_value
 from workbench.compat.theano.types import TensorConstant as Constant
 from workbench.compat.theano.types import Type
+from workbench.errors import MissingInputError
 from workbench.graph import walk
 from workbench.graph.tensor import IDENTITY
 from workbench.graph.tensor import Tensor as Variable
@@ -22,11 +24,13 @@ from workbench.ops.several import ITEM
 __all__ = [
     "Apply",
     "Constant",
+    "MissingInputError",
     "Op",
     "PureOp",
     "Type",
     "Variable",
     "ancestors",
+    "get_test_value",
     "inputs",
     "io_toposort",
     "list_of_nodes",
@@ -82,4 +86,4 @@ def list_of_nodes(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
     return io_toposort(list(inputs), outputs)
 
 
-graph = op = type = utils = sys.modules[__name__]
+fg = graph = op = type = utils = sys.modules[__name__]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
+from workbench.compat.theano import behaving
 from workbench.errors import UsageError
-from workbench.graph.conversions import Conversions
-from workbench.graph.op import declare
-from workbench.graph.tensor import Tensor
 
 __all__ = ["install", "uninstall"]
 
@@ -19,8 +18,8 @@ ROOT = __name__.rpartition(".")[0]
 PLACES = """
     compile compile.builders compile.debugmode compile.function_module compile.io
     compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
-    compile.sharedvalue config configparser gof gof.graph gof.op gof.type gof.utils
-    gradient ifelse printing sandbox sandbox.rng_mrg scalar scan_module
+    compile.sharedvalue config configparser gof gof.fg gof.graph gof.op gof.type
+    gof.utils gradient ifelse printing sandbox sandbox.rng_mrg scalar scan_module
     scan_module.scan_utils scan_module.scan_views sparse tensor tensor.basic
     tensor.elemwise tensor.extra_ops
     tensor.nlinalg tensor.nnet tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
@@ -34,23 +33,19 @@ PLACES = """
 ELSEWHERE = {"tensor.var": "tensor"}
 
 
-#: Comparisons by which lists look for a variable, and what they ask in Theano.
-SAME = {declare("equal"): True, declare("not_equal"): False}
+class _Unknown(MetaPathFinder):
+    """Says of a module of Theano's that it is not there, and what is."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name.startswith("theano."):
+            raise ModuleNotFoundError(
+                f"{name} is not known to Workbench. Of Theano's modules it has"
+                f" {', '.join(sorted(PLACES))}.",
+                name=name,
+            )
 
 
-def _truth(x: Tensor) -> bool:
-    """The truth of a Tensor; of ``x == y`` without a value, whether they are the same.
-
-    So ``x in [y, x]`` and ``params.index(x)`` find a variable, as in Theano.
-    """
-    if (
-        x._value is None
-        and x.op in SAME
-        and all(isinstance(i, Tensor) for i in x.inputs)
-    ):
-        a, b = x.inputs
-        return (a is b) is SAME[x.op]
-    return Conversions.__bool__(x)
+UNKNOWN = _Unknown()
 
 
 def _found(place: str) -> Any:
@@ -63,8 +58,10 @@ def _found(place: str) -> Any:
 def install() -> ModuleType:
     """Make ``import theano``, ``import theano.tensor as T`` and the like work.
 
-    Until `uninstall`, the truth of ``x == y`` is whether two variables are the same, so
-    that ``x in params`` and ``params.index(x)`` work as in Theano.
+    Until `uninstall`, variables behave as in Theano where that differs from NumPy's
+    ways: the truth of ``x == y`` is whether two variables are the same, so that ``x in
+    params`` and ``params.index(x)`` work; any other variable is true, but for
+    conditions; ``x.dtype`` is a string for programs; ``str(x)`` is the name of ``x``.
 
     Returns
     -------
@@ -80,8 +77,8 @@ def install() -> ModuleType:
     >>> from workbench.compat import theano
     >>> _ = theano.install()
     >>> import theano.tensor as T
-    >>> T.dscalar("x").dtype
-    dtype('float64')
+    >>> T.dscalar("x").type
+    TensorType(float64, scalar)
     >>> theano.uninstall()
     """
     ours = sys.modules[ROOT]
@@ -94,14 +91,16 @@ def install() -> ModuleType:
     sys.modules["theano"] = ours
     for place in [*PLACES, *ELSEWHERE]:
         sys.modules[f"theano.{place}"] = _found(place)
-    Tensor.__bool__ = _truth  # type: ignore[assignment, method-assign]
+    if UNKNOWN not in sys.meta_path:
+        sys.meta_path.insert(0, UNKNOWN)
+    behaving.begin()
     return ours
 
 
 def uninstall() -> None:
     """Forget what `install` did; what programs have imported they keep."""
     if sys.modules.get("theano") is sys.modules[ROOT]:
-        if "__bool__" in vars(Tensor):
-            del Tensor.__bool__
+        behaving.end()
+        sys.meta_path.remove(UNKNOWN)
         for name in ["theano", *(f"theano.{place}" for place in [*PLACES, *ELSEWHERE])]:
             sys.modules.pop(name, None)

@@ -7,12 +7,11 @@ take as before.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano import apply, types
+from workbench.compat.theano import apply, tags, types
 from workbench.compat.theano.tensor import elementwise, making, reductions, shapes
 from workbench.compat.theano.tensor import subtensor as places
 from workbench.compat.theano.tensor.lengths import as_lengths
@@ -114,8 +113,7 @@ PROPERTIES: dict[str, Any] = {
     "broadcastable": lambda x: types.type_of(x).broadcastable,
     "owner": apply.owner,
     "index": apply.position,
-    # Test values are not looked at: what is written there goes nowhere.
-    "tag": lambda x: SimpleNamespace(),
+    "tag": tags.tag_of,
     "data": lambda x: x.value,
 }
 

@@ -85,6 +85,10 @@ Tensor = TensorType
 
 globals().update(TABLE)
 
+# `theano.tensor.var` is the variance, and the module of what variables are.
+_variance: Any = TABLE["var"]
+_variance.TensorVariable, _variance.TensorConstant = TensorVariable, TensorConstant
+
 # The modules that these names stood in.
 basic = elemwise = opt = sharedvar = type = sys.modules[__name__]
 random = raw_random = shared_randomstreams

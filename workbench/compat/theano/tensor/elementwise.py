@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compat.theano.tensor import stable
 from workbench.compat.theano.tensor.lifting import (
     Function,
     Table,
@@ -128,10 +129,11 @@ def _folded(function: Any, name: str) -> Function:
 
 _SAME = """
     arccos arccosh arcsin arcsinh arctan arctan2 arctanh ceil cos cosh deg2rad exp exp2
-    expm1 floor isclose isinf isnan log log10 log1p log2 maximum minimum rad2deg sin
+    expm1 floor isclose isinf isnan log10 log1p log2 maximum minimum rad2deg sin
     sinh sqrt tan tanh trunc angle imag real conj
 """
 _OTHER: Table = {
+    "log": stable.log,
     "abs_": np.abs,
     "abs": np.abs,
     "sgn": np.sign,

@@ -274,7 +274,7 @@ def trace(a: Any, offset: int = 0) -> Any:
 TABLE: Table = {
     name: function
     for name, function in list(globals().items())
-    if getattr(function, "__module__", "") == __name__
+    if getattr(function, "__module__", "") == __name__ and not name.startswith("_")
 }
 TABLE |= {name: lifted(getattr(np, name), name) for name in ("swapaxes", "moveaxis")}
 TABLE |= {name: lifted(getattr(np, name), name) for name in ("squeeze", "tril", "triu")}

@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.compat.theano.tensor.elementwise import switch
 from workbench.compat.theano.tensor.lifting import lift, special
+from workbench.compat.theano.tensor.stable import log, of_scores
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.errors import ShapeError
 
@@ -86,7 +87,8 @@ def softmax(c: Any, axis: int = -1) -> Any:
     """The softmax of each row; of a vector, a matrix of one row."""
     from workbench.scipy import special as ours
 
-    return lift(ours.softmax(_rows(c), axis=axis))
+    scores = _rows(c)
+    return of_scores(lift(ours.softmax(scores, axis=axis)), scores, axis)
 
 
 def softmax_graph(c: Any) -> Any:
@@ -109,7 +111,7 @@ def logsoftmax(c: Any, axis: int = -1) -> Any:
 def binary_crossentropy(output: Any, target: Any) -> Any:
     """``-(t log(o) + (1 - t) log(1 - o))``, entry by entry."""
     o, t = as_tensor_variable(output), as_tensor_variable(target)
-    return -(t * np.log(o) + (1.0 - t) * np.log(1.0 - o))
+    return -(t * log(o) + (1.0 - t) * log(1.0 - o))
 
 
 def sigmoid_binary_crossentropy(output: Any, target: Any) -> Any:
@@ -122,7 +124,7 @@ def categorical_crossentropy(coding_dist: Any, true_dist: Any) -> Any:
     """The cross-entropy of each row: with a distribution, or with a class's number."""
     coding, true = as_tensor_variable(coding_dist), as_tensor_variable(true_dist)
     if true.ndim == coding.ndim:
-        return lift(-np.sum(true * np.log(coding), axis=-1))
+        return lift(-np.sum(true * log(coding), axis=-1))
     if true.ndim == coding.ndim - 1:
         return crossentropy_categorical_1hot(coding, true)
     raise ShapeError(
@@ -133,7 +135,7 @@ def categorical_crossentropy(coding_dist: Any, true_dist: Any) -> Any:
 
 def crossentropy_categorical_1hot(coding_dist: Any, true_one_of_n: Any) -> Any:
     """``-log`` of the entry of each row that the class's number names."""
-    return -np.log(_chosen(as_tensor_variable(coding_dist), true_one_of_n))
+    return -_chosen(log(as_tensor_variable(coding_dist)), true_one_of_n)
 
 
 def _chosen(x: Any, classes: Any) -> Any:
