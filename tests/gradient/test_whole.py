@@ -469,6 +469,15 @@ def test_C4_details_and_parts() -> None:
 # format_as
 
 
+def test_subgraph_grad_that_starts_nowhere() -> None:
+    """An empty start is none, as that before the last layer may be."""
+    x = wb.scalar("x")
+    (g,), _ = subgraph_grad([x], [], start={}, cost=x**2)
+    assert at(g, x=3.0) == 6.0
+    with pytest.raises(UsageError, match="subgraph_grad: give start"):
+        subgraph_grad([x], [], start={})
+
+
 def test_C6_format_as() -> None:
     assert format_as(True, False, 1) == [1]
     assert format_as(False, True, 1) == (1,)

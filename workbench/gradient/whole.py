@@ -147,7 +147,7 @@ def subgraph_grad(
     >>> float(dv.eval(x=1.0, v=0.0, w=3.0))
     3.0
     """
-    if start is None and cost is None:
+    if not start and cost is None:
         raise UsageError(
             "subgraph_grad: give start, the gradients where this part begins, or cost,"
             " what it adds, or both."
@@ -162,7 +162,7 @@ def subgraph_grad(
         )  # fmt: skip
         return found
 
-    begun = None if start is None else part(None, start)
+    begun = part(None, start) if start else None
     added = None if cost is None else part(cost, None)
     total = begun or added or []
     if begun is not None and added is not None:
