@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -999,3 +1000,103 @@ def test_lengths_that_depend_on_values() -> None:
         ShapeError, match=r"of a batch give arrays of shapes \(2,\), \(1"
     ):
         wb.vmap(PickOpenly())(np.stack([x, -x]))
+
+
+def test_A4_an_op_is_a_rule_wherever_a_function_is() -> None:
+    class SquareGrad(wb.Op):
+        def compute(self, x: Any, g: Any) -> Any:
+            return 2 * g * x
+
+        def vjp(self, node: Any, h: Any) -> Any:
+            x, g = node.inputs
+            return 2 * g * h, 2 * x * h
+
+    class SquareByOp(wb.Op):
+        vjp = SquareGrad()
+
+        def compute(self, x: Any) -> Any:
+            return x**2
+
+    class SquareRegistered(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return x**2
+
+    wb.register_gradient("square_registered")(SquareGrad())
+    x, u, g = wb.vectors("x u g")
+    graph = wb.OpFromGraph([u, g], 2 * g * u, name="square_grad_graph")
+    at = np.array([0.5, -2.0])
+    for f, given in (
+        (SquareByOp(), None),
+        (SquareRegistered(), None),
+        (wb.custom_vjp(lambda x: x**2, vjp=SquareGrad()), None),
+        (wb.custom_vjp(lambda x: x**2, vjp=graph), None),
+        (wb.OpFromGraph([x], x**2, vjp=graph, name="square_by_graph"), None),
+        (np.square, wb.override("square", SquareGrad())),
+        (np.square, wb.override("square", graph)),
+    ):
+        rules = [given] if given else None
+        cost = lambda x, f=f: np.sum(f(x))  # noqa: E731
+        assert np.array_equal(wb.grad(cost, overrides=rules)(at), 2 * at)
+        assert np.array_equal(
+            wb.jvp(f, (at,), (np.ones(2),), overrides=rules)[1], 2 * at
+        )
+        if given is None:
+            assert np.array_equal(wb.hessian(cost)(at), 2 * np.eye(2))
+            assert np.array_equal(wb.vmap(wb.grad(lambda x, f=f: f(x)[0]))(
+                np.stack([at, at])), [[1, 0], [1, 0]])  # fmt: skip
+
+
+def test_an_op_that_is_a_rule_gets_zeros_where_nothing_arrives() -> None:
+    class TwoGrad(wb.Op):
+        def compute(self, x: Any, g: Any, h: Any, i: Any) -> Any:
+            assert all(isinstance(c, (np.ndarray, np.generic)) for c in (g, h, i))
+            return 3 * g + 5 * h + 0 * i
+
+    class TwoAndIndex(wb.Op):
+        vjp = TwoGrad()
+
+        def compute(self, x: Any) -> Any:
+            return 3 * x, 5 * x, np.argmax(x)
+
+    op, x = TwoAndIndex(), np.ones(2)
+    assert wb.grad(lambda x: np.sum(op(x)[0]))(x).tolist() == [3, 3]
+    assert wb.grad(lambda x: np.sum(op(x)[0] + op(x)[1]))(x).tolist() == [8, 8]
+
+
+def test_rules_and_values_in_every_form_of_a_method() -> None:
+    class Static(wb.Op):
+        @staticmethod
+        def compute(x: Any) -> Any:
+            return 2 * x
+
+        @classmethod
+        def vjp(cls, node: Any, g: Any) -> Any:
+            return 2 * g
+
+    assert wb.grad(lambda x: Static()(x))(3.0) == 2
+    with pytest.raises(UsageError, match="takes 1 input, not 2"):
+        Static()(1.0, 2.0)
+    with pytest.raises(UsageError, match=r"vjp is '2 \* g', which is no method"):
+        type("Textual", (wb.Op,), {"compute": lambda self, x: x, "vjp": "2 * g"})
+
+
+def test_what_is_computed_from_settings_is_none() -> None:
+    class FromTable(wb.Op):
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        @cached_property
+        def table(self) -> Any:
+            return np.arange(5.0) * self.n
+
+        def compute(self, x: Any) -> Any:
+            return x * self.table[2]
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return g * self.table[2]
+
+    op = FromTable(3)
+    assert op.table[1] == 3
+    assert wb.grad(lambda x: op(x))(1.0) == 6
+    assert op == FromTable(3)
+    assert hash(op) == hash(FromTable(3))

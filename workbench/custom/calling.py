@@ -18,7 +18,8 @@ from workbench.graph.trace import live, record
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.closed import is_array
-from workbench.transforms.rules import has_derivative, read_only
+from workbench.transforms.lending import read_only
+from workbench.transforms.rules import has_derivative
 
 if TYPE_CHECKING:
     from workbench.custom.functions import CustomFunction

@@ -22,6 +22,7 @@ from workbench.graph.op import Op
 from workbench.graph.tensor import NO_PARAMS, Tensor
 from workbench.ops import several
 from workbench.transforms.expression import Expression, parse
+from workbench.transforms.lending import takes_arrays
 from workbench.transforms.rules import Node, Pull, Push, filled, has_derivative
 from workbench.transforms.targets import name_of
 
@@ -335,11 +336,6 @@ class _Checked(Derivatives):
         """An input by its name."""
         op: Any = self.op
         return listed([op.whole.leaves[i]], i)
-
-
-def takes_arrays(rule: Any) -> bool:
-    """Whether a rule is an op, called on arrays, and no function of a node."""
-    return isinstance(getattr(rule, "__op__", None), str)
 
 
 def _true(op: OpFromGraph) -> Op:

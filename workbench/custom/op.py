@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Sequence
+from functools import cached_property as Kept
 from math import inf
 from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
@@ -108,7 +109,14 @@ class Op:
         cls._bounds = WeakValueDictionary()
         if cls.compute is Op.compute:
             return  # a base for further classes, no op itself
-        cls._takes = _taken(cls.compute)
+        cls._takes = _taken(cls)
+        for rule in ("vjp", "jvp"):
+            given = getattr(cls, rule)
+            if given is not None and not callable(given):
+                raise UsageError(
+                    f"{cls.__qualname__}.{rule} is {given!r}, which is no method. Write"
+                    f" def {rule}(self, node, {'g' if rule == 'vjp' else 't'}): ..."
+                )
         brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
         declared = cls.__dict__.get("n_outputs")
         cls._entry = enter(
@@ -159,7 +167,8 @@ class Op:
         There is one cotangent for each output: zeros for one of floats that nothing
         depends on, None for one of integers. ``node.inputs`` and ``node.outputs`` are
         what went in and came out. Written in NumPy or with other ops, it can be
-        differentiated again.
+        differentiated again. In place of a method, ``vjp = op`` may name an op that
+        takes the inputs, then the cotangents.
         """
         raise NotImplementedError
 
@@ -230,7 +239,12 @@ class Op:
             # Not those of ``__dataclass_fields__``: a ClassVar is among them.
             fields = dataclasses.fields(cls)
             return {f.name: getattr(self, f.name) for f in fields if f.compare}
-        return {k: v for k, v in vars(self).items() if not k.startswith("_")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            # What is computed from settings, and kept, is none.
+            if name[:1] != "_" and not isinstance(getattr(cls, name, None), Kept)
+        }
 
     def _key(self) -> Any:
         """What tells it from an op with other settings; 1 is not 1.0 here."""
@@ -345,10 +359,12 @@ def _bind(op: Op) -> Bound:
     return made
 
 
-def _taken(compute: Any) -> tuple[float, float]:
-    """How many inputs a method takes: at least, at most."""
+def _taken(cls: type[Op]) -> tuple[float, float]:
+    """How many inputs `compute` takes: at least, at most."""
+    kind = type(inspect.getattr_static(cls, "compute"))
+    own = 0 if kind in (staticmethod, classmethod) else 1
     try:
-        parameters = list(inspect.signature(compute).parameters.values())[1:]
+        parameters = list(inspect.signature(cls.compute).parameters.values())[own:]
     except (TypeError, ValueError):
         return 0, inf
     places = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]

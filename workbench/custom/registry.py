@@ -138,7 +138,7 @@ def enter(entry: Entry, cure: str = "") -> Entry:
                 f"the gradient registered for {name!r}, {'.'.join(home_of(rule))}, is"
                 " that of another op of this name, made elsewhere; this one has none."
                 " Give it another name, or register its gradient.",
-                stacklevel=4,
+                stacklevel=3,
             )
     CUSTOM[name] = entry
     return entry
@@ -194,7 +194,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     output of the op, one gradient (or None) for each input. ``node.inputs``,
     ``node.outputs`` and ``node.get_attr("name")`` tell of the node. A rule that
     is data, see :func:`workbench.graph_rule`, is registered by
-    ``wb.register_gradient("relu6")(rule)``.
+    ``wb.register_gradient("relu6")(rule)``, and so is an op that takes the inputs,
+    then the cotangents.
 
     Raises
     ------

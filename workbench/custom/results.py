@@ -14,7 +14,7 @@ from workbench.graph import blame, tensor, types
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
-from workbench.transforms.rules import ONTO_COPIES, in_place
+from workbench.transforms.lending import ONTO_COPIES, in_place
 
 if TYPE_CHECKING:
     from workbench.custom.op import Op

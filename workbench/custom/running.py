@@ -29,15 +29,13 @@ from workbench.graph.op import Op
 from workbench.graph.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
+from workbench.transforms.lending import ONTO_COPIES, in_place, read_only, ruled
 from workbench.transforms.linearity import concrete, nonlinear
 from workbench.transforms.rules import (
-    ONTO_COPIES,
     Node,
     filled,
     has_derivative,
-    in_place,
     is_broadcast,
-    read_only,
 )
 
 __all__ = ["Derivatives", "OpNode", "shaped"]
@@ -134,7 +132,7 @@ class Derivatives:
         cotangents = arriving(g, y) if isinstance(g, tuple) else (g,)
         lent = [read_only(c) for c in cotangents]
         check_signature(rule, len(lent), self.op.name, self.refusal)
-        made = self.sequence(self.run(rule, view, lent), rule, inputs)
+        made = self.sequence(self.run(rule, view, lent, view.outputs), rule, inputs)
         connected = self.connection(inputs, params)
         returned = dict(zip(map(id, lent), cotangents, strict=True))
         fitted: list[Any] = []
@@ -159,7 +157,7 @@ class Derivatives:
         rule = self.jvp
         view = OpNode(self.op, y, inputs, params, mask)
         check_signature(rule, len(inputs), self.op.name, UsageError, "tangent")
-        made = self.run(rule, view, list(map(read_only, tangents)))
+        made = self.run(rule, view, list(map(read_only, tangents)), view.inputs)
         if not isinstance(y, tuple):
             return self.tangent(made, y, "output", rule)
         if not isinstance(made, (tuple, list)) or len(made) != len(y):
@@ -184,10 +182,10 @@ class Derivatives:
         """The error of a rule with the wrong parameters."""
         return UsageError if self.own is not None else RegistrationError
 
-    def run(self, rule: Rule, view: OpNode, lent: list[Any]) -> Any:
+    def run(self, rule: Rule, view: OpNode, lent: list[Any], of: Sequence[Any]) -> Any:
         """What a rule returns for arrays that it cannot change."""
         try:
-            return rule(view, *lent)
+            return ruled(rule, view, lent, of)
         except ValueError as error:
             if (told := in_place(error)) is None:
                 raise

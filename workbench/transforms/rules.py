@@ -23,6 +23,7 @@ from workbench.ops import several
 from workbench.ops.define import masked, shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.expression import Expression
+from workbench.transforms.lending import ONTO_COPIES, in_place, read_only, ruled
 from workbench.transforms.linearity import nonlinear
 
 __all__ = ["Node", "Pull", "Push", "check_on"]
@@ -139,7 +140,7 @@ class Pull:
             view.inputs = tuple(map(read_only, inputs))
             view.outputs = tuple(map(read_only, view.outputs))
             try:
-                made = self.rule(view, *lent)
+                made = ruled(self.rule, view, lent, view.outputs)
             except ValueError as error:
                 if (told := in_place(error)) is None:
                     raise
@@ -282,7 +283,7 @@ class Push:
         if isinstance(rule, Expression):
             made = self.evaluate(rule, view, tangents)
         else:
-            made = rule(view, *tangents)
+            made = ruled(rule, view, tangents, view.inputs)
         if made is None or isinstance(y, tuple):
             return made
         have, want = shape_of(made), shape_of(y)
@@ -387,25 +388,6 @@ def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:
             f" {count} output{'s' * (count != 1)}{blame.at(node.site)}. Write"
             f" rule(node, {outputs(count)})."
         ) from None
-
-
-def read_only(x: Any) -> Any:
-    """An array that cannot be changed in place; anything else as it is."""
-    if isinstance(x, np.ndarray):
-        x = x.view() if type(x) is np.ndarray else types.plain(x).view()
-        x.flags.writeable = False
-    return x
-
-
-#: What to do in place of a change in place.
-ONTO_COPIES = "Work on a copy: x = x.copy()."
-
-
-def in_place(error: ValueError) -> str | None:
-    """What code did that changed an array which it was lent; None: another error."""
-    if "read-only" not in str(error):
-        return None
-    return f"it changes an array in place that others read too ({error})"
 
 
 def outputs(count: int) -> str:

@@ -1,0 +1,54 @@
+"""How a user's rule is called: on arrays that it cannot change, as what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import types
+
+__all__ = ["ONTO_COPIES", "in_place", "read_only", "ruled", "takes_arrays"]
+
+#: What to do in place of a change in place.
+ONTO_COPIES = "Work on a copy: x = x.copy()."
+
+
+def read_only(x: Any) -> Any:
+    """An array that cannot be changed in place; anything else as it is."""
+    if isinstance(x, np.ndarray):
+        x = x.view() if type(x) is np.ndarray else types.plain(x).view()
+        x.flags.writeable = False
+    return x
+
+
+def in_place(error: ValueError) -> str | None:
+    """What code did that changed an array which it was lent; None: another error."""
+    if "read-only" not in str(error):
+        return None
+    return f"it changes an array in place that others read too ({error})"
+
+
+def takes_arrays(rule: Any) -> bool:
+    """Whether a rule is an op, called on arrays, and no function of a node."""
+    return isinstance(getattr(rule, "__op__", None), str)
+
+
+def ruled(
+    rule: Callable[..., Any], node: Any, arriving: Sequence[Any], of: Sequence[Any]
+) -> Any:
+    """What a rule gives: a function of the node, or an op of its inputs.
+
+    An op gets arrays alone: zeros where nothing arrives for one in ``of``.
+    """
+    if not takes_arrays(rule):
+        return rule(node, *arriving)
+    return rule(*node.inputs, *map(_filled, arriving, of))
+
+
+def _filled(c: Any, x: Any) -> Any:
+    if c is not None:
+        return c
+    varies = types.weak(x) or types.differentiable(x.dtype)
+    return np.zeros_like(x, dtype=None if varies else float)
