@@ -15,6 +15,7 @@ const detail = (request: number, node: number): Record<string, unknown> => ({
   rule: 'g · (1 − y²)',
   inputs: ['matmul'],
   params: [],
+  code: null,
   value: null,
   gradient: null,
   true_gradient: null,

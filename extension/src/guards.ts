@@ -199,6 +199,8 @@ function checkDetail(message: Record<string, unknown>, seq: number): IDetail {
       const pair = list(item, `params[${i}]`, 2);
       return [text(pair[0], `params[${i}][0]`), text(pair[1], `params[${i}][1]`)];
     }),
+    // Kernels from before this field do not send it.
+    code: optional(message['code'] ?? null, text, 'code'),
     value: optional(message['value'], checkDistribution, 'value'),
     gradient: optional(message['gradient'], checkDistribution, 'gradient'),
     true_gradient: optional(

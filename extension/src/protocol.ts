@@ -188,6 +188,8 @@ export interface IDetail {
   /** What the op takes: the names of Tensors and the text of constants. */
   inputs: string[];
   params: [string, string][];
+  /** What runs inside the op, as code: a loop, branches, a kernel. */
+  code: string | null;
   value: IDistribution | null;
   gradient: IDistribution | null;
   true_gradient: IDistribution | null;

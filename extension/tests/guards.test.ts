@@ -213,6 +213,7 @@ describe('messages', () => {
       rule: null,
       inputs: [],
       params: [],
+      code: null,
       value: { counts: [1, 'two'] },
       gradient: null,
       true_gradient: null,

@@ -14,6 +14,7 @@ from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
 from workbench.session.stages import is_leaf
 from workbench.snapshot.columns import cut
+from workbench.snapshot.inside import code_of, settings_of
 from workbench.snapshot.protocol import DetailBody
 from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
 
@@ -54,7 +55,8 @@ def detail(session: Session, node: int) -> DetailBody:
         node=i,
         rule=ruled(found, session),
         inputs=[said(x, session) for x in found.inputs],
-        params=[[name, cut(set_to(value))] for name, value in found.params.items()],
+        params=[[name, cut(text)] for name, text in settings_of(found)],
+        code=code_of(found),
         value=statistics.distribution(found._value),
         gradient=statistics.distribution(g),
         true_gradient=statistics.distribution(true),
@@ -75,11 +77,6 @@ def ruled(node: Tensor, session: Session) -> str | None:
         for x, rule in zip(node.inputs, rules, strict=True)
         if isinstance(x, Tensor)
     )
-
-
-def set_to(value: Any) -> str:
-    """A setting as text: short where it has a short form."""
-    return repr(value) if isinstance(value, str) else str(value)
 
 
 def said(x: Any, session: Session) -> str:

@@ -171,6 +171,7 @@ class DetailBody(TypedDict):
     rule: str | None
     inputs: list[str]
     params: list[list[str]]
+    code: str | None
     value: Distribution | None
     gradient: Distribution | None
     true_gradient: Distribution | None

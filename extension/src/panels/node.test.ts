@@ -28,6 +28,7 @@ const answer = (request: number, node: number): Record<string, unknown> => ({
   rule: 'g · (1 − y²)',
   inputs: ['matmul'],
   params: [['axis', '0']],
+  code: 'for h in <b>hs</b>:\n    pass',
   value: bell(),
   gradient: bell(),
   true_gradient: bell(),
@@ -142,7 +143,11 @@ describe('the selected node', () => {
       expect(text).toContain(part);
     }
     expect(text).toContain('g · (1 − y²)');
-    expect(numbers.node.querySelector('pre')?.textContent).toBe('[[0.5 <b>1</b>]]');
+    const shown = [...numbers.node.querySelectorAll('pre')];
+    expect(shown.map(({ textContent }) => textContent)).toEqual([
+      'for h in <b>hs</b>:\n    pass',
+      '[[0.5 <b>1</b>]]'
+    ]);
     expect(numbers.node.querySelector('b')).toBeNull();
     expect(numbers.node.querySelector('table')?.textContent).toContain('0.75');
   });
@@ -205,6 +210,29 @@ describe('the selected node', () => {
     numbers.refresh();
     const heads = numbers.node.querySelector('thead')?.textContent;
     expect(heads).toBe('|value||gradient|');
+  });
+
+  it('shows what runs inside as text, and keeps it while values stream', async () => {
+    const kernel = new TestKernel();
+    const host = new RecordingHost(kernel.connect());
+    const detail = new NodeDetail(host, () => undefined);
+    host.state.select(H);
+    detail.refresh('selection');
+    kernel.tell(answer(kernel.last('inspect').request, H));
+    await vi.waitFor(() => {
+      expect(detail.detail).not.toBeNull();
+    });
+    const numbers = new NodeNumbers(host, detail);
+    numbers.refresh();
+    const shown = numbers.node.querySelector('.workbench-Code pre');
+    expect(shown?.textContent).toBe('for h in <b>hs</b>:\n    pass');
+    numbers.refresh();
+    expect(numbers.node.querySelector('.workbench-Code pre')).toBe(shown);
+    host.state.select(W);
+    detail.refresh('selection');
+    numbers.refresh();
+    expect(numbers.node.querySelector('.workbench-Code pre')).toBeNull();
+    detail.dispose();
   });
 
   it('offers plots of it', () => {

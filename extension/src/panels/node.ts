@@ -225,7 +225,7 @@ export class NodeNumbers extends Widget {
   ) {
     super();
     this.addClass('workbench-NodeNumbers');
-    this.node.append(this._links.node, this._rest);
+    this.node.append(this._code.node, this._links.node, this._rest);
   }
 
   refresh(): void {
@@ -238,6 +238,9 @@ export class NodeNumbers extends Widget {
     this._links.fill([graph.label(selected), selected, live], () =>
       this._plots(graph, selected)
     );
+    const code = this._detail.detail?.code ?? null;
+    // Kept while values stream: one may have scrolled in it.
+    this._code.fill([code], () => (code === null ? [] : [text('inside', code)]));
     this._rest.replaceChildren(
       ...table(graph, selected),
       ...arrays(this._detail.detail)
@@ -281,6 +284,7 @@ export class NodeNumbers extends Widget {
     return links;
   }
 
+  private readonly _code = new Keyed(element('div', { class: 'workbench-Code' }));
   private readonly _links = new Keyed(element('div', { class: 'workbench-Links' }));
   private readonly _rest = element('div');
 }
@@ -397,10 +401,13 @@ function arrays(detail: IDetail | null): HTMLElement[] {
   ];
   return shown
     .filter((entry): entry is [string, string] => entry[1] !== null)
-    .map(([title, text]) =>
-      element('div', { class: 'workbench-Array' }, [
-        element('div', { class: 'workbench-Quiet', text: title }),
-        element('pre', { text, attributes: { tabindex: '0' } })
-      ])
-    );
+    .map(([title, shown]) => text(title, shown));
+}
+
+/** Text as it stands, under a title: an array, code. */
+function text(title: string, shown: string): HTMLElement {
+  return element('div', { class: 'workbench-Array' }, [
+    element('div', { class: 'workbench-Quiet', text: title }),
+    element('pre', { text: shown, attributes: { tabindex: '0' } })
+  ]);
 }
