@@ -364,6 +364,17 @@ def test_givens_that_do_not_fit(new: Any, error: type[Exception], told: str) -> 
         wb.function([v], v * 2, givens={v: new})
 
 
+def test_givens_that_are_plain_numbers() -> None:
+    k = wb.scalar("k", dtype="int8")
+    assert wb.function([], k * 2, givens={k: 3})() == 6
+    assert wb.function([], x * 2, givens={x: 3})() == 6
+    for new, told in ((3.5, "float64, which does not become int8"), (300, "range")):
+        with pytest.raises(DtypeError, match=told):
+            wb.function([], k * 2, givens={k: new})
+    with pytest.raises(ShapeError, match="uneven lengths"):
+        wb.function([], k * 2, givens={k: [[1], [2, 3]]})
+
+
 def test_givens_keep_names_lines_and_origins() -> None:
     h = np.tanh(v)
     h.name = "h"

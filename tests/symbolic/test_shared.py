@@ -60,6 +60,20 @@ def test_set_value_casts_within_a_kind() -> None:
     assert n.get_value() == 3
 
 
+def test_numbers_out_of_range_are_refused() -> None:
+    k = wb.shared(np.int8(1), "k")
+    for change in (
+        lambda: k.set_value(300),
+        lambda: wb.function([], None, updates={k: 300}),
+        lambda: wb.shared(300, dtype="int8"),
+    ):
+        with pytest.raises(DtypeError, match="300, which is out of"):
+            change()
+    with pytest.raises(ShapeError, match="uneven lengths"):
+        k.set_value([[1], [2, 3]])
+    assert k.get_value() == 1
+
+
 def test_set_value_keeps_the_shape() -> None:
     w = wb.shared(np.zeros((2, 3)), "w")
     with pytest.raises(ShapeError) as caught:

@@ -128,7 +128,7 @@ class Shared(Tensor):
         if isinstance(new, Tensor):
             new = new.value
         if not hasattr(new, "dtype"):
-            new = np.asarray(new)
+            new = self._plain(new)
         elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:
             new = types.plain(new)
         elif type(new) is np.ndarray and hasattr(
@@ -151,6 +151,22 @@ class Shared(Tensor):
             return np.asarray(new, spec.dtype)
         return new if new.dtype == spec.dtype else new.astype(spec.dtype)
 
+    def _plain(self, new: Any) -> Any:
+        """Python's numbers, or lists of them, as an array."""
+        try:
+            made = np.asarray(new)
+        except ValueError as error:
+            raise ShapeError(
+                f"{self.described()} is given a nest of uneven lengths: {error} Give"
+                " lists of one length."
+            ) from error
+        if made.dtype.kind in "iu" and not within(made, self.spec.dtype):
+            raise DtypeError(
+                f"{self.described()} is given {new!r}, which is out of its range. Give"
+                " numbers that it holds, or make it of a wider dtype."
+            )
+        return made
+
     def described(self) -> str:
         """How an error names it."""
         name = "" if self.name is None else f" {self.name!r}"
@@ -168,6 +184,13 @@ def matches(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
     return len(shape) == len(lengths) and all(
         not isinstance(n, int) or n == m for m, n in zip(shape, lengths, strict=True)
     )
+
+
+def within(x: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype holds integers as they are; others are no matter of range."""
+    if dtype.kind not in "iu" or not np.can_cast(x.dtype, dtype, "same_kind"):
+        return True
+    return bool(np.all(x.astype(dtype) == x))
 
 
 def copied(state: Any) -> Any:

@@ -19,9 +19,10 @@ from workbench.errors import (
 )
 from workbench.graph import blame, types, walk
 from workbench.graph.dims import Dim
-from workbench.graph.shared import Shared
+from workbench.graph.shared import Shared, within
 from workbench.graph.tensor import IDENTITY, Tensor, admit
 from workbench.symbolic.arguments import Signature, called, pairs
+from workbench.symbolic.variables import numbers
 from workbench.transforms.belonging import programs
 from workbench.transforms.program import Program
 
@@ -147,13 +148,18 @@ def _replacing(value: Any, x: Tensor) -> Any:
     what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
     if isinstance(value, Dim):
         value = admit(value)
-    elif not isinstance(value, Tensor):
-        value = np.asarray(value, x.dtype if types.weak(value) else None)
+    plain = not hasattr(value, "dtype")
+    if plain:
+        value = numbers(value, what)
     spec = types.spec_of(value)
     if not np.can_cast(spec.dtype, x.dtype, "same_kind"):
         raise DtypeError(
             f"{what} is of dtype {spec.dtype}, which does not become {x.dtype} by"
             " itself. Cast it on purpose with .astype."
+        )
+    if plain and not within(value, x.dtype):
+        raise DtypeError(
+            f"{what} is {value!r}, which is out of the range of {x.dtype}."
         )
     if not _may_match(spec.shape, x.shape):
         raise ShapeError(f"{what} is {spec}. Give one of the shape {x.shape}.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, ShapeError
 from workbench.graph import source, types
-from workbench.graph.shared import Shared, copied, matches
+from workbench.graph.shared import Shared, copied, matches, within
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.symbolic.variables import checked_name, lengths, numbers
@@ -79,6 +79,11 @@ def shared(
             raise DtypeError(
                 f"a shared value of dtype {np.dtype(dtype)} is given one of dtype"
                 f" {value.dtype}. Cast it on purpose: value.astype(...)."
+            )
+        if not hasattr(given, "dtype") and not within(value, np.dtype(dtype)):
+            raise DtypeError(
+                f"a shared value of dtype {np.dtype(dtype)} is given {_short(given)},"
+                " which is out of its range."
             )
         value = value.astype(dtype)
     name = checked_name(name)
