@@ -78,3 +78,16 @@ def test_import_loads_nothing_for_errors_or_pictures_alone() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_what_differentiates_expressions_loads_with_the_first_one() -> None:
+    code = (
+        "import sys, workbench as wb\n"
+        "wb.grad(lambda x: x * x)(3.0)\n"
+        "later = {'derivatives', 'expressions', 'jacobians'}\n"
+        "def loaded(): return {m.rpartition('.')[2] for m in sys.modules} & later\n"
+        "assert not loaded(), loaded()\n"
+        "x = wb.scalar('x'); wb.jacobian(x * x, x)\n"
+        "assert loaded() == later\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

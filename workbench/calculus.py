@@ -19,8 +19,13 @@ from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, Usage
 from workbench.graph import blame, dims, tree, types
 from workbench.graph.tensor import Tensor, admit
 from workbench.ops.define import shape_of
-from workbench.transforms import derivatives, expressions, forward, reverse
-from workbench.transforms.expressions import no_options, only_for_functions, wrt_of
+from workbench.transforms import forward, reverse
+from workbench.transforms.asked import (
+    is_expression,
+    no_options,
+    only_for_functions,
+    wrt_of,
+)
 from workbench.transforms.overrides import Override
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -147,6 +152,8 @@ def value_and_grad(
             "value_and_grad", argnames=argnames, has_aux=has_aux,
             holomorphic=holomorphic, allow_int=allow_int,
         )  # fmt: skip
+        from workbench.transforms import derivatives
+
         wrt = wrt_of("value_and_grad", argnums, options)
         return f, derivatives.gradient(f, wrt, overrides=overrides, **options)
     no_options("value_and_grad", options)
@@ -208,6 +215,8 @@ def grad(
             "grad", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
+        from workbench.transforms import derivatives
+
         wrt = wrt_of("grad", argnums, options)
         return derivatives.gradient(f, wrt, overrides=overrides, **options)
     no_options("grad", options)
@@ -264,7 +273,9 @@ def vjp(
     >>> pullback(np.array([1.0, 0.0]))
     (array([1., 0.]),)
     """
-    if expressions.is_expression(f):
+    if is_expression(f):
+        from workbench.transforms import expressions
+
         only_for_functions("vjp", has_aux=has_aux)
 
         def pulled(cotangent: Any) -> Any:
@@ -347,7 +358,9 @@ def jvp(
     >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
     (array([1., 1.]), array([1., 2.]))
     """
-    if expressions.is_expression(f):
+    if is_expression(f):
+        from workbench.transforms import expressions
+
         only_for_functions("jvp", has_aux=has_aux)
         return f, expressions.pushed(
             f, primals, tangents, overrides=overrides, name="jvp"

@@ -17,7 +17,7 @@ from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
 from workbench.transforms import expressions, forward
-from workbench.transforms.expressions import (
+from workbench.transforms.asked import (
     is_expression,
     only_for_functions,
     wrt_of,

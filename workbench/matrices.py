@@ -21,15 +21,15 @@ from workbench.graph.trace import argument_names, check_function, record
 from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
-from workbench.transforms import axes, expressions, forward, reverse
-from workbench.transforms.batch import Batched
-from workbench.transforms.diagonal import Diagonal
-from workbench.transforms.expressions import (
+from workbench.transforms import axes, forward, reverse
+from workbench.transforms.asked import (
     is_expression,
     no_options,
     only_for_functions,
     wrt_of,
 )
+from workbench.transforms.batch import Batched
+from workbench.transforms.diagonal import Diagonal
 from workbench.transforms.overrides import Override
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev", "vmap"]
@@ -178,6 +178,8 @@ def jacobian(
             "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
+        from workbench.transforms import expressions
+
         wrt = wrt_of("jacobian", argnums, options)
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
     no_options("jacobian", options)
@@ -256,6 +258,8 @@ def hessian(
     }  # fmt: skip
     if isinstance(f, Tensor):
         only_for_functions("hessian", has_aux=has_aux, **settings)
+        from workbench.transforms import expressions
+
         wrt = wrt_of("hessian", argnums, options)
         return expressions.hessian(f, wrt, overrides=overrides, **options)
     no_options("hessian", options)

@@ -10,38 +10,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.errors import UsageError
-from workbench.graph import tree
 from workbench.graph.tensor import Tensor, next_serial
 from workbench.ops import nulls
 from workbench.transforms import derivatives
+from workbench.transforms.asked import is_expression
 from workbench.transforms.belonging import belonging
 from workbench.transforms.connections import DisconnectedType, connected
 from workbench.transforms.jacobians import hessian_blocks, jacobian_blocks
 from workbench.transforms.overrides import Override
 
-__all__ = [
-    "hessian",
-    "hessian_product",
-    "is_expression",
-    "jacobian",
-    "no_options",
-    "only_for_functions",
-    "pulled",
-    "pushed",
-    "wrt_of",
-]
+__all__ = ["hessian", "hessian_product", "jacobian", "pulled", "pushed"]
 
 Overrides = Sequence[Override] | None
 Constants = Iterable[Tensor] | None
-
-
-def is_expression(x: Any) -> bool:
-    """Whether an argument is an expression, or a nest that holds one."""
-    if isinstance(x, Tensor):
-        return True
-    return isinstance(x, (list, tuple, dict)) and any(
-        isinstance(part, Tensor) for part in tree.flatten(x)[0]
-    )
 
 
 def pulled(
@@ -218,62 +199,6 @@ def hessian_product(
     ]
     products = belonging(products, [cost], before)
     return sources.tree(whole(products, name))
-
-
-# Which way a call goes: for a function, or for an expression
-
-
-def only_for_functions(name: str, **settings: Any) -> None:
-    """Refuse the settings of a function's derivative beside an expression."""
-    for key, value in settings.items():
-        if value not in (None, False):
-            raise UsageError(
-                f"{name}: {key}={value!r} is for functions, and an expression was"
-                f" given. Write wb.{name}(expression, wrt)."
-            )
-
-
-def no_options(name: str, options: dict[str, Any]) -> None:
-    """Refuse the options of an expression's derivative beside a function."""
-    for key in options:
-        raise UsageError(
-            f"{name}: a function has no option {key!r}. Those of an expression's"
-            f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
-            " argnames, has_aux, holomorphic, allow_int and overrides."
-        )
-
-
-#: What the derivatives of expressions take besides.
-OPTIONS = {
-    "grad": (
-        "consider_constant", "disconnected_inputs", "add_names", "known_grads",
-        "return_disconnected", "null_gradients",
-    ),
-    "jacobian": ("consider_constant", "disconnected_inputs"),
-    "hessian": ("consider_constant", "disconnected_inputs", "cross"),
-}  # fmt: skip
-OPTIONS["value_and_grad"] = OPTIONS["grad"]
-
-
-def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
-    """What an expression is to be differentiated by, given by place or by name.
-
-    Takes ``wrt`` out of the options, and refuses those that there are not.
-    """
-    if given is None:
-        given = options.pop("wrt", None)
-    for key in options:
-        if key not in OPTIONS.get(name, ()):
-            raise UsageError(
-                f"{name}(expression, wrt) has no option {key!r}. It has"
-                f" {', '.join(OPTIONS.get(name, ()))} and overrides."
-            )
-    if given is None:
-        raise UsageError(
-            f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
-            f" differentiate by: wb.{name}(y, x), or a list of them."
-        )
-    return given
 
 
 # Checks
