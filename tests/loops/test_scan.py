@@ -438,3 +438,26 @@ def test_a_plain_sequence_beside_one_of_unknown_length() -> None:
     with pytest.raises(ShapeError, match="100"):
         wb.scan(lambda c, p: c, [c, np.arange(100)], n_steps=101)
     assert np.array_equal(f(np.zeros(101), 1.0)[1], np.r_[np.ones(100), 0.0])
+
+
+def test_sequences_of_unequal_length_meet_at_their_ends_in_reverse() -> None:
+    """As in Theano, which turns them around before it cuts them."""
+    both = [np.arange(3.0), np.arange(5.0)]
+    want = [24.0, 13.0, 2.0]
+    made = wb.scan(lambda a, b: 10 * a + b, both, reverse=True)
+    assert np.array_equal(made, want)
+    assert np.array_equal(
+        wb.scan(lambda a: a, np.arange(5.0), n_steps=2, reverse=True), [4.0, 3.0]
+    )
+    a, b = wb.vectors("a b")
+    n = wb.scalar("n", dtype=int)
+    y = wb.scan(lambda a, b: 10 * a + b, [a, b], reverse=True)
+    f = wb.function([a, b], [y, wb.grad(np.sum(y * [1.0, 2.0, 3.0]), b)])
+    made, slopes = f(*both)
+    assert np.array_equal(made, want)
+    assert np.array_equal(slopes, [0, 0, 3, 2, 1])
+    y = wb.scan(lambda a, b: 10 * a + b, [a, b], n_steps=n, reverse=True)
+    assert np.array_equal(wb.function([a, b, n], y)(*both, 2), want[:2])
+    taps = {"input": np.arange(6.0), "taps": [-1, 2]}
+    made = wb.scan(lambda x, y: 10 * x + y, taps, n_steps=2, reverse=True)
+    assert np.array_equal(made, [25.0, 14.0])

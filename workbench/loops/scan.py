@@ -71,8 +71,8 @@ def scan(
     n_steps
         The number of steps, an integer or a Tensor; by default the sequences tell.
     reverse
-        Go through the sequences from their ends. The first output is that of the
-        first step.
+        Go through the sequences from their ends, which meet in the first step where
+        their lengths differ. The first output is that of the first step.
     until
         ``until(*outputs)`` ends the loop after the step in which it is true. The
         outputs have as many entries as steps were made.
@@ -147,20 +147,22 @@ def _cut(
     n, count = _steps(n_steps, taken, lengths)
     made = []
     for entry in taken:
-        first = -min(*entry.taps, 0)
+        first, last = -min(*entry.taps, 0), max(*entry.taps, 0)
         by_tap = []
         for tap in entry.taps:
+            # Entries before the first one that this tap reads, if we go from there.
+            skipped = last - tap if reverse else first + tap
             cut = []
             for x in entry.leaves:
                 length = shape_of(x)[0]
-                start = first + tap
+                x = x[::-1] if reverse else x
                 if count is not None:
-                    x = window(x[start:] if start else x, count)
-                elif start or not dims.same((n,), (length,)):
+                    x = window(x[skipped:] if skipped else x, count)
+                elif skipped or not dims.same((n,), (length,)):
                     if isinstance(n, dims.Dim) and not isinstance(x, Tensor):
                         x = leaf(x)  # no slice of NumPy's ends at such a length
-                    x = x[start : start + n]
-                cut.append(x[::-1] if reverse else x)
+                    x = x[skipped : skipped + n]
+                cut.append(x)
             by_tap.append(cut)
         made.append(by_tap)
     return made, n, count
