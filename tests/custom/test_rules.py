@@ -404,3 +404,45 @@ def test_what_is_too_large_to_be_said_is_said_shortly() -> None:
         with pytest.raises(RegistrationError, match=says) as error:
             wb.graph_rule(["x", "dy"], ["dx"], [(["dx"], "concatenate", inputs, {})])
         assert len(str(error.value)) < 200
+
+
+def rewritten(node: Any) -> Any:
+    """The gradient of ``tanh`` by a rule of one node, at 0.5."""
+    rule = wb.graph_rule(["x", "dy"], ["dx"], [node])
+    given = [wb.override("tanh", vjp=rule)]
+    return wb.grad(lambda x: np.sum(np.tanh(x)), overrides=given)(np.full(3, 0.5))
+
+
+def test_a_node_that_fails_says_which() -> None:
+    for node, says in (
+        (
+            (["dx"], "sum", ["dy"], {"axis": 7}),
+            r"dx = sum\(dy, axis=7\) fails: AxisErr",
+        ),
+        (
+            (["dx"], "where", ["x", [], 0.0], {}),
+            r"where\(x, \[\], 0\.0\) fails: ValueE",
+        ),
+    ):
+        with pytest.raises(UsageError, match=says):
+            rewritten(node)
+
+
+def test_casts_and_dtypes_of_numbers_alone() -> None:
+    assert rewritten((["dx"], "astype", ["dy"], {"dtype": "float32"})).tolist() == [
+        1, 1, 1,
+    ]  # fmt: skip
+    for node, says in (
+        (
+            (["dx"], "sum", ["dy"], {"dtype": "object"}),
+            "'object' is no dtype of numbers",
+        ),
+        (
+            (["dx"], "zeros_like", ["dy"], {"dtype": "V9"}),
+            "'V9' is no dtype of numbers",
+        ),
+        ((["dx"], "sum", ["dy"], {"dtype": 7}), "7 is no dtype of numbers"),
+        ((["dx"], "astype", ["dy"], {"copy": True}), "astype takes one input, and the"),
+    ):
+        with pytest.raises(RegistrationError, match=says):
+            rewritten(node)

@@ -57,13 +57,19 @@ def known(
             return _custom(candidate, params, refuse, where)
     if name.removeprefix("np.") == "identity" or name == "Identity":
         return lambda given, _: given[0]
+    for bad in REFUSED & set(params):
+        refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
+    if (kind := params.get("dtype")) is not None and not _numeric(kind):
+        refuse(f"{where} ({name}): {kind!r} is no dtype of numbers", 'Write "float64".')
+    if name.removeprefix("np.") == "astype":
+        if inputs != 1 or set(params) != {"dtype"}:
+            refuse(f"{where}: astype takes one input, and the setting dtype", "")
+        return lambda given, settings: np.astype(given[0], settings["dtype"])
     functions = {
         key.removeprefix("np."): f
         for key, f in supported().items()
         if key.startswith("np.") and key.removeprefix("np.") not in EXCLUDED
     }
-    for bad in REFUSED & set(params):
-        refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
     for candidate in (name, name.removeprefix("np."), snake(name)):
         function = functions.get(candidate)
         if function is None:
@@ -87,6 +93,14 @@ def known(
         f"{where} asks for the op {name!r}, which is unknown",
         f"{hint}An op is a function of NumPy's, or one that you have defined.",
     )
+
+
+def _numeric(kind: Any) -> bool:
+    """Whether a setting names a dtype of numbers, or a setting of the node."""
+    try:
+        return kind[:1] == "$" or np.dtype(kind).kind in "biufc"
+    except TypeError:
+        return False
 
 
 def _alias(name: str) -> str:
@@ -115,8 +129,8 @@ def _custom(name: str, params: dict[str, Any], refuse: Refuse, where: str) -> Ap
 
     def run(given: list[Any], settings: dict[str, Any]) -> Any:
         # As it is defined when the rule runs: a cell may have run again.
-        maker = CUSTOM[name].maker
-        kind = maker() if maker is not None else None
+        entry = CUSTOM.get(name)
+        kind = None if entry is None or entry.maker is None else entry.maker()
         return (kind or made)(**settings)(*given)
 
     return run

@@ -14,7 +14,12 @@ import numpy as np
 from workbench.custom.known import MOST_MADE
 from workbench.custom.reading import Reader
 from workbench.custom.saying import counted
-from workbench.errors import DtypeError, RegistrationError, UsageError
+from workbench.errors import (
+    DtypeError,
+    RegistrationError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.graph import dims, source, types
 from workbench.graph.graph import Graph
 from workbench.graph.trace import record
@@ -143,7 +148,15 @@ class graph_rule:
         most = max(MOST_MADE, MOST_GROWTH * max(map(_size, given), default=0))
         for step in self.steps:
             params = {key: setting(value) for key, value in step.params.items()}
-            made = step.apply(list(map(read, step.inputs)), params)
+            try:
+                made = step.apply(list(map(read, step.inputs)), params)
+            except (WorkbenchError, MemoryError):
+                raise
+            except Exception as error:
+                raise UsageError(
+                    f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
+                    f" {error}."
+                ) from error
             parts = made if isinstance(made, (tuple, list)) else (made,)
             if len(parts) != len(step.outputs):
                 raise UsageError(
