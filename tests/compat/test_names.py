@@ -45,7 +45,7 @@ NAMES = {
     reshape roll Rop round searchsorted second set_subtensor sgn shape shape_padaxis
     shape_padleft shape_padright shared shared_randomstreams sign signal sin sinh
     slinalg smallest sort specify_shape split sqr sqrt square squeeze stack
-    stacklists std sub subtensor sum swapaxes switch take tan tanh tensor_copy
+    stacklists std sub subtensor sum swapaxes switch take tan tanh tensor tensor_copy
     TensorConstant tensordot TensorSharedVariable TensorType TensorVariable tile
     to_one_hot topk topk_and_argtopk trace transpose tri tri_gamma tril triu
     true_div trunc uint_dtypes unbroadcast unique unravel_index var verify_grad

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -296,3 +296,23 @@ def test_an_op_from_a_graph_reads_shared_values() -> None:
     f = theano.function([x], T.grad(op(x), [x, w]))
     for got, want in zip(f([3.0, 4.0]), ([6.0, 16.0], [9.0, 16.0]), strict=True):
         np.testing.assert_allclose(got, want)
+
+
+def test_a_gradient_of_the_disconnected_type() -> None:
+    class Times(theano.Op):
+        itypes: ClassVar = [T.dvector, T.lscalar]
+        otypes: ClassVar = [T.dvector]
+        __props__ = ()
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            outputs[0][0] = inputs[0] * inputs[1]
+
+        def grad(self, inputs: Any, grads: Any) -> Any:
+            return [grads[0] * inputs[1], theano.gradient.DisconnectedType()()]
+
+        def connection_pattern(self, node: Any) -> Any:
+            return [[True], [False]]
+
+    x, n = T.dvector("x"), T.lscalar("n")
+    f = theano.function([x, n], T.grad(Times()(x, n).sum(), x))
+    assert np.array_equal(f([1.0, 2.0], 3), [3.0, 3.0])

@@ -238,15 +238,12 @@ def test_updates_add() -> None:
 
 
 def test_what_is_not_known_says_so() -> None:
-    x = T.dmatrix("x")
     with pytest.raises(AttributeError, match=r"theano\.tensor\.nosuch"):
         _ = T.nosuch
     with pytest.raises(AttributeError, match=r"theano\.nosuch"):
         _ = theano.nosuch
     with pytest.raises(UsageError, match="SciPy"):
         theano.sparse.csr_matrix("s")
-    with pytest.raises(UsageError, match="disconnected_grad"):
-        theano.scan(lambda r: r, sequences=x, truncate_gradient=5)
     with pytest.raises(UsageError, match="filter_dilation"):
         T.nnet.conv2d(T.tensor4(), T.tensor4(), filter_dilation=(2, 2))
 
@@ -411,3 +408,15 @@ def test_a_draw_of_whole_numbers_has_no_gradient_by_its_law() -> None:
     mean = T.dscalar("mean")
     y = srng.normal((3,), avg=mean, std=2.0)
     assert T.grad(y.sum(), mean).eval({mean: 1.0}) == 3.0
+
+
+def test_a_variable_of_a_type_written_in_place() -> None:
+    x = T.tensor("float32", (False, True, False), name="x")
+    assert (x.name, x.type) == ("x", T.TensorType("float32", (False, True, False)))
+
+
+def test_sparse_constants_with_all_entries() -> None:
+    import scipy.sparse
+
+    S = scipy.sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])
+    assert np.array_equal(theano.sparse.dense_from_sparse(S).eval(), S.toarray())

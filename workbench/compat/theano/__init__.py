@@ -24,8 +24,8 @@ What differs
   write ``T.fill(x, v)``.
 
 What is not known raises an error that names it: symbols of sparse matrices, ``c_code``
-without ``perform``, ``truncate_gradient``, `theano.tensor.fft`, h_softmax, the ops of
-GPUs, graph optimizers and linkers. Modes and most flags are taken without effect.
+without ``perform``, `theano.tensor.fft`, h_softmax, the ops of GPUs, graph optimizers
+and linkers. Modes and most flags are taken without effect.
 """
 
 from __future__ import annotations

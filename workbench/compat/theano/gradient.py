@@ -60,6 +60,15 @@ __all__ = [
 disconnected_type = DisconnectedType()
 
 
+def _itself(x: Any, name: str | None = None) -> Any:
+    """A type made a variable of itself there: ``DisconnectedType()()``."""
+    return x
+
+
+for _type in (DisconnectedType, NullType):
+    setattr(_type, "__call__", _itself)  # noqa: B010  mypy: a method of two classes
+
+
 def hessian(
     cost: Any,
     wrt: Any,

@@ -23,6 +23,7 @@ from workbench.graph.dims import Dim
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
+from workbench.transforms.connections import DisconnectedType
 
 __all__ = ["Op", "PureOp", "as_op"]
 
@@ -271,8 +272,9 @@ def _variables(xs: Any) -> list[Any]:
 
 def plain(made: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Gradients of an old rule as the sweep takes them: arrays in an eager run."""
+    made = [None if isinstance(c, DisconnectedType) else c for c in made]
     if any(map(live, inputs)):
-        return list(made)
+        return made
     return [
         c._value if isinstance(c, Tensor) and not live(c) else c for c in made
     ]  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.compat.theano.truncating import truncated
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
 from workbench.errors import UsageError
@@ -48,15 +49,10 @@ def scan(
     >>> theano.function([x], powers, updates=updates)(2.0)
     array([ 2.,  4.,  8., 16.])
     """
-    if truncate_gradient != -1:
-        raise UsageError(
-            f"theano.scan(truncate_gradient={truncate_gradient}) is not known: cut the"
-            " state yourself, with theano.gradient.disconnected_grad, or loop over the"
-            " last steps only."
-        )
     outputs, updates = _scanned(
-        fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name
-    )
+        fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name,
+        truncate=truncate_gradient,
+    )  # fmt: skip
     return (outputs if return_list else _bare(outputs)), updates
 
 
@@ -70,6 +66,7 @@ def _scanned(
     strict: bool,
     name: str | None,
     last: bool = False,
+    truncate: int = -1,
 ) -> tuple[list[Any], OrderedUpdates]:
     rest = _listed(non_sequences)
     step = fn
@@ -82,9 +79,14 @@ def _scanned(
         def step(*args: Any) -> Any:
             return fn(*args, *variables)
 
+    entries = [_sequence(x) for x in _listed(sequences)]
+    if truncate != -1:
+        if reverse:  # counted from the end: the first step is the last entry
+            entries, reverse = [_turned(x) for x in entries], False
+        step, entries = truncated(step, entries, n_steps, truncate)
     stacks, updates = ours(
         step,
-        [_sequence(x) for x in _listed(sequences)],
+        entries,
         [_first(x) for x in _listed(outputs_info)],
         rest,
         n_steps=n_steps,
@@ -116,6 +118,15 @@ def _sequence(x: Any) -> Any:
     taps = x.get("taps")
     entry = {"input": as_tensor_variable(x["input"])}
     return entry if taps is None else {**entry, "taps": _listed(taps)}
+
+
+def _turned(x: Any) -> Any:
+    """A sequence from its end, for a loop that goes forward."""
+    if not isinstance(x, Mapping):
+        return x[::-1]
+    if "taps" in x:
+        raise UsageError("scan: truncate_gradient with go_backwards takes no taps.")
+    return {"input": x["input"][::-1]}
 
 
 def _first(x: Any) -> Any:

@@ -11,7 +11,14 @@ from typing import Any, NoReturn
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.errors import UsageError
 
-__all__ = ["as_sparse_variable", "csc_matrix", "csr_matrix", "dot", "structured_dot"]
+__all__ = [
+    "as_sparse_variable",
+    "csc_matrix",
+    "csr_matrix",
+    "dense_from_sparse",
+    "dot",
+    "structured_dot",
+]
 
 
 def dot(x: Any, y: Any) -> Any:
@@ -20,6 +27,11 @@ def dot(x: Any, y: Any) -> Any:
 
 
 structured_dot = dot
+
+
+def dense_from_sparse(x: Any) -> Any:
+    """A sparse matrix of SciPy's as a constant with all its entries."""
+    return lift(as_sparse_variable(x).toarray())
 
 
 def as_sparse_variable(x: Any, name: str | None = None) -> Any:

@@ -190,6 +190,12 @@ def type_of(x: Any) -> TensorType:
     return TensorType(x.dtype, tuple(isinstance(n, int) and n == 1 for n in x.shape))
 
 
+def tensor(*args: Any, **settings: Any) -> Any:
+    """A new variable of the type that the arguments make, and of a ``name``."""
+    name = settings.pop("name", None)
+    return TensorType(*args, **settings)(name)
+
+
 def _symbol(kind: str, broadcastable: tuple[bool, ...]) -> Callable[..., Tensor]:
     def symbol(name: str | None = None, dtype: Any = None) -> Any:
         return TensorType(dtype, broadcastable)(name)
@@ -214,7 +220,7 @@ def _several(make: Callable[..., Any], kind: str) -> Callable[..., list[Any]]:
 #: Every type that has a name: ``dmatrix``, ``fvector``, ``iscalar``, ...
 TYPES: dict[str, TensorType] = {}
 #: What makes variables: ``matrix``, ``scalars``, ``dvectors``, ...
-SYMBOLS: dict[str, Callable[..., Any]] = {}
+SYMBOLS: dict[str, Callable[..., Any]] = {"tensor": tensor}
 for _broadcastable, _kind in KINDS.items():
     _name = _NAMES.get(_kind, _kind)
     _plural = _PLURALS.get(_name, f"{_name}s")
