@@ -20,6 +20,7 @@ import numpy as np
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, types
 from workbench.graph.tensor import IDENTITY, NO_PARAMS, Tensor
+from workbench.graph.tree import is_sparse
 from workbench.graph.types import Spec
 
 __all__ = ["Locks", "Shared", "held", "hold"]
@@ -127,6 +128,7 @@ class Shared(Tensor):
             return new
         if isinstance(new, Tensor):
             new = new.value
+        refuse_sparse(new, self.described())
         if not hasattr(new, "dtype"):
             new = self._plain(new)
         elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:
@@ -184,6 +186,21 @@ def matches(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
     return len(shape) == len(lengths) and all(
         not isinstance(n, int) or n == m for m, n in zip(shape, lengths, strict=True)
     )
+
+
+def refuse_sparse(x: Any, what: str) -> None:
+    """Refuse a sparse array in the place of a dense one: its ``*`` may be ``@``.
+
+    Raises
+    ------
+    DtypeError
+        If it is one.
+    """
+    if is_sparse(x):
+        raise DtypeError(
+            f"{what} is given a sparse array of shape {x.shape}, and is dense. Give"
+            " S.toarray(), or write the sparse one into the expression, S @ x."
+        )
 
 
 def within(x: Any, dtype: np.dtype[Any]) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
-from workbench.graph.shared import Shared, copied, matches
+from workbench.graph.shared import Shared, copied, matches, refuse_sparse
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
@@ -305,6 +305,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
         value = value.state
     elif isinstance(value, Tensor) and not live(value):
         value = value._value
+    refuse_sparse(value, f"the input {name}")
     plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))
     given = value
     if plain:

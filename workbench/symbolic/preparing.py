@@ -19,7 +19,7 @@ from workbench.errors import (
 )
 from workbench.graph import blame, types, walk
 from workbench.graph.dims import Dim
-from workbench.graph.shared import Shared, within
+from workbench.graph.shared import Shared, refuse_sparse, within
 from workbench.graph.tensor import IDENTITY, Tensor, admit
 from workbench.symbolic.arguments import Signature, called, pairs
 from workbench.symbolic.variables import numbers
@@ -148,6 +148,7 @@ def _replacing(value: Any, x: Tensor) -> Any:
     what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
     if isinstance(value, Dim):
         value = admit(value)
+    refuse_sparse(value, what)
     plain = not hasattr(value, "dtype")
     if plain:
         value = numbers(value, what)

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.errors import DtypeError, ShapeError
 from workbench.graph import source, types
-from workbench.graph.shared import Shared, copied, matches, within
+from workbench.graph.shared import Shared, copied, matches, refuse_sparse, within
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.symbolic.variables import checked_name, lengths, numbers
@@ -67,6 +67,7 @@ def shared(
         value = value.get_value() if isinstance(value, Shared) else value.value
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
         value = types.plain(value)
+    refuse_sparse(value, "a shared value")
     given = value
     if not hasattr(value, "dtype") or isinstance(value, np.generic):
         value = numbers(value, "a shared value")

@@ -15,6 +15,7 @@ import numpy as np
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph.atoms import Length
 from workbench.graph.dims import Dim
+from workbench.graph.shared import refuse_sparse
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.types import Spec
 
@@ -222,6 +223,7 @@ def _many(
 
 def numbers(value: Any, what: str) -> Any:
     """An array of what is given, a nest of lists say."""
+    refuse_sparse(value, what)
     try:
         return np.asarray(value)
     except ValueError as error:
