@@ -110,8 +110,8 @@ def test_an_op_of_the_users_tells_its_settings_and_lines() -> None:
 
 def test_a_kernel_shows_its_source_and_whether_it_runs() -> None:
     class TwiceOfPage(wb.KernelOp):
-        inputs = {"x": "float64[n]"}
-        outputs = {"y": "float64[n]"}
+        inputs = "x: float64[n]"
+        outputs = "y: float64[n]"
         c = """
 void twice_of_page(const double *x, double *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.graph.tensor import Tensor, apply
+from workbench.graph.tensor import MaskedTensor, Tensor, apply
 
 __all__ = ["like", "order", "reaches", "substitute"]
 
@@ -70,8 +70,12 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
 def like(
     node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
 ) -> Tensor:
-    """The same node with other inputs and another value: its line, name and origin."""
-    made = type(node)(
+    """The same node with other inputs and another value: its line, name and origin.
+
+    Of a shared variable that is a leaf of its name: what it holds is its own.
+    """
+    kind = MaskedTensor if isinstance(node, MaskedTensor) else Tensor
+    made = kind(
         node.op, inputs, args, node.params, value, node.code, node.lasti, node.context
     )
     if value is None:

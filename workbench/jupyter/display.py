@@ -196,7 +196,7 @@ def close(session: Session) -> None:
 def session_of(x: Any) -> Session:
     """A session of a graph, or of the program behind a Tensor."""
     if isinstance(x, Tensor):
-        x = Graph([node for node in walk.order([x]) if is_leaf(node)], [x])
+        x = Graph(inputs_of(x), [x])
     if not isinstance(x, Graph):
         raise UsageError(
             f"wb.show takes a Session, a Graph, a Tensor or a Function, not"
@@ -209,3 +209,13 @@ def session_of(x: Any) -> Session:
         known = all(isinstance(n, int) for n in output.shape)
         seed = np.ones(output.shape) if known else np.ones_like(output)
     return Session(x, seed=seed)
+
+
+def inputs_of(x: Tensor) -> list[Tensor]:
+    """The leaves that a Tensor is a function of: its symbols, or those of a trace.
+
+    Beside a symbol a leaf with a value is a constant; in a trace one without a name.
+    """
+    leaves = [node for node in walk.order([x]) if is_leaf(node)]
+    symbols = [node for node in leaves if node._value is None]
+    return symbols or [node for node in leaves if node.name is not None] or leaves

@@ -57,7 +57,7 @@ class Kept:
         #: What its own code calls it.
         self.name = name
         #: Its nodes by name and id.
-        self.nodes = Nodes(graph.nodes, name)
+        self.nodes = Nodes(graph.nodes, name, graph.inputs)
         #: The id of the node that is differentiated.
         self.output = question.output_of(self.nodes, graph, output)
         #: The ids of the nodes it is differentiated by.

@@ -31,13 +31,15 @@ class Nodes:
         The id of the last node of each name.
     """
 
-    def __init__(self, nodes: Sequence[Tensor], session: str) -> None:
+    def __init__(
+        self, nodes: Sequence[Tensor], session: str, inputs: Sequence[Tensor] = ()
+    ) -> None:
+        given = {x.serial for x in inputs}
         self.session = session
         self.count = len(nodes)
         self.names = {node.name: i for i, node in enumerate(nodes) if node.name}
         self.labels = [
-            node.name or (f"input {i}" if is_leaf(node) else f"{node.op.name} {i}")
-            for i, node in enumerate(nodes)
+            node.name or f"{_kind(node, given)} {i}" for i, node in enumerate(nodes)
         ]
         self.traced = {node.serial: i for i, node in enumerate(nodes)}
         #: The ids of the Tensors of the last run, by serial.
@@ -80,6 +82,13 @@ class Nodes:
         """The name under which a node is found; None if that is another node."""
         label = self.labels[i]
         return label if self.names.get(label) == i else None
+
+
+def _kind(node: Tensor, given: set[int]) -> str:
+    """What a node without a name is called: a leaf that is no input is a constant."""
+    if not is_leaf(node):
+        return node.op.name
+    return "input" if node.serial in given else "constant"
 
 
 class Arrays(Mapping[str, Any]):

@@ -255,7 +255,9 @@ def describe(graph: Graph) -> Structure:
             looks[looked] = string(dtype), string(shape)
         rows["kind"].append(kind)
         rows["op"].append(-1 if leaf else string(node.op.name))
-        rows["name"].append(string(node.name))
+        rows["name"].append(
+            string(constant_text(node) if kind == CONSTANT else node.name)
+        )
         rows["dtype"].append(looks[looked][0])
         rows["shape"].append(looks[looked][1])
         rows["scope"].append(string(node.scope))
@@ -274,6 +276,14 @@ def describe(graph: Graph) -> Structure:
     columns["saved_start"] = np.array(saved_starts, np.int32)
     columns["saved"] = np.array(saved, np.int32)
     return Structure(columns, list(string.known))
+
+
+def constant_text(node: Tensor) -> str | None:
+    """What a constant is called: its name, else its value if that is one number."""
+    value = node._value
+    if node.name or value is None or isinstance(value, tuple) or shape_of(value) != ():
+        return node.name
+    return str(value)
 
 
 def look(node: Tensor) -> tuple[Any, Any]:

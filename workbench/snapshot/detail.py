@@ -13,7 +13,7 @@ from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
 from workbench.session.stages import is_leaf
-from workbench.snapshot.columns import cut
+from workbench.snapshot.columns import constant_text, cut
 from workbench.snapshot.inside import code_of, settings_of
 from workbench.snapshot.protocol import DetailBody
 from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
@@ -82,7 +82,8 @@ def ruled(node: Tensor, session: Session) -> str | None:
 def said(x: Any, session: Session) -> str:
     """An input as text: a node by its name, a constant by its value or shape."""
     if isinstance(x, Tensor):
-        return session.nodes.labels[session.nodes.find(x)]
+        label = session.nodes.labels[session.nodes.find(x)]
+        return (is_leaf(x) and constant_text(x)) or label
     if types.weak(x) or getattr(x, "shape", None) == ():
         return cut(str(x))
     return repr(types.spec_of(x)) if hasattr(x, "shape") else cut(repr(x))

@@ -139,6 +139,8 @@ export class TopBar extends Widget {
         : header.output_value === null
           ? header.output_name
           : `${header.output_name} = ${formatNumber(header.output_value, 4)}`;
+    this._name.title = this._name.textContent;
+    this._value.title = this._value.textContent;
     this._showUndo(this._undo, 'Undo', connection && (header?.undo ?? null));
     this._showUndo(this._redo, 'Redo', connection && (header?.redo ?? null));
     this._press(this._steps, state.step !== null, (state.graph?.count ?? 0) > 0);
