@@ -1100,3 +1100,17 @@ def test_what_is_computed_from_settings_is_none() -> None:
     assert wb.grad(lambda x: op(x))(1.0) == 6
     assert op == FromTable(3)
     assert hash(op) == hash(FromTable(3))
+
+
+def test_a_rule_that_indexes_what_all_examples_share() -> None:
+    class Picked(wb.Op):
+        def compute(self, x: Any, i: Any) -> Any:
+            return x[i]
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            x, i = node.inputs
+            return wb.at(np.zeros_like(x))[i].add(g + 0 * x[i]), None
+
+    places = np.array([[0, 2], [1, 1]])
+    f = lambda x: np.sum(wb.vmap(lambda i: Picked()(x, i))(places) ** 2)  # noqa: E731
+    assert wb.grad(f)(np.array([1.0, 2.0, 3.0])).tolist() == [2, 8, 6]

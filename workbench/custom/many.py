@@ -198,8 +198,8 @@ def attempted(
     """The outputs by a program recorded on one; None where it looks at values."""
     try:
         return vectorized(run, values, batched)
-    except TraceError:
-        return None
+    except (TraceError, IndexError):
+        return None  # an IndexError: an array is indexed by what differs
 
 
 def looped(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:

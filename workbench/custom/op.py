@@ -168,7 +168,9 @@ class Op:
         depends on, None for one of integers. ``node.inputs`` and ``node.outputs`` are
         what went in and came out. Written in NumPy or with other ops, it can be
         differentiated again. In place of a method, ``vjp = op`` may name an op that
-        takes the inputs, then the cotangents.
+        takes the inputs, then the cotangents. Of the branch that `np.where` does
+        not take, 0 wins over infinity in the NumPy of a rule, but not in the `compute`
+        of an op that it calls: there, choose with `np.where` before dividing.
         """
         raise NotImplementedError
 
