@@ -351,3 +351,37 @@ def test_many_nodes() -> None:
         y = y * 1.0 + 0.0
     f = wb.function([x], wb.grad(np.sum(y), x))
     assert f(np.ones(2)).tolist() == [1, 1]
+
+
+def test_arrays_of_an_unknown_length_know_it() -> None:
+    x = wb.matrix("x")
+    n, m = x.shape
+    made = {
+        "int64[min(x.shape[0], 2*x.shape[1])]": np.arange(smallest(n, 2 * m), like=x),
+        "int64[max(0, x.shape[0] - 1)]": np.arange(1, n, like=x),
+        "float32[x.shape[0]]": np.arange(n, dtype=np.float32, like=x),
+        "bool[x.shape[0], 2]": np.ones((n, 2), dtype=bool, like=x),
+        "float64[x.shape[0], x.shape[1]]": np.eye(n, m, k=1, like=x),
+    }
+    for spec, y in made.items():
+        assert repr(y.spec) == spec
+        for shape in ((4, 3), (9, 1), (0, 2)):
+            got = wb.function([x], y)(np.ones(shape))
+            lengths = [
+                int(eval(str(d), {"x": np.ones(shape)}))
+                if not isinstance(d, int)
+                else d
+                for d in y.shape
+            ]
+            assert (list(got.shape), got.dtype) == (lengths, y.dtype)
+
+
+def test_a_diagonal_of_what_was_tiled() -> None:
+    """Its length is the lesser of two, neither of which is always so."""
+    x = wb.matrix("x")
+    y = np.sum(np.diagonal(np.tile(x, 2)) ** 2)
+    f = wb.function([x], wb.grad(y, x))
+    for shape in ((3, 1), (2, 4), (6, 2), (1, 1)):
+        a = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+        right = wb.grad(lambda x: np.sum(np.diagonal(np.tile(x, 2)) ** 2))(a)
+        np.testing.assert_allclose(f(a), right)

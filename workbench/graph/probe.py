@@ -64,12 +64,14 @@ STAND_INS = (
     (6, 9, 10, 15, 16, 21, 25, 28),
     (8, 13, 17, 18, 22, 27, 31, 37),
 )
-#: Small lengths, at which an op may do otherwise; it need not accept them.
-SMALL = (
+#: Small and uneven lengths, at which an op may do otherwise; it need not accept them.
+UNLIKE = (
     (4, 3, 2, 4, 3, 2, 4, 3),
     (2, 4, 3, 2, 4, 3, 2, 4),
     (3, 2, 4, 3, 2, 4, 3, 2),
     (1, 1, 1, 1, 1, 1, 1, 1),
+    (26, 2, 33, 3, 41, 4, 47, 5),
+    (2, 26, 3, 33, 4, 41, 5, 47),
 )
 #: How often an op is asked at lengths that might satisfy it, and of how many atoms.
 MOST_TRIES = 300
@@ -124,7 +126,7 @@ class Probe:
             if all(m is not None for m in answers):
                 sets += tried
                 made += answers
-        for row in SMALL if made else ():
+        for row in UNLIKE if made else ():
             lengths = self.at(chosen, row, False)
             answer = self.answer(lengths)
             if answer is not None and _alike(answer, made[0]):
@@ -259,8 +261,8 @@ class Probe:
         """Lengths that may occur in a result, and their values at the stand-ins."""
         seen = set()
         shapes = [s for x in self.specs for s in _shapes(x)]
-        simple = [n for s in shapes for n in s if _is_dim(n)]
-        simple += list(_dims(self.params))
+        simple = list(_dims(self.params))
+        simple += [n for s in shapes for n in s if _is_dim(n)]
         simple += [Dim({(a,): 1}) for a in self.atoms.values()]
         wider = [_product(s) for s in shapes]
         ranks = {len(s) for s in shapes}

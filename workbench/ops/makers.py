@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import UnknownLengthError
+from workbench.graph.broadcasting import largest
+from workbench.graph.dims import Dim
 from workbench.graph.op import MAKERS, implements, severed
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import Spec, differentiable, spec_of, weak
@@ -126,7 +129,28 @@ def _like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
     return np.broadcast_to(made, (size, *shape_of(made)))
 
 
-MAKE_LIKE = op("make_like", _like_compute, batch=_like_batch)
+def _like_lengths(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Spec:
+    args, keywords = settings
+    more = dict(keywords)
+    dtype = np.dtype(more.pop("dtype", int if maker == "arange" else float))
+    rows, *rest = args
+    if maker == "arange" and not more and len(rest) < 2:
+        start, stop = (rows, *rest) if rest else (0, rows)
+        if _whole(start) and _whole(stop):
+            return Spec((largest(stop - start, 0),), dtype)
+    elif maker in ("zeros", "ones", "empty") and not more and not rest:
+        return Spec(rows if isinstance(rows, tuple) else (rows,), dtype)
+    elif maker in ("eye", "identity", "tri") and more.keys() <= {"k"} and len(rest) < 2:
+        columns = rest[0] if rest and rest[0] is not None else rows
+        return Spec((rows, columns), dtype)
+    raise UnknownLengthError("asked at stand-ins")
+
+
+def _whole(n: Any) -> bool:
+    return isinstance(n, (int, np.integer, Dim))
+
+
+MAKE_LIKE = op("make_like", _like_compute, batch=_like_batch, lengths=_like_lengths)
 MAKE_LIKE.connection = severed
 
 
