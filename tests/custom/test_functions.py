@@ -558,3 +558,46 @@ def test_the_calls_of_a_function_share_what_is_known_of_its_rule() -> None:
 
     assert wb.jvp(f, (1.0,), (1.0,))[1] == 2.0**20
     assert len(asked) < 30
+
+
+def test_B2_a_rule_that_is_no_derivative_in_a_loop_as_jax_has_it() -> None:
+    """Six steps with ``atan2_safe`` as a function, an op and a graph; JAX's numbers."""
+
+    def parts(x: Any, y: Any, g: Any) -> tuple[Any, Any]:
+        square = x * x + y * y + 0.01
+        return -g * y / square, g * x / square
+
+    class LoopAngle(wb.Op):
+        def compute(self, x: Any, y: Any) -> Any:
+            return np.arctan2(y, x)
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return parts(*node.inputs, g)
+
+    paired = wb.custom_vjp(lambda x, y: np.arctan2(y, x))
+    paired.defvjp(
+        lambda x, y: (np.arctan2(y, x), (x, y)), lambda kept, g: parts(*kept, g)
+    )
+    x, y, g = wb.scalars("x y g")
+    rule = wb.OpFromGraph([x, y, g], parts(x, y, g), name="loop_angle_grad")
+    graph = wb.OpFromGraph([x, y], np.arctan2(y, x), vjp=rule, name="loop_angle_graph")
+    at = np.array([0.7, -0.4])
+    for angle in (paired, graph, LoopAngle()):
+
+        def cost(v: Any, angle: Any = angle) -> Any:
+            def step(c: Any) -> Any:
+                a = angle(c[0], c[1])
+                return np.stack([np.sin(a) * c[1] + c[0], a * c[0] - c[1]]), a
+
+            carried, angles = wb.scan(step, initial=[v, None], n_steps=6)
+            return np.sum(angles**2) + np.prod(carried[-1])
+
+        assert np.isclose(cost(at), 0.27117011687390086, rtol=1e-12)
+        assert np.allclose(wb.grad(cost)(at), [-0.64062382, -1.12109169], rtol=1e-8)
+        assert np.allclose(
+            wb.hessian(cost)(at),
+            [[2.15446656, 2.21419162], [2.16875693, 1.07210611]],
+            rtol=1e-8,
+        )
+        rows = wb.vmap(wb.grad(cost))(np.stack([at, 2 * at]))
+        assert np.allclose(rows[1], [-0.32375651, -0.56657389], rtol=1e-7)
