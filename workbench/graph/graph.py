@@ -100,11 +100,12 @@ class Graph:
         Several of one name have their positions too: ``x%0``, ``x%3``.
         """
         if isinstance(x, Tensor):
-            if x.name and (x.name not in self._repeated or x not in self.ids):
-                return x.name
-            if x.name:
-                return f"{x.name}%{self.ids[x]}"
-            return f"%{self.ids[x]}" if x in self.ids else "outer"
+            name, place = x.name, self.ids.get(x)
+            if place is None:
+                return name or "outer"
+            if not name:
+                return f"%{place}"
+            return f"{name}%{place}" if name in self._repeated else name
         if types.weak(x) or getattr(x, "shape", None) == ():
             return str(x)
         return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
