@@ -369,3 +369,48 @@ def test_a_language_model_with_gates(program: Any) -> None:
     np.testing.assert_allclose(made["loss"](x, y), loss(*now), rtol=1e-10)
     for g, w in zip(made["first"], slopes(loss, *made["start"]), strict=True):
         np.testing.assert_allclose(g, w, atol=1e-7)
+
+
+def test_dynamics_sample_a_law(program: Any) -> None:
+    made = program("leapfrog")
+    seen = np.concatenate(made["seen"])
+    np.testing.assert_allclose(seen.mean(0), made["centre"], atol=0.1)
+    np.testing.assert_allclose(np.cov(seen.T), made["covariance"], atol=0.2)
+    assert 0.8 < made["accepted"].get_value() <= 1
+
+
+@pytest.mark.parametrize("rule", ["rmsprop", "adam"])
+def test_layers_and_rules_of_updates(program: Any, rule: str) -> None:
+    made = program("layers")
+    first, costs, end, error, name = made["runs"][rule]
+    assert name == "W"
+    params = [p.astype(float) for p in first]
+    m, v = ([np.zeros_like(p) for p in params] for _ in range(2))
+    want = []
+    for turn in range(30):
+        part = slice(20 * (turn % 3), 20 * (turn % 3) + 20)
+        x, y, rows = made["raw"][part].astype(float), made["classes"][part], range(20)
+        W, b, V, c = params
+        h = np.tanh(x @ W + b)
+        p = np.exp(h @ V + c)
+        p /= p.sum(1, keepdims=True)
+        want.append(-np.mean(np.log(p[rows, y])))
+        p[rows, y] -= 1
+        p /= 20
+        back = (p @ V.T) * (1 - h**2)
+        grads = [x.T @ back, back.sum(0), h.T @ p, p.sum(0)]
+        for k, g in enumerate(grads):
+            if rule == "adam":
+                m[k] = 0.9 * m[k] + 0.1 * g
+                v[k] = 0.999 * v[k] + 0.001 * g**2
+                rate = 0.01 * np.sqrt(1 - 0.999 ** (turn + 1)) / (1 - 0.9 ** (turn + 1))
+                params[k] = params[k] - rate * m[k] / (np.sqrt(v[k]) + 1e-8)
+            else:
+                v[k] = 0.9 * v[k] + 0.1 * g**2
+                params[k] = params[k] - 0.01 * g / np.sqrt(v[k] + 1e-6)
+    np.testing.assert_allclose(costs, want, rtol=1e-3)
+    for got, w in zip(end, params, strict=True):
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, w, atol=2e-3)
+    p = np.tanh(made["raw"] @ end[0] + end[1]) @ end[2] + end[3]
+    np.testing.assert_allclose(error, np.mean(p.argmax(1) != made["classes"]))

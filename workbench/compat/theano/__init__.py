@@ -20,6 +20,9 @@ What differs
 - An axis of length 1 broadcasts, whether declared so or not.
 - Gradients at ties and kinks are the library's: ties of ``max`` share, ``abs`` and a
   norm have 0 at 0. That of an integer is refused in functions of ours and 0 here.
+- ``T.log`` of a sigmoid or a softmax, and the cross-entropies, are computed of what
+  these were computed of, so that they stay finite. By the probabilities themselves
+  they have no gradient: write ``np.log(p)`` for that.
 - Random numbers are NumPy's. ``x.fill(v)`` is refused, as NumPy's would change ``x``:
   write ``T.fill(x, v)``.
 
