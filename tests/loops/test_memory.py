@@ -134,6 +134,27 @@ def test_second_order_where_only_the_run_tells_the_number_of_steps() -> None:
         assert np.allclose(f(1.3, len(xs)), want, rtol=1e-12)
 
 
+def test_a_state_that_is_read_for_its_shape_alone() -> None:
+    """At unknown lengths a sum asks for it: a gradient has the shape of its state."""
+    xs = np.array([[0.3, -0.4], [0.9, 0.2], [0.5, -0.1], [0.7, 0.8], [-0.2, 0.6]])
+
+    def cost(xs: Any, h: Any, k: Any, memory: Any) -> Any:
+        def step(x: Any, h: Any, k: Any) -> Any:
+            return k, np.where(x > 0, np.exp(-k * k), k + k), h + np.sum(k) * x
+
+        hs, ks, ys = wb.scan(step, xs, [h, k, None], memory=memory)
+        return np.sum(ys * ys) + np.sum(hs * ks)
+
+    args = xs, np.array([0.3, -0.6]), np.array([0.4, 0.1])
+    want = wb.grad(cost, (0, 1, 2))(*args, "all")
+    symbols = [wb.matrix("xs"), *wb.vectors("h k")]
+    for memory in (1, 2, 3):
+        slopes = wb.grad(cost(*symbols, memory), symbols)
+        made = wb.function(symbols, slopes)(*args)
+        for a, b in zip(made, want, strict=True):
+            assert np.allclose(a, b, rtol=1e-12)
+
+
 def test_peak_memory_falls_with_the_square_root() -> None:
     """900 steps of 80 kB: kept they take 72 MB, 30 states and 30 steps 5 MB."""
     x = np.linspace(0.1, 0.9, 10_000)

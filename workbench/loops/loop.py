@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec, differentiable
-from workbench.loops.body import Body, is_draw
+from workbench.loops.body import Body, is_draw, known_lengths
 from workbench.loops.running import ENDLESS, Runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
@@ -122,7 +122,10 @@ class Loop:
         if self.every is None:
             saved += self.stored
         elif self.stored:
-            self.marks = self.restart(body, needed)
+            # Where lengths are unknown, reverse mode may read any state for its shape.
+            self.marks = list(range(self.carries))
+            if known_lengths(body):
+                self.marks = self.restart(body, needed)
         # What was drawn is drawn once: no derivative may draw it again.
         saved += [x for x in body.nodes if is_draw(x) and x.serial not in emitted]
         end = len(body.outputs) - self.until
