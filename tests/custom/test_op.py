@@ -26,6 +26,7 @@ from workbench.errors import (
     TraceError,
     UsageError,
 )
+from workbench.gradient import DisconnectedType
 from workbench.graph.op import CUSTOM
 
 X = np.array([[0.3, -1.2], [0.5, 2.0], [-0.7, 0.4]])
@@ -632,6 +633,19 @@ def test_connection_is_held_against_the_vjp() -> None:
         connected([[True], [False]], lambda node, g: (g, g[:2]))
     with pytest.raises(UsageError, match=r"returned None for input 0, on which an"):
         connected([[True], [False]], lambda node, g: (None, None))
+    gx, gy = connected([[True], [False]], lambda node, g: (g, DisconnectedType()))
+    assert gx.tolist() == [1, 1, 1]
+    assert not gy.any()
+
+
+@pytest.mark.parametrize(
+    "rows", [[[True]], [[True, True], [False, True]], None, [True, False], [["a"], [1]]]
+)
+def test_a_connection_that_does_not_fit(rows: Any) -> None:
+    op = op_with(lambda node, g: (g, None), connection=lambda self: rows)
+    x, y = wb.vector("x", shape=3), wb.vector("y", shape=2)
+    with pytest.raises(UsageError, match="one list for each of its 2 inputs"):
+        wb.grad(np.sum(op(x, y)), x)
 
 
 def test_vmap_is_one_node_and_keeps_every_derivative() -> None:

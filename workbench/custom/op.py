@@ -14,7 +14,14 @@ import numpy as np
 
 from workbench.custom.many import again
 from workbench.custom.registry import Entry, enter, home_of, snake
-from workbench.custom.results import Compute, Inferred, Probe, batched_by, probed
+from workbench.custom.results import (
+    Compute,
+    Inferred,
+    Probe,
+    batched_by,
+    connections,
+    probed,
+)
 from workbench.custom.running import Derivatives
 from workbench.custom.saying import counted, placed
 from workbench.errors import (
@@ -350,7 +357,7 @@ def _bind(op: Op) -> Bound:
             made, inputs, batched, params
         )
     if op._gives("connection"):
-        made.connection = lambda inputs, params: op.connection()
+        made.connection = lambda inputs, params: connections(op, len(inputs))
     Derivatives(
         made,
         op.vjp if op._gives("vjp") else None,

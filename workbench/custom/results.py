@@ -225,3 +225,30 @@ def _count(op: Op, count: int) -> None:
             f"{op.name}: {placed(op.compute)} returned {counted(count, 'output')}, but"
             f" the op {said} {known}. An op has the same number of outputs each time."
         )
+
+
+def connections(op: Op, inputs: int) -> list[list[bool]]:
+    """What an op declares to depend on what, if that is a row for each input.
+
+    Raises
+    ------
+    UsageError
+        If it is anything else.
+    """
+    declared: Any = op.connection()
+    outputs = op.__dict__.get("_count", type(op).n_outputs)
+    rows = list(declared) if isinstance(declared, (list, tuple)) else []
+    fits = len(rows) == inputs and all(
+        isinstance(row, (list, tuple))
+        and len(row) == (len(rows[0]) if outputs is None else outputs)
+        and all(isinstance(c, (bool, np.bool_)) for c in row)
+        for row in rows
+    )
+    if not fits:
+        whose = "" if outputs is None else f", here of {outputs}"
+        raise UsageError(
+            f"{op.name}: {placed(op.connection)} returned {declared!r}. Return one list"
+            f" for each of its {counted(inputs, 'input')}, and in it True or False for"
+            f" each output{whose}."
+        )
+    return rows

@@ -29,6 +29,7 @@ from workbench.graph.op import Op
 from workbench.graph.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
+from workbench.transforms.connections import DisconnectedType
 from workbench.transforms.lending import ONTO_COPIES, in_place, read_only, ruled
 from workbench.transforms.linearity import concrete, nonlinear
 from workbench.transforms.rules import (
@@ -137,6 +138,8 @@ class Derivatives:
         returned = dict(zip(map(id, lent), cotangents, strict=True))
         fitted: list[Any] = []
         for i, (c, x) in enumerate(zip(made, inputs, strict=True)):
+            # Old rules return a DisconnectedType where ours return None.
+            c = None if isinstance(c, DisconnectedType) else c
             if connected is not None:
                 self.check_connected(c, i, connected[i], rule, x)
             wanted = c is not None and mask >> i & 1 and has_derivative(x)
