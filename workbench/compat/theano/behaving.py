@@ -7,6 +7,7 @@ are put in place for old programs only.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,16 @@ _DTYPE: Any = vars(Tensor)["dtype"]
 def _dtype(x: Tensor) -> Any:
     """NumPy's dtype for the library, its name for programs."""
     found = _DTYPE.__get__(x)
-    asks = str(sys._getframe(1).f_globals.get("__name__"))
-    if asks.partition(".")[0] in WITHIN:
-        return found
-    return DtypeName(found)
+    within = _within(sys._getframe(1).f_globals.get("__name__"))
+    return found if within else _named(found)
+
+
+@lru_cache(4096)
+def _within(module: Any) -> bool:
+    return str(module).partition(".")[0] in WITHIN
+
+
+_named = lru_cache(64)(DtypeName)
 
 
 def _truth(x: Tensor) -> bool:
