@@ -385,3 +385,21 @@ def test_a_diagonal_of_what_was_tiled() -> None:
         a = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
         right = wb.grad(lambda x: np.sum(np.diagonal(np.tile(x, 2)) ** 2))(a)
         np.testing.assert_allclose(f(a), right)
+
+
+def test_what_lengths_broadcast_to_has_a_name_in_texts() -> None:
+    w, b = wb.matrix("W"), wb.vector("b")
+    y = np.sum(np.mean(np.tanh(w + b), axis=1) ** 2)
+    f = wb.function([w, b], wb.grad(y, [w, b]))
+    table = str(f.graph)
+    assert table.endswith("n      = broadcast(W.shape[1], b.shape[0])")
+    assert table.count("broadcast(W") == 1
+    assert "float64[W.shape[0], n]" in table
+    source = f.source
+    assert source.count("np.broadcast_shapes") == 1
+    alone: dict[str, Any] = {}
+    exec(source, alone)
+    for shapes in (((2, 3), (3,)), ((2, 1), (3,)), ((2, 3), (1,))):
+        args = [np.full(s, 0.3) for s in shapes]
+        for got, right in zip(alone["function"](*args), f(*args), strict=True):
+            np.testing.assert_allclose(got, right)

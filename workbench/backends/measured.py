@@ -7,6 +7,7 @@ A length that is known only when the program runs is read off an operand there (
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,10 +22,19 @@ from workbench.transforms.late import Hole, Listed, Mapped, Sliced
 __all__ = ["binding_of", "call_text", "coded", "single"]
 
 
-def coded(node: Tensor, shape: Callable[[Tensor, int | None], str]) -> dict[str, Any]:
+#: The code of what lengths broadcast to.
+_COMMON = re.compile(r"np\.broadcast_shapes\((?:\([^()]*\)(?:, )?)+\)\[0\]")
+
+
+def coded(
+    node: Tensor,
+    shape: Callable[[Tensor, int | None], str],
+    local: Callable[[str], str],
+) -> dict[str, Any]:
     """The settings of a node with code for lengths.
 
-    ``shape(x, part)`` is the code of the shape of an operand, or of one of its parts.
+    ``shape(x, part)`` is the code of the shape of an operand, or of one of its parts;
+    ``local(code)`` the name of a local variable that holds what the code gives.
     """
 
     def name(place: Any) -> str:
@@ -32,7 +42,8 @@ def coded(node: Tensor, shape: Callable[[Tensor, int | None], str]) -> dict[str,
 
     def code(x: Any) -> Any:
         if isinstance(x, Dim):
-            return Code(written(x, name, code=True))
+            text = written(x, name, code=True)
+            return Code(_COMMON.sub(lambda found: local(found[0]), text))
         if not isinstance(x, (tuple, list)) or not found(x):
             return x
         whole = None if hasattr(x, "_fields") else _whole(node, x)

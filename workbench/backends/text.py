@@ -11,6 +11,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,6 +137,8 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.known: dict[int, _Expression] = {}
         self.uses: dict[int, int] = {}
+        #: The names of lengths that are computed, by their code.
+        self.lengths: dict[str, str] = {}
         for node in nodes:
             if template := self.template(node)[0]:
                 self.imports.update(libraries.libraries_of(template))
@@ -326,7 +329,7 @@ class _Writer:
         op, params = node.op, node.params
         operands = [self.operand(x) for x in self.plainer(node)]
         if isinstance(op, Late):
-            params = coded(node, self.shape)
+            params = coded(node, self.shape, partial(self.length, node))
             operands, op = operands[: op.count], op.base
             if op.name == "length":
                 return _Expression(params["n"], binding_of(params["n"]))
@@ -368,6 +371,16 @@ class _Writer:
         self.settle(x)
         which = "" if part is None else f"[{part}]"
         return f"{self.operand(x).code}{which}.shape"
+
+    def length(self, node: Tensor, code: str) -> str:
+        """The name of a local length, which gets a line where a node first wants it."""
+        name = self.lengths.get(code)
+        if name is None:
+            if self.backward is None and node.origin is not None:
+                self.backward = len(self.lines)
+            name = self.lengths[code] = self.name("n")
+            self.lines.append(f"{INDENT}{name} = {code}")
+        return name
 
     def single(self, x: Any) -> bool:
         """Whether an op with several outputs is a call that returns the only one."""

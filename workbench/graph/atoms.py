@@ -55,6 +55,9 @@ class Atom:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def bounds(self) -> Bounds:
         """The least and the greatest number that it can be; None: any."""
         return 0, None
@@ -87,6 +90,9 @@ class Made(Atom):
         self.kind = kind
         self.args = args
         self.key = (1, kind, tuple(map(key_of, args)))
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.args))})"
 
     def bounds(self) -> Bounds:
         """The least and the greatest number that it can be; None: any."""
