@@ -211,6 +211,15 @@ def test_disconnected() -> None:
     assert at(held[0], x=np.ones(2), y=np.ones(2)).tolist() == [[1, 0], [0, 1]]
 
 
+def test_the_same_variable_twice() -> None:
+    """Its rows of the Hessian stand there twice, and so do its columns."""
+    x = wb.scalar("x")
+    blocks = hessian(x**3, [x, x])
+    assert [float(b.eval(x=3.0)) for row in blocks for b in row] == [18.0] * 4
+    first, second = hessian_vector_product(x**3, [x, x], [1.0, 2.0])
+    assert first.eval(x=3.0) == second.eval(x=3.0) == 54.0
+
+
 def test_consider_constant() -> None:
     x = wb.vector("x", shape=2)
     h = np.sin(x)

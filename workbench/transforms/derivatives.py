@@ -213,6 +213,7 @@ def push(
     """The tangents of expressions along those of ``wrt`` (None for zero).
 
     Integers do not move, whatever tangent is given: no gradient comes back to them.
+    What is given twice moves along the sum.
     Zeros where an output is connected and does not move; None where no ``wrt``
     reaches it, about which this warns, or raises an error.
     """
@@ -222,14 +223,15 @@ def push(
     at_rules = set(rules)
     rules.update(dict.fromkeys(stops, held))
     sources = {x.serial for x in wrt}
-    along = [
-        t if types.differentiable(x.dtype) else None
-        for x, t in zip(wrt, tangents, strict=True)
-    ]
+    moving: dict[Tensor, Any] = {}
+    for x, t in zip(wrt, tangents, strict=True):
+        if t is not None and types.differentiable(x.dtype):
+            moving[x] = moving[x] + t if x in moving else t
     with source.pinned():
         made = forward.push_forward(
-            outputs, wrt, along, rules=rules, record=True, nulls_pass=True
-        )
+            outputs, list(moving), list(moving.values()), rules=rules, record=True,
+            nulls_pass=True,
+        )  # fmt: skip
         results: list[Any] = []
         for y, t in zip(outputs, made, strict=True):
             t = admitted(t)

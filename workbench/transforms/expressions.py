@@ -81,13 +81,10 @@ def pushed(
         derivatives.started(t, x, name, "the tangent")
         for t, x in zip(given, sources.tensors, strict=True)
     ]
-    moving: dict[Tensor, Any] = {}
-    for x, t in zip(sources.tensors, along, strict=True):
-        if not isinstance(t, DisconnectedType):
-            moving[x] = moving[x] + t if x in moving else t
+    pairs = moving(sources.tensors, along)
     before = next_serial()
     made = derivatives.push(
-        outputs.tensors, list(moving), list(moving.values()),
+        outputs.tensors, [x for x, _ in pairs], [t for _, t in pairs],
         consider_constant=consider_constant, overrides=overrides, name=name,
         disconnected_outputs=disconnected_outputs,
     )  # fmt: skip
@@ -184,11 +181,7 @@ def hessian_product(
         derivatives.zeros(x) if g is None else g
         for x, g in zip(sources.tensors, made, strict=True)
     ]
-    pairs = [
-        (x, t)
-        for x, t in zip(sources.tensors, along, strict=True)
-        if not isinstance(t, DisconnectedType)
-    ]
+    pairs = moving(sources.tensors, along)
     found = derivatives.push(
         gradients, [x for x, _ in pairs], [t for _, t in pairs],
         consider_constant=consider_constant, name=name, disconnected_outputs="ignore",
@@ -234,6 +227,15 @@ def beside(
             f" {len(nest.tensors)} expressions. Give one for each, None for zero."
         )
     return values
+
+
+def moving(wrt: Sequence[Tensor], along: Sequence[Any]) -> list[tuple[Tensor, Any]]:
+    """The variables that have a tangent, with it."""
+    return [
+        (x, t)
+        for x, t in zip(wrt, along, strict=True)
+        if not isinstance(t, DisconnectedType)
+    ]
 
 
 def reach(
