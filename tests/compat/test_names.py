@@ -83,7 +83,7 @@ NAMES = {
     "theano.compile": """
     as_op DebugMode FAST_COMPILE FAST_RUN Function function get_default_mode
     get_mode In Mode MonitorMode NanGuardMode OpFromGraph Out Param shared
-    SharedVariable SymbolicInput SymbolicOutput UnusedInputError
+    SharedVariable SymbolicInput SymbolicOutput UnusedInputError ViewOp
     """,
     "theano.gof": """
     ancestors Apply Constant get_test_value inputs io_toposort list_of_nodes

@@ -316,3 +316,23 @@ def test_a_gradient_of_the_disconnected_type() -> None:
     x, n = T.dvector("x"), T.lscalar("n")
     f = theano.function([x, n], T.grad(Times()(x, n).sum(), x))
     assert np.array_equal(f([1.0, 2.0], 3), [3.0, 3.0])
+
+
+def test_a_view_whose_gradient_is_turned_round() -> None:
+    class Reversed(theano.compile.ViewOp):
+        __props__ = ("scale",)
+
+        def __init__(self, scale: float) -> None:
+            super().__init__()
+            self.scale = scale
+
+        def grad(self, inputs: Any, grads: Any) -> Any:
+            return [-self.scale * grads[0]]
+
+    x = T.dvector("x")
+    y = Reversed(0.5)(x)
+    f = theano.function([x], [y, T.grad((y**2).sum(), x), T.grad(y[0] + x[0], x)])
+    value, slope, mixed = f([1.0, -3.0])
+    assert np.array_equal(value, [1.0, -3.0])
+    assert np.array_equal(slope, [-1.0, 3.0])
+    assert np.array_equal(mixed, [0.5, 0.0])

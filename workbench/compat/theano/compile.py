@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.compat.theano.from_graph import OpFromGraph
 from workbench.compat.theano.functions import In, Out, Param, function
-from workbench.compat.theano.op import as_op
+from workbench.compat.theano.op import ViewOp, as_op
 from workbench.compat.theano.sharing import SharedVariable, shared
 from workbench.errors import UnusedInputError
 from workbench.symbolic.function import Function
@@ -32,6 +32,7 @@ __all__ = [
     "SymbolicInput",
     "SymbolicOutput",
     "UnusedInputError",
+    "ViewOp",
     "as_op",
     "function",
     "get_default_mode",
