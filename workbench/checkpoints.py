@@ -44,9 +44,9 @@ def checkpoint(f: Function) -> Function:
     A function with the same results and derivatives, of any order and in both
     modes. Its gradient runs the program of ``f`` once more; what ``f`` computes in
     between is held in memory only while that lasts. In the graph it is one node:
-    overrides can take its place, and do not reach the ops inside. A function that
-    draws random numbers each time the program runs is recorded as it is, since what
-    it draws must not be drawn again.
+    overrides can take its place, and do not reach the ops inside. Two kinds of
+    functions are recorded as they are: of symbols outside of a loop, and such as draw
+    random numbers each time the program runs, which must not be drawn again.
 
     Examples
     --------
