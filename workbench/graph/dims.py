@@ -327,11 +327,16 @@ def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Whether two shapes are equal at all lengths."""
     if len(a) != len(b):
         return False
-    for n in (*a, *b):  # plain loops: every eager gradient comes by here
+    for n in a:  # plain loops: every eager gradient comes by here
         if type(n) is Dim:
-            break
-    else:
-        return tuple(a) == tuple(b)
+            return _same(a, b)
+    for n in b:
+        if type(n) is Dim:
+            return False
+    return tuple(a) == tuple(b)
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     for m, n in zip(a, b, strict=True):
         if type(m) is Dim or type(n) is Dim:
             if type(m) is not type(n) or m.key != n.key:
