@@ -173,9 +173,13 @@ def test_theano_itself_is_not_pushed_aside(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_workbench_does_not_load_it() -> None:
-    code = "import sys, workbench; print('workbench.compat' in sys.modules)"
+    code = (
+        "import sys, workbench; print('workbench.compat' in sys.modules);"
+        "import workbench.compat; print('workbench.compat.theano' in sys.modules);"
+        "print(workbench.compat.theano.install().__name__)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.split() == ["False", "False", "workbench.compat.theano"]
 
 
 def test_flags_from_the_environment() -> None:
