@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.snapshot import take
 from workbench.snapshot.detail import detail
 from workbench.snapshot.inside import MOST_CHARACTERS
 
@@ -162,3 +163,20 @@ def test_what_is_too_long_is_counted_or_cut() -> None:
     _, code = told(wide, "scan")
     assert code is not None
     assert len(code) < MOST_CHARACTERS + 40
+
+
+def test_a_rule_of_nodes_is_told_node_by_node() -> None:
+    rule = wb.graph_rule(
+        inputs=["x", "dy"],
+        returns=["dx"],
+        nodes=[("p", "greater", ["x", 0.0]), ("dx", "where", ["p", "dy", 0.0])],
+    )
+    session = wb.Session(wb.trace(lambda w: np.sum(np.tanh(w)))(W))
+    session.override("tanh", rule)
+    (told,) = take(session).header["overrides"]
+    assert told["rule"].splitlines() == [
+        "dx of (x, dy):",
+        "  p = greater(x, 0.0)",
+        "  dx = where(p, dy, 0.0)",
+    ]
+    assert told["data"] is False

@@ -32,6 +32,7 @@ __all__ = [
     "Effect",
     "code_line",
     "effects",
+    "is_data",
     "kinds",
     "target_in",
     "target_text",

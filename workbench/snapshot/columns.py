@@ -23,7 +23,7 @@ from workbench.graph.tensor import Tensor
 from workbench.graph.types import format_shape
 from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
-from workbench.session.attached import Attached
+from workbench.session.attached import Attached, is_data
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Forward, is_leaf
 from workbench.snapshot.protocol import (
@@ -399,11 +399,12 @@ def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def override_data(one: Attached) -> OverrideData:
-    """An override as the page sees it."""
+    """An override as the page sees it; a rule of nodes is told node by node."""
+    vjp = one.override.vjp
     return OverrideData(
         id=one.id,
         label=one.label,
-        rule=one.rule,
+        rule=cut(str(vjp)) if is_data(vjp) else one.rule,
         data=one.data,
         target=target_data(one),
         enabled=one.enabled,

@@ -80,7 +80,7 @@ def _written(maker: Any) -> Iterator[tuple[str, str]]:
             continue
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         site = source.decode(code, 0)
-        if site is not None and not code.co_filename.startswith(_OWN):
+        if site is not None and not site.filename.startswith(_OWN):
             yield "value" if name == "f" else name, blame.at(site).strip(" ()")
     texts = getattr(maker, "_texts", None)
     if texts:

@@ -245,6 +245,17 @@ describe('RuleForm', () => {
     expect(kernel.last('override').id).toBeUndefined();
   });
 
+  it('leaves a rule alone that holds within the node', () => {
+    const inner = clipOfH({ target: { kind: 'op', op: 'cos' } });
+    const { kernel, form, field, type, submit } = open([inner]);
+    expect(form.node.textContent).toContain('Within it, every cos has the rule');
+    expect(form.node.textContent).not.toContain('Remove');
+    expect(field.value).toBe('d');
+    type('2 * d');
+    submit();
+    expect(kernel.last('override').id).toBeUndefined();
+  });
+
   it('leaves what is being typed alone when values come', () => {
     const { host, form, field, type } = open();
     type('2 * d + ');

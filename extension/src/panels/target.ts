@@ -48,13 +48,21 @@ export function targetOf(graph: Graph, node: number, reach: Reach): Target {
 export function overrideOf(graph: Graph, node: number): IOverride | null {
   const running = graph.override(node);
   if (running !== null) {
-    return running;
+    return isInside(graph, node, running) ? null : running;
   }
   const off = graph.header.overrides.filter(
-    ({ enabled, matched }) => !enabled && matched.includes(node)
+    override =>
+      !override.enabled &&
+      override.matched.includes(node) &&
+      !isInside(graph, node, override)
   );
   const own = off.find(({ target }) => target.kind === 'node');
   return own ?? off.at(-1) ?? null;
+}
+
+/** Whether it means an op within the node: in the step of a loop, in a branch. */
+function isInside(graph: Graph, node: number, { target }: IOverride): boolean {
+  return target.kind === 'op' && target.op !== graph.op(node);
 }
 
 /** The reach of an override, if it is one that the form can write. */
@@ -95,12 +103,20 @@ export function noteOf(
       editable: false
     };
   }
+  const running = graph.override(node);
+  if (running?.target.kind === 'op' && isInside(graph, node, running)) {
+    return {
+      text: `Within it, every ${running.target.op} has the rule “${running.label}”.`,
+      editable: true
+    };
+  }
   const override = overrideOf(graph, node);
   if (override !== null && !override.data) {
+    const what = override.rule.includes('\n')
+      ? 'a list of ops'
+      : `the Python function ${override.rule}`;
     return {
-      text:
-        `The rule is the Python function ${override.rule}; ` +
-        'a rule attached here goes before it.',
+      text: `The rule is ${what}; a rule attached here goes before it.`,
       editable: true
     };
   }
