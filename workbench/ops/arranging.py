@@ -15,7 +15,8 @@ from workbench.graph import blame
 from workbench.graph.broadcasting import largest, smallest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.ops.define import linear, no_out, shape_of
+from workbench.graph.types import Spec
+from workbench.ops.define import dtype_of, linear, no_out, shape_of
 from workbench.ops.indexing import GETITEM, SCATTER
 from workbench.ops.keys import ARRAY
 from workbench.ops.shaping import distinct_axes, integers, normal_axes, normal_axis
@@ -44,7 +45,11 @@ def _flip_compute(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 FLIP = linear(
-    "flip", _flip_compute, lambda g, x, *, axis: np.flip(g, axis), rule="g flipped"
+    "flip",
+    _flip_compute,
+    lambda g, x, *, axis: np.flip(g, axis),
+    rule="g flipped",
+    lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
 )
 FLIP.batch = _shifted(FLIP)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from workbench.graph.broadcasting import largest
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply
+from workbench.graph.types import Spec
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 
@@ -92,6 +94,27 @@ def _batch(made: Op) -> Callable[..., Any]:
     return batch
 
 
+def lengths_of(compute: Callable[..., Any]) -> Callable[..., Spec]:
+    """What a reduction gives of an array of unknown lengths."""
+
+    @cache
+    def reduced(dtype: np.dtype[Any]) -> np.dtype[Any]:
+        made: np.dtype[Any] = compute(np.ones(1, dtype)).dtype  # host array: its dtype
+        return made
+
+    def lengths(x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any) -> Spec:
+        shape = shape_of(x)
+        axes = reduced_axes(axis, len(shape))
+        kept = [
+            1 if i in axes else n
+            for i, n in enumerate(shape)
+            if keepdims or i not in axes
+        ]
+        return Spec(tuple(kept), reduced(dtype_of(x)))
+
+    return lengths
+
+
 def reduction(
     name: str,
     compute: Callable[..., Any],
@@ -143,7 +166,13 @@ def _sum_transpose(g: Any, x: Any, **params: Any) -> Any:
     return np.broadcast_to(expand(g, x, **params), shape_of(x))
 
 
-_sum_op = linear("sum", _sum_compute, _sum_transpose, rule="g to every entry")
+_sum_op = linear(
+    "sum",
+    _sum_compute,
+    _sum_transpose,
+    rule="g to every entry",
+    lengths=lengths_of(_sum_compute),
+)
 _sum_op.batch = _batch(_sum_op)
 
 
@@ -176,7 +205,13 @@ def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False)
     return np.broadcast_to(expand(share, x, axis=axis, keepdims=keepdims), shape_of(x))
 
 
-_mean_op = linear("mean", _mean_compute, _mean_transpose, rule="g / n to every entry")
+_mean_op = linear(
+    "mean",
+    _mean_compute,
+    _mean_transpose,
+    rule="g / n to every entry",
+    lengths=lengths_of(_mean_compute),
+)
 _mean_op.batch = _batch(_mean_op)
 
 
@@ -284,9 +319,11 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
         ties = np.sum(hit, axis=axes, keepdims=True, dtype=dtype_of(x))
         return hit / (ties if initial is None else ties + np.equal(y, initial))
 
-    return reduction(
+    made = reduction(
         name, compute, weight, rule=f"g to the {name}imum, shared evenly at a tie"
     )
+    made.lengths = lengths_of(compute)
+    return made
 
 
 _extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}

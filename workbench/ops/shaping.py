@@ -229,12 +229,21 @@ def _transpose_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) 
     return np.transpose(inputs[0], (0, *(n + 1 for n in axes)))
 
 
+def _transpose_lengths(x: Any, *, axes: Any = None) -> Spec:
+    shape = shape_of(x)
+    order = range(len(shape))[::-1] if axes is None else axes
+    if sorted(n % len(shape) for n in order) != list(range(len(shape))):
+        raise UnknownLengthError("asked at stand-ins: NumPy says what is wrong")
+    return Spec(tuple(shape[n] for n in order), dtype_of(x))
+
+
 linear(
     "transpose",
     _transpose_compute,
     _transpose_transpose,
     rule="gᵀ",
     batch=_transpose_batch,
+    lengths=_transpose_lengths,
 )
 
 
