@@ -186,7 +186,7 @@ def python(reports: Path) -> Count:
     """The kernel side, its docstrings' examples, the tutorials, the package."""
     report = reports / "pytest.xml"
     options = ("-n", "2", "--dist", "worksteal", f"--junit-xml={report}")
-    code = run(sys.executable, "-m", "pytest", *options, limit=900)
+    code = run(sys.executable, "-m", "pytest", *options, limit=2700)
     if not report.exists():
         return Count(failed=1)
     count = Count()
