@@ -16,6 +16,7 @@ from workbench.graph.types import Spec
 from workbench.loops.lengths import outward
 from workbench.loops.loop import Loop
 from workbench.loops.op import run_loop
+from workbench.loops.running import runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms.flat import pulled, pushed, vectorized
@@ -65,16 +66,16 @@ class Chunks:
         carries = own[back.consts + real :]
         stacks: list[Any] = []
         if n <= 0:
-            lost = source.runner()(0, [*consts, *seqs, *inits])[source.carries :]
-            return back.runner()(0, [*fixed, *rows, *lost[: source.visible], *carries])
+            lost = runner(source)(0, [*consts, *seqs, *inits])[source.carries :]
+            return runner(back)(0, [*fixed, *rows, *lost[: source.visible], *carries])
         held: list[Any] = []
         for piece in reversed(range(-(-n // k))):
             a, b = piece * k, min((piece + 1) * k, n)
             starts = [x[piece] for x in marks]
             part = [*consts, *(x[a:b] for x in seqs), *starts]
-            lost = source.runner()(b - a, part)[source.carries :]
+            lost = runner(source)(b - a, part)[source.carries :]
             part = [*fixed, *(x[a:b] for x in rows), *lost[: source.visible], *carries]
-            made = back.runner()(b - a, part, held, final=piece == 0)
+            made = runner(back)(b - a, part, held, final=piece == 0)
             carries = list(made[: back.carries])
             ys = made[back.carries : back.carries + back.visible]
             if not stacks:

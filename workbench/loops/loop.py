@@ -14,11 +14,13 @@ from typing import Any
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec, differentiable
 from workbench.loops.body import Body, is_draw, known_lengths
-from workbench.loops.running import ENDLESS, Runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
 
-__all__ = ["Loop", "moving_leaves"]
+__all__ = ["ENDLESS", "Loop", "moving_leaves"]
+
+#: A number of steps that is never reached.
+ENDLESS = 2**62
 
 
 class Loop:
@@ -94,7 +96,8 @@ class Loop:
         self.pulled = False
         #: A rule has made it: what it stacks are cotangents or tangents.
         self.derived = False
-        self._runners: dict[bool, Runner] = {}
+        #: The loop as functions of arrays, by `keep`: made by `running.runner`.
+        self.runners: dict[bool, Callable[..., tuple[Any, ...]]] = {}
 
     def __repr__(self) -> str:
         count = len(self.body.nodes)
@@ -184,13 +187,6 @@ class Loop:
                 if mask >> (first + i) & 1:
                     mask |= body.reads[i]
         return [i for i in range(self.carries) if mask >> (first + i) & 1]
-
-    def runner(self) -> Runner:
-        """The loop as a function of arrays."""
-        found = self._runners.get(self.keep)
-        if found is None:
-            found = self._runners[self.keep] = Runner(self, self.keep)
-        return found
 
     def split(self, xs: Sequence[Any]) -> tuple[Any, list[Any], list[Any], list[Any]]:
         """Inputs of the op: the count, constants, sequences, first carries."""

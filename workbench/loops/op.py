@@ -13,6 +13,7 @@ from workbench.graph.op import declare
 from workbench.graph.types import Spec
 from workbench.loops.lengths import outward
 from workbench.loops.loop import Loop
+from workbench.loops.running import runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms import within
@@ -34,7 +35,7 @@ def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
         raise UsageError(
             f"scan: n_steps={n} is negative. To go backward write reverse=True."
         )
-    made = loop.runner()(n, [*consts, *seqs, *inits])
+    made = runner(loop)(n, [*consts, *seqs, *inits])
     if loop.limit is not None:
         loop.limit(*made[: loop.carries])
     return made

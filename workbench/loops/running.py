@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,13 @@ from workbench.graph.graph import Graph
 from workbench.graph.source import Context
 from workbench.graph.tensor import Tensor
 from workbench.loops.code import FILE
+from workbench.loops.loop import Loop
 from workbench.loops.straight import Place, Straight, kept_by, rows_for
 
-if TYPE_CHECKING:
-    from workbench.loops.loop import Loop
-
-__all__ = ["Absent", "Runner"]
+__all__ = ["Absent", "runner"]
 
 #: Beyond so many ops the step is no straight code, whose compiling would take longer.
 MOST_LINES = 4000
-#: A number of steps that is never reached.
-ENDLESS = 2**62
 
 
 class Absent(np.ndarray[Any, Any]):
@@ -39,6 +35,14 @@ def absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     """What a loop returns in the place of values that nobody is going to read."""
     nothing = np.nan if dtype.kind in "fc" else 0
     return np.broadcast_to(np.full((), nothing, dtype), tuple(shape)).view(Absent)
+
+
+def runner(loop: Loop) -> Callable[..., tuple[Any, ...]]:
+    """A loop as a function of arrays, which is made once; see `Runner`."""
+    found = loop.runners.get(loop.keep)
+    if found is None:
+        found = loop.runners[loop.keep] = Runner(loop, loop.keep)
+    return found
 
 
 class Runner:

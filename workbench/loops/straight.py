@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.loops.body import is_draw
 from workbench.loops.code import Code, compiled
-
-if TYPE_CHECKING:
-    from workbench.loops.loop import Loop
+from workbench.loops.loop import Loop
 
 __all__ = ["Place", "Straight", "kept_by", "rows_for"]
 
@@ -233,7 +231,7 @@ class Straight:
         uses = self._uses(inside)
         found = []
         for i in range(loop.carries):
-            node, own = body.outputs[i], _leaf(loop, i)
+            node, own = body.outputs[i], loop.leaf(i)
             if (
                 isinstance(node, Tensor)
                 and node.op.name == "add"
@@ -251,20 +249,16 @@ class Straight:
         return found
 
 
-def _leaf(loop: Loop, carry: int) -> Tensor:
-    return loop.body.leaves[loop.consts + loop.seqs + carry]
-
-
 def _term(loop: Loop, carry: int) -> Tensor:
     """What each step adds to a carry that is a sum."""
     left, right = loop.body.outputs[carry].inputs
-    term: Tensor = right if left is _leaf(loop, carry) else left
+    term: Tensor = right if left is loop.leaf(carry) else left
     return term
 
 
 def _surely_same(loop: Loop, carry: int) -> bool:
     """Whether a step is known to keep the shape of a carry."""
-    y, x = loop.body.outputs[carry], _leaf(loop, carry)
+    y, x = loop.body.outputs[carry], loop.leaf(carry)
     shape = y.spec.shape if isinstance(y, Tensor) else np.shape(y)
     return len(shape) == len(x.spec.shape) and dims.same(shape, x.spec.shape)
 
@@ -277,7 +271,7 @@ def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
     ShapeError
         If the step has changed its shape.
     """
-    y, x = loop.body.outputs[carry], _leaf(loop, carry)
+    y, x = loop.body.outputs[carry], loop.leaf(carry)
 
     def kept(old: Any, new: Any) -> None:
         if np.shape(old) != np.shape(new):

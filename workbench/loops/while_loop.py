@@ -13,10 +13,9 @@ from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.types import Spec
 from workbench.loops.body import Body, blank
 from workbench.loops.entries import array
-from workbench.loops.loop import Loop
+from workbench.loops.loop import ENDLESS, Loop
 from workbench.loops.memory import run_saving
 from workbench.loops.returned import condition
-from workbench.loops.running import ENDLESS
 from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms.closed import Closed, close
