@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from workbench.graph.shown import Shown, described
-
-if TYPE_CHECKING:
-    from workbench.graph.graph import Graph
+from workbench.graph.shown import Drawable, Shown, described
 
 __all__ = ["dot"]
 
@@ -22,7 +18,7 @@ _LOOKS = {
 }
 
 
-def dot(graph: Graph) -> str:
+def dot(graph: Drawable) -> str:
     """Forward and backward each in a cluster; derivative links dashed."""
     return "\n".join(_lines(described(graph)))
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.graph.atoms import Made, atoms_of
-from workbench.graph.shown import Shown, described
-
-if TYPE_CHECKING:
-    from workbench.graph.graph import Graph
+from workbench.graph.shown import Drawable, Shown, described
 
 __all__ = ["listing"]
 
@@ -20,7 +17,7 @@ MOST_LINES = 2000
 WIDEST = 60
 
 
-def listing(graph: Graph) -> str:
+def listing(graph: Drawable) -> str:
     """Name, op, spec; for a node of a gradient what it comes from."""
     shown = described(graph)
     short = _Short(shown)

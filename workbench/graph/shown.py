@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from workbench.graph import late, types
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import IDENTITY, Tensor
 
-if TYPE_CHECKING:
-    from workbench.graph.graph import Graph
+__all__ = ["Drawable", "Shown", "described"]
 
-__all__ = ["Shown", "described"]
+
+class Drawable(Protocol):
+    """What a text or a picture asks of a graph."""
+
+    inputs: list[Tensor]
+    outputs: list[Any]
+
+    @property
+    def nodes(self) -> list[Tensor]:
+        """All its Tensors, in order."""
+
+    @property
+    def ids(self) -> dict[Tensor, int]:
+        """The position of each among the nodes."""
+
+    def label(self, x: Any) -> str:
+        """How a node or a constant is called."""
+
+    def __len__(self) -> int: ...
 
 
 class Shown(NamedTuple):
@@ -62,7 +79,7 @@ def is_leaf(node: Tensor) -> bool:
     return node.op is IDENTITY and not node.inputs
 
 
-def described(graph: Graph) -> list[Shown]:
+def described(graph: Drawable) -> list[Shown]:
     """All nodes of a graph, in order."""
     given = {x.serial for x in graph.inputs}
     made = [_described(graph, node, given) for node in graph.nodes]
@@ -79,7 +96,7 @@ def described(graph: Graph) -> list[Shown]:
     ]
 
 
-def _described(graph: Graph, node: Tensor, given: set[int]) -> Shown:
+def _described(graph: Drawable, node: Tensor, given: set[int]) -> Shown:
     ids = graph.ids
     reads = [ids[x] for x in node.inputs if isinstance(x, Tensor) and x in ids]
     origin = node.origin
@@ -103,7 +120,7 @@ def _described(graph: Graph, node: Tensor, given: set[int]) -> Shown:
     )
 
 
-def _made(graph: Graph, node: Tensor, given: set[int]) -> str:
+def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
     if is_leaf(node):
         if isinstance(node, Shared):
             return "shared"

@@ -8,14 +8,11 @@ wherever they stand, never markup.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from workbench.graph.rows import lay_out, rows_of
-from workbench.graph.shown import Shown, counted, described
+from workbench.graph.shown import Drawable, Shown, counted, described
 from workbench.graph.svg import safe, short
-
-if TYPE_CHECKING:
-    from workbench.graph.graph import Graph
 
 __all__ = ["still"]
 
@@ -65,7 +62,7 @@ class _Places(NamedTuple):
     height: float
 
 
-def still(graph: Graph) -> str:
+def still(graph: Drawable) -> str:
     """A graph as SVG that needs nothing besides itself."""
     shown = described(graph)
     if len(shown) > MOST_NODES:
@@ -251,12 +248,12 @@ def _text(x: float, y: float, text: str, kind: str = "") -> str:
     return f'<text{cls} x="{x:.1f}" y="{y:.1f}">{safe(text)}</text>'
 
 
-def _title(graph: Graph) -> str:
+def _title(graph: Drawable) -> str:
     outputs = ", ".join(graph.label(y) for y in graph.outputs)
     return f"{len(graph)} nodes, to {outputs}" if outputs else f"{len(graph)} nodes"
 
 
-def _in_words(graph: Graph, shown: Sequence[Shown]) -> str:
+def _in_words(graph: Drawable, shown: Sequence[Shown]) -> str:
     """What there is to say of a graph that is too large to draw."""
     edges = sum(len(one.reads) for one in shown)
     back = sum(one.backward for one in shown)
