@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from workbench.custom.registry import Entry
 from workbench.custom.running import shaped
 from workbench.custom.saying import counted, placed
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
@@ -16,10 +18,30 @@ from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.transforms.lending import ONTO_COPIES, in_place
 
-if TYPE_CHECKING:
-    from workbench.custom.op import Op
-
 __all__ = ["Compute", "Inferred", "Probe", "batched_by", "probed"]
+
+
+class UserOp(Protocol):
+    """What is asked of an op that a user has written; `wb.Op` is such a one."""
+
+    name: ClassVar[str]
+    n_outputs: ClassVar[int | None]
+    _entry: ClassVar[Entry]
+
+    def compute(self, *arrays: Any) -> Any:
+        """The value."""
+
+    def infer(self, *specs: Any) -> Any:
+        """The specs of the outputs."""
+
+    def batch(self, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
+        """The result for many examples."""
+
+    def connection(self) -> Sequence[Sequence[bool]]:
+        """Which outputs depend on which inputs."""
+
+    def _gives(self, method: str) -> bool:
+        """Whether the user has written this method."""
 
 
 class Compute:
@@ -27,7 +49,7 @@ class Compute:
 
     __slots__ = ("__name__", "op")
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: UserOp) -> None:
         self.op = op
         self.__name__ = op.name
 
@@ -77,7 +99,7 @@ class Inferred:
 
     __slots__ = ("op",)
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: UserOp) -> None:
         self.op = op
 
     def __call__(self, *specs: Any, **params: Any) -> Any:
@@ -98,7 +120,7 @@ class Inferred:
         return found if several else found[0]
 
 
-def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
+def probed(op: UserOp, probe: Core, specs: tuple[Any, ...]) -> Any:
     """The spec of a result, by running `compute` on examples."""
     try:
         return tensor.infer(probe, specs, {})
@@ -114,13 +136,13 @@ def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
         ) from error
 
 
-def batched_by(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
+def batched_by(op: UserOp, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
     """What the op's own rule for batches gives, one array per output."""
     made = op.batch(inputs, batched)
     return tuple(made) if isinstance(made, list) else made
 
 
-def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
+def _results(op: UserOp, made: Any) -> tuple[list[Any], bool]:
     """What `compute` returned, as arrays, and whether that is one by itself."""
     single = not isinstance(made, (tuple, list))
     if isinstance(made, list) and not any(map(_is_array, made)):
@@ -156,7 +178,7 @@ def _alone() -> tuple[int, int]:
 ALONE, BASE = _alone()
 
 
-def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
+def _declared(op: UserOp, arrays: list[Any], results: list[Any]) -> None:
     """Raise an error if `compute` returned another shape or dtype than `infer` says."""
     said = op.infer(*map(types.spec_of, arrays))
     for i, (want, y) in enumerate(
@@ -186,7 +208,7 @@ def _is_array(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype") and np.ndim(x) > 0
 
 
-def _array(op: Op, y: Any, i: int | None) -> Any:
+def _array(op: UserOp, y: Any, i: int | None) -> Any:
     """One output of `compute` as an array or a NumPy scalar."""
     which = "" if i is None else f" as output {i}"
     if y is None:
@@ -213,7 +235,7 @@ def _array(op: Op, y: Any, i: int | None) -> Any:
     return made[()]
 
 
-def _count(op: Op, count: int) -> None:
+def _count(op: UserOp, count: int) -> None:
     """Note how many outputs there are, and refuse another number of them."""
     known = op.__dict__.get("_count", type(op).n_outputs)
     if known is None:
@@ -227,7 +249,7 @@ def _count(op: Op, count: int) -> None:
         )
 
 
-def connections(op: Op, inputs: int) -> list[list[bool]]:
+def connections(op: UserOp, inputs: int) -> list[list[bool]]:
     """What an op declares to depend on what, if that is a row for each input.
 
     Raises
