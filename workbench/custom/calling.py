@@ -1,9 +1,10 @@
-"""One call of a `CustomFunction`: its arrays, its op, and how its rules are read."""
+"""One call of a function with rules: its arrays, its op, and how its rules are read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from inspect import Signature
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -21,13 +22,33 @@ from workbench.transforms.closed import is_array
 from workbench.transforms.lending import read_only
 from workbench.transforms.rules import has_derivative
 
-if TYPE_CHECKING:
-    from workbench.custom.functions import CustomFunction
-
 __all__ = ["Call"]
 
 Function = Callable[..., Any]
 Rule = Callable[..., Any]
+
+
+class Ruled(Protocol):
+    """A function and its rules, as a call of it reads them: a `CustomFunction`."""
+
+    f: Function
+    #: Its name, as overrides know it.
+    __op__: str
+    #: Rules of a node.
+    vjp: Rule | None
+    jvp: Rule | None
+    #: Which rules are known to be linear.
+    linear: set[Any]
+    #: Whether it returns its gradient beside its value.
+    paired: bool
+    #: JAX's pair for reverse mode, its rule of forward mode, and the places of the
+    #: arguments that these get apart.
+    forward: Function | None
+    backward: Function | None
+    pushed: Function | None
+    fixed: tuple[int, ...]
+    #: Its parameters, where they can be told.
+    signature: Signature | None
 
 
 class Call:
@@ -35,7 +56,7 @@ class Call:
 
     def __init__(
         self,
-        function: CustomFunction,
+        function: Ruled,
         flat: list[Any],
         structure: tree.Tree,
         settings: dict[str, Any],
@@ -299,7 +320,7 @@ class Call:
         """One gradient for each array, from one for each argument, nested as it is."""
         varying = [i for i in range(len(args)) if i not in fixed]
         given = list(made) if isinstance(made, (tuple, list)) else [made]
-        signature = self.function._signature
+        signature = self.function.signature
         declared = len(args) if signature is None else len(signature.parameters)
         if not len(varying) <= len(given) <= max(declared - len(fixed), len(varying)):
             self.refuse(

@@ -85,10 +85,10 @@ class CustomFunction:
         name = getattr(f, "__name__", type(f).__name__)
         self.__op__ = enter_function(Entry(name, home_of(f), f"{name}'s own rule"))
         try:
-            self._signature: inspect.Signature | None = inspect.signature(f)
+            self.signature: inspect.Signature | None = inspect.signature(f)
         except (TypeError, ValueError):
-            self._signature = None
-        known = () if self._signature is None else self._signature.parameters.values()
+            self.signature = None
+        known = () if self.signature is None else self.signature.parameters.values()
         self._names = [p.name for p in known if p.kind <= p.POSITIONAL_OR_KEYWORD]
         self._defaults = {
             p.name: p.default
@@ -128,8 +128,8 @@ class CustomFunction:
                 " wb.custom_vjp(f, vjp=rule) with rule(node, *cotangents), or"
                 " f.defvjp(forward, backward)."
             )
-        if kwargs and self._signature is not None:
-            bound = self._signature.bind(*args, **kwargs)
+        if kwargs and self.signature is not None:
+            bound = self.signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         flat, structure = tree.flatten((args, kwargs))
         flat = [
