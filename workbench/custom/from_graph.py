@@ -23,9 +23,10 @@ from workbench.custom.from_graph_checks import (
     unused,
 )
 from workbench.custom.from_graph_rules import Rules
+from workbench.custom.from_graph_true import GraphOp
 from workbench.custom.many import many
 from workbench.custom.registry import Entry, enter
-from workbench.custom.whole import Whole, key_of, symbol
+from workbench.custom.whole import Whole
 from workbench.errors import ShapeError
 from workbench.graph import source, types
 from workbench.graph.graph import Graph
@@ -42,7 +43,7 @@ Params = dict[str, Any]
 Pattern = Sequence[Sequence[bool]]
 
 
-class OpFromGraph(Op):
+class OpFromGraph(GraphOp):
     """An op made of a graph: called on arrays or Tensors, it computes the graph.
 
     Parameters
@@ -127,12 +128,9 @@ class OpFromGraph(Op):
     ) -> None:
         super().__init__("op_from_graph" if name is None else name)
         single = not isinstance(outputs, (list, tuple))
-        self.inputs: list[Tensor] = (
-            list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        )
-        self.outputs: list[Tensor] = [outputs] if single else list(outputs)
+        self.inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        self.outputs = [outputs] if single else list(outputs)
         check_symbols(self.name, self.inputs, self.outputs)
-        #: What is known of it by its name; those made on one line are one definition.
         self.entry = Entry(
             self.name,
             ("OpFromGraph", self.name),
@@ -147,15 +145,12 @@ class OpFromGraph(Op):
         if lost:
             raise missing(self.name, lost[0], self.inputs)
         unused(self.name, self.inputs, needed, on_unused_input)
-        #: What the graph reads besides its inputs: shared values, Tensors of a trace.
         self.implicit = implicit
         self.single = len(self.outputs) == 1
         self.custom, self.maker = True, self
         self.cure = ""
         self.reads = None
         self.whole = Whole(self.name, [*self.inputs, *implicit], self.outputs)
-        self._key = key_of(self.whole.leaves)
-        self._wholes: dict[Hashable, Whole] = {}
         self._mapped: dict[Hashable, Op] = {}
         self.declared = _pattern(self.name, connection_pattern, self)
         self._rules = Rules(self, vjp, jvp)
@@ -237,21 +232,6 @@ class OpFromGraph(Op):
             return Graph(self.whole.leaves, self._flat.outputs)
         return self._whole(specs)._body()
 
-    def _whole(self, values: Sequence[Any]) -> Whole:
-        """The graph for values of these shapes: recorded once for each."""
-        key = key_of(values)
-        if key is None or key == self._key:
-            return self.whole
-        found = self._wholes.get(key)
-        if found is None:
-            leaves = [
-                symbol(types.spec_of(v), x.name)
-                for v, x in zip(values, self.whole.leaves, strict=True)
-            ]
-            found = Whole(self.name, leaves, self.whole.program(leaves))
-            self._wholes[key] = found
-        return found
-
     def _compute(self, *arrays: Any) -> Any:
         made = self.whole.program(
             [
@@ -273,36 +253,6 @@ class OpFromGraph(Op):
         return self.whole._infer(*specs)
 
     # Derivatives
-
-    def true_pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...]
-    ) -> list[Any]:
-        """The cotangents that the graph passes on, as far as it is connected."""
-        whole = self._whole(inputs)
-        if self.declared is None:
-            return whole._pull(mask, g, y, inputs, {})
-        everything = [True] * len(self.outputs)
-        rows = [*self.declared, *[everything] * len(self.implicit)]
-        places: dict[tuple[bool, ...], int] = {}
-        for i, row in enumerate(rows):
-            if mask >> i & 1:
-                places[tuple(row)] = places.get(tuple(row), 0) | 1 << i
-        passed: list[Any] = [None] * len(inputs)
-        for row, chosen in places.items():
-            parts = (g,) if self.single else tuple(g)
-            kept = [c if on else None for c, on in zip(parts, row, strict=True)]
-            if all(c is None for c in kept):
-                continue
-            arriving = kept[0] if self.single else several.Parts(kept)
-            made = whole._pull(chosen, arriving, y, inputs, {})
-            for i, c in enumerate(made):
-                if chosen >> i & 1:
-                    passed[i] = c
-        return passed
-
-    def true_push(self, tangents: tuple[Any, ...], y: Any, inputs: Any) -> Any:
-        """The tangents of the graph."""
-        return self._whole(inputs)._push(tangents, y, inputs, {})
 
     def _pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params

@@ -9,11 +9,12 @@ gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.custom.from_graph_checks import listed
+from workbench.custom.from_graph_true import GraphOp
 from workbench.custom.registry import registered
 from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_signature, counted, placed
@@ -26,9 +27,6 @@ from workbench.transforms.lending import takes_arrays
 from workbench.transforms.rules import Node, Pull, Push, filled, has_derivative
 from workbench.transforms.targets import name_of
 
-if TYPE_CHECKING:
-    from workbench.custom.from_graph import OpFromGraph
-
 __all__ = ["Rules"]
 
 Rule = Callable[..., Any]
@@ -40,7 +38,7 @@ TRUE, ZERO, APART = "true", "zero", "disconnected"
 class Rules:
     """The rules that an op made of a graph has of its own, if any."""
 
-    def __init__(self, op: OpFromGraph, vjp: Any, jvp: Any) -> None:
+    def __init__(self, op: GraphOp, vjp: Any, jvp: Any) -> None:
         self.op = op
         self.vjp = self._checked(vjp, "vjp", len(op.inputs), "g")
         self.jvp = self._checked(jvp, "jvp", len(op.outputs), "t")
@@ -307,7 +305,7 @@ class Rules:
 class Named:
     """A rule as it runs, under the name of what the user gave."""
 
-    def __init__(self, run: Rule, given: Any, op: OpFromGraph) -> None:
+    def __init__(self, run: Rule, given: Any, op: GraphOp) -> None:
         self.run = run
         self.given = given
         self.op = op
@@ -338,7 +336,7 @@ class _Checked(Derivatives):
         return listed([op.whole.leaves[i]], i)
 
 
-def _true(op: OpFromGraph) -> Op:
+def _true(op: GraphOp) -> Op:
     """The op with the derivatives of its graph, for rules that ask for them."""
     made = Op(op.name)
 
