@@ -154,7 +154,7 @@ def test_E2_the_number_that_is_declared_is_known_at_once() -> None:
 
 def test_E2_none_and_the_wrong_number() -> None:
     op = zero_out()
-    wb.register_gradient("zero_out")(lambda node, g: None)
+    wb.register_gradient("zero_out")(lambda node, g: [None])
     assert wb.grad(lambda x: np.sum(op(x)))(np.ones(2)).tolist() == [0, 0]
     REGISTERED.clear()
     wb.register_gradient("zero_out")(lambda node, g: [g, None])
@@ -176,6 +176,27 @@ def test_an_unknown_name_is_an_error() -> None:
         wb.register_gradient(3)
     with pytest.raises(RegistrationError, match="is no gradient"):
         wb.register_gradient("zero_out")("clip(d, -1, 1)")
+
+
+def test_rules_of_data_without_a_name_do_not_replace_each_other() -> None:
+    def scaled(factor: float, name: str | None = None) -> Any:
+        nodes = [(["dx"], "multiply", ["dy", factor])]
+        return wb.graph_rule(["x", "dy"], ["dx"], nodes, name=name)
+
+    op = zero_out()
+    register = wb.register_gradient("zero_out")
+    register(scaled(3.0))
+    register(scaled(3.0))  # its cell runs again
+    says = r"has a registered gradient already.* One with a name= is replaced"
+    with pytest.raises(RegistrationError, match=says):
+        register(scaled(5.0))
+    with pytest.raises(RegistrationError, match="has a registered gradient already"):
+        register(scaled(3.0, "three"))
+    assert wb.grad(lambda x: np.sum(op(x)))(np.ones(2)).tolist() == [3, 3]
+    REGISTERED.clear()
+    register(scaled(3.0, "named"))
+    register(scaled(5.0, "named"))
+    assert wb.grad(lambda x: np.sum(op(x)))(np.ones(2)).tolist() == [5, 5]
 
 
 def test_by_the_class() -> None:

@@ -236,11 +236,13 @@ def register_gradient(op: Any) -> Callable[[F], F]:
                 " rule(node, g), or give what wb.graph_rule made."
             )
         known = REGISTERED.get(entry.key)
-        if known is not None and home_of(known) != home_of(rule):
+        if known is not None and not _again(known, rule):
             raise RegistrationError(
                 f"the op {name!r} has a registered gradient already,"
                 f" {'.'.join(home_of(known))}. Register one of the two, and use"
                 f" wb.override({name!r}, vjp=...) where you need the other."
+                + " One with a name= is replaced by the next of that name."
+                * getattr(rule, "anonymous", False)
             )
         for count in entry.counts:
             check_signature(rule, count, name, RegistrationError)
@@ -248,6 +250,16 @@ def register_gradient(op: Any) -> Callable[[F], F]:
         return rule
 
     return register
+
+
+def _again(known: Any, rule: Any) -> bool:
+    """Whether a rule is one that is known: it, or its definition run again.
+
+    What has no name of its own is told apart by what it is.
+    """
+    if getattr(rule, "anonymous", False) or getattr(known, "anonymous", False):
+        return bool(known == rule)
+    return home_of(known) == home_of(rule)
 
 
 def unknown(name: Any) -> str:

@@ -105,12 +105,18 @@ class graph_rule:
         self.__name__ = "graph_rule" if name is None else name
         self._named = name
         # As of a function: the same name in the same module is the same definition.
+        # Without a name, the same steps are.
         self.__module__ = _module()
         read = Reader(self.__name__, inputs, returns, nodes, types)
         self.inputs, self.returns = read.inputs, read.returns
         self.types, self._typed = read.types, read.typed
         self.steps = read.steps
         self._try_types()
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether it was given no name, by which its definition could be known."""
+        return self._named is None
 
     # How it runs
 
