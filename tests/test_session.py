@@ -322,7 +322,7 @@ def test_the_effects_of_each_override_are_its_own(model: wb.Session) -> None:
 
 
 def test_a_gradient_that_is_cut_off_is_zero_and_says_so(model: wb.Session) -> None:
-    one = model.override("h", lambda node, g: None)
+    one = model.override("h", lambda node, g: [None])
     np.testing.assert_array_equal(model.grads["W1"], np.zeros((3, 2)))
     assert one.effects[0].relative == 1
     assert np.isnan(one.effects[0].angle)

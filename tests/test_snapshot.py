@@ -219,7 +219,7 @@ def test_overrides_in_the_header(model: wb.Session) -> None:
     assert not (column == 2).any()
     assert shown.header["undo"] == "switch off straight-through"
     assert shown.header["redo"] is None
-    model.override(lambda n: n.op.name == "exp", lambda node, g: None, name="none")
+    model.override(lambda n: n.op.name == "exp", lambda node, g: [None], name="none")
     other = take(model).header["overrides"][-1]
     assert other["target"] == {"kind": "other", "text": "nodes where <lambda>"}
     assert other["data"] is False

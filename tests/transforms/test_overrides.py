@@ -216,7 +216,7 @@ def test_none_is_no_gradient_and_settings_can_be_read() -> None:
         assert node.get_attr("axis") == 0
         with pytest.raises(OverrideError, match="sum has no setting 'axes' here"):
             node.get_attr("axes")
-        return None
+        return [None]
 
     f = lambda x: np.sum(x, axis=0) @ W2 + np.sum(x)  # noqa: E731
     only = wb.override(lambda n: n.params.get("axis") == 0, rule)

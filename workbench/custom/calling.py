@@ -19,7 +19,7 @@ from workbench.graph.trace import live, record
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.closed import is_array
-from workbench.transforms.lending import read_only
+from workbench.transforms.lending import NOTHING, WITHOUT, read_only
 from workbench.transforms.rules import has_derivative
 
 __all__ = ["Call"]
@@ -266,6 +266,7 @@ class Call:
         if function.paired:
             check_takes(kept, len(cotangents), function.__op__)
             made = kept(*cotangents)
+            self.check_returned(made, kept)
             if len(node.inputs) == 1 and not isinstance(made, (tuple, list, dict)):
                 return [made]
             if isinstance(made, (tuple, list)) and len(made) == len(node.inputs):
@@ -277,6 +278,7 @@ class Call:
         assert backward is not None
         fixed = [args[i] for i in function.fixed]
         made = backward(*fixed, kept, self.whole(cotangents))
+        self.check_returned(made, backward)
         return self.spread(made, args, backward, function.fixed)
 
     def ahead(self, node: OpNode, *tangents: Any) -> Any:
@@ -345,6 +347,12 @@ class Call:
             flat += parts
         flat += [None] * (len(self.flat) - len(flat))  # keyword-only arguments
         return [flat[i] for i in self.chosen]
+
+    def check_returned(self, made: Any, rule: Rule) -> None:
+        """Raise an error if a rule has no `return`."""
+        if made is None:
+            name = self.function.__op__
+            raise UsageError(f"{name}: {placed(rule)} {NOTHING} {WITHOUT}")
 
     def refuse(self, rule: Rule, what: str, count: int) -> NoReturn:
         """Raise the error of a rule that returned the wrong number of gradients."""

@@ -23,7 +23,7 @@ from workbench.graph.op import Op
 from workbench.graph.tensor import NO_PARAMS, Tensor
 from workbench.ops import several
 from workbench.transforms.expression import Expression, parse
-from workbench.transforms.lending import takes_arrays
+from workbench.transforms.lending import NOTHING, WITHOUT, takes_arrays
 from workbench.transforms.rules import Node, Pull, Push, filled, has_derivative
 from workbench.transforms.targets import name_of
 
@@ -214,7 +214,12 @@ class Rules:
             ]
             return rule(*given, *zeros)
         check_signature(rule, len(cotangents), self.op.name, UsageError)
-        return rule(self._view(node, given), *cotangents)
+        made = rule(self._view(node, given), *cotangents)
+        if made is None:
+            raise UsageError(
+                f"{self.op.name}: its rule {placed(rule)} {NOTHING} {WITHOUT}"
+            )
+        return made
 
     def _view(self, node: Node, given: tuple[Any, ...]) -> OpNode:
         view = OpNode(self.op, node._y, given, node.params, node._mask)

@@ -30,7 +30,14 @@ from workbench.graph.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.connections import DisconnectedType
-from workbench.transforms.lending import ONTO_COPIES, in_place, read_only, ruled
+from workbench.transforms.lending import (
+    NOTHING,
+    ONTO_COPIES,
+    WITHOUT,
+    in_place,
+    read_only,
+    ruled,
+)
 from workbench.transforms.linearity import concrete, nonlinear
 from workbench.transforms.rules import (
     Node,
@@ -199,7 +206,7 @@ class Derivatives:
         """What a reverse rule returned, as one gradient per input."""
         count = len(inputs)
         if made is None:
-            return [None] * count
+            self.refuse(UsageError, rule, NOTHING, WITHOUT)
         if isinstance(made, (tuple, list)):
             if len(made) == count:
                 return list(made)
@@ -359,7 +366,8 @@ class Derivatives:
         self, kind: type[WorkbenchError], rule: Rule, what: str, cure: str
     ) -> NoReturn:
         """Raise an error that names the op and the rule with its line."""
-        raise kind(f"{self.op.name}: {placed(rule)} {what}. {cure}")
+        stop = "" if what.endswith("?") else "."
+        raise kind(f"{self.op.name}: {placed(rule)} {what}{stop} {cure}")
 
 
 def arriving(parts: tuple[Any, ...], y: Any) -> tuple[Any, ...]:

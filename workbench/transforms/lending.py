@@ -9,10 +9,23 @@ import numpy as np
 
 from workbench.graph import types
 
-__all__ = ["ONTO_COPIES", "in_place", "read_only", "ruled", "takes_arrays"]
+__all__ = [
+    "NOTHING",
+    "ONTO_COPIES",
+    "WITHOUT",
+    "in_place",
+    "read_only",
+    "ruled",
+    "takes_arrays",
+]
 
 #: What to do in place of a change in place.
 ONTO_COPIES = "Work on a copy: x = x.copy()."
+#: What to say of a reverse rule that gave a bare None, as a function does whose
+#: `return` was forgotten: no gradient at all would be a wrong one in silence.
+NOTHING = "returned None: has it a `return` at its end?"
+#: How a rule says that an input has no gradient.
+WITHOUT = "For an input without gradient put None in the list: return [None] for one."
 
 
 def read_only(x: Any) -> Any:

@@ -23,7 +23,14 @@ from workbench.ops import several
 from workbench.ops.define import masked, shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.expression import Expression
-from workbench.transforms.lending import ONTO_COPIES, in_place, read_only, ruled
+from workbench.transforms.lending import (
+    NOTHING,
+    ONTO_COPIES,
+    WITHOUT,
+    in_place,
+    read_only,
+    ruled,
+)
 from workbench.transforms.linearity import nonlinear
 
 __all__ = ["Node", "Pull", "Push", "check_on"]
@@ -189,7 +196,7 @@ class Pull:
         if not isinstance(made, (tuple, list)):
             places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
             if made is None:
-                return [None] * len(inputs)
+                self.refuse(f"the rule {NOTHING}", WITHOUT)
             if len(places) == 1:
                 return [made if i == places[0] else None for i in range(len(inputs))]
         elif len(made) == len(inputs):
@@ -226,8 +233,9 @@ class Pull:
     ) -> NoReturn:
         """Raise an error that names the override and its node."""
         where = f"{blame.describe(self.node)}{blame.at(self.node.site)}"
+        stop = "" if what.endswith("?") else "."
         raise OverrideError(
-            f"override {self.label!r} on {where}: {what}. {cure}".rstrip()
+            f"override {self.label!r} on {where}: {what}{stop} {cure}".rstrip()
         ) from cause
 
 

@@ -14,7 +14,10 @@ from workbench.compat.theano.config import config
 from workbench.compat.theano.op import plain
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.custom.from_graph import OpFromGraph as Ours
+from workbench.custom.saying import placed
 from workbench.errors import UsageError
+from workbench.transforms.connections import DisconnectedType
+from workbench.transforms.lending import NOTHING, WITHOUT
 
 __all__ = ["OpFromGraph"]
 
@@ -118,6 +121,10 @@ def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., An
             made = given(inputs, outputs, grads)
         else:
             made = given(inputs, grads)
+        if made is None:
+            raise UsageError(f"OpFromGraph: {placed(given)} {NOTHING} {WITHOUT}")
+        if isinstance(made, DisconnectedType):
+            return [None]
         if isinstance(made, (list, tuple)):
             return plain(made, node.inputs)
         return plain([made], node.inputs)[0]

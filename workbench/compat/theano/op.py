@@ -18,12 +18,14 @@ from workbench.compat.theano.apply import Apply
 from workbench.compat.theano.types import TensorType, as_tensor_variable
 from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
+from workbench.custom.saying import placed
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.graph.dims import Dim
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
 from workbench.transforms.connections import DisconnectedType
+from workbench.transforms.lending import NOTHING, WITHOUT
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 
@@ -265,10 +267,12 @@ def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
     inputs, outputs = _variables(node.inputs), _variables(node.outputs)
     grads = _variables(cotangents)
     op = self.op
-    if hasattr(op, "L_op"):
-        made = op.L_op(inputs, outputs, grads)
-    else:
-        made = op.grad(inputs, grads)
+    late = hasattr(op, "L_op")
+    rule = op.L_op if late else op.grad
+    made = rule(inputs, outputs, grads) if late else rule(inputs, grads)
+    if made is None:
+        name = type(op).__name__
+        raise UsageError(f"{name}: {placed(rule)} {NOTHING} {WITHOUT}")
     if not isinstance(made, (list, tuple)):
         made = [made]
     return plain(made, node.inputs)
