@@ -12,7 +12,7 @@ import pytest
 from scipy.special import erf
 
 import workbench as wb
-from workbench.backends import libraries, spelling, text
+from workbench.backends import libraries, module, naming, spelling
 from workbench.backends.numpy import Function, compile
 from workbench.backends.schedule import schedule
 from workbench.errors import ShapeError, UsageError
@@ -399,9 +399,9 @@ OPAQUE = {
 def test_every_op_is_spelled_with_numpy_and_scipy() -> None:
     """The text of an op is NumPy's or SciPy's, or that of a helper; few have none."""
     load_all()
-    writer = text._Writer(Graph([], []), [])
-    known = {*spelling.INFIX, *spelling.SILENT, *spelling.SPELLED, *text.HELPERS}
-    known |= {*libraries.FROM_LIBRARIES, *libraries.NAMED, *text.WRITTEN}
+    names = naming.Names(module.Module())
+    known = {*spelling.INFIX, *spelling.SILENT, *spelling.SPELLED, *module.HELPERS}
+    known |= {*libraries.FROM_LIBRARIES, *libraries.NAMED, *module.WRITTEN}
     known |= {f"random_{name}" for name in FAMILIES}
     unknown = {
         name
@@ -409,7 +409,7 @@ def test_every_op_is_spelled_with_numpy_and_scipy() -> None:
         if not name.endswith("_test")
         and name not in known
         and libraries.special(op) is None
-        and not writer.callee(op).startswith("np.")
+        and not names.callee(op).startswith("np.")
     }
     assert unknown <= set(OPAQUE)
 

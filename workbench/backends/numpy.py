@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.backends import text
 from workbench.backends.checking import Checks, Known, checks, declared
+from workbench.backends.module import Form
 from workbench.backends.schedule import Schedule, Step, schedule
 from workbench.errors import ShapeError, UsageError
 from workbench.graph import blame
@@ -139,7 +140,7 @@ class Function:
     def _text(self) -> text.Text:
         return self.text()
 
-    def text(self, form: text.Form | None = None) -> text.Text:
+    def text(self, form: Form | None = None) -> text.Text:
         """The program as NumPy code, in a form of the caller's."""
         steps = [step.node for step in self.schedule.steps]
         return text.write(self.graph, steps, form)

@@ -9,22 +9,42 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 __all__ = [
     "ARITHMETIC",
+    "ATOM",
     "HELPERS",
     "INFIX",
     "RENAMED",
     "SILENT",
     "SPELLED",
     "Code",
+    "Expression",
     "array_text",
+    "bound",
     "index_text",
     "literal",
 ]
+
+
+class Expression(NamedTuple):
+    """A piece of code and how tightly it binds; a name or a call binds tightest."""
+
+    code: str
+    binding: int
+
+
+#: How tightly a name or a call binds.
+ATOM = 20
+
+
+def bound(x: Expression, least: int) -> str:
+    """The code of an operand, in parentheses if it binds less than that."""
+    return x.code if x.binding >= least else f"({x.code})"
+
 
 #: Operators of Python: the sign, how tightly it binds, and the least binding that
 #: its left and right operand need to do without parentheses.

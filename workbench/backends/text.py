@@ -1,47 +1,23 @@
 """A program as NumPy code that a person reads and that runs on its own.
 
-A value that is used once and has no name is written into the expression that uses
-it, as long as the line fits. Constants of a few thousand characters are spelled out;
-larger ones are listed and handed over as globals.
+The whole text: what is imported, helpers, inner functions, and the function, whose
+lines `lines.py` writes. Constants of a few thousand characters are spelled out; larger
+ones are listed and handed over as globals.
 """
 
 from __future__ import annotations
 
-import builtins
-import keyword
-import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from workbench.backends import libraries, spelling
-from workbench.backends.measured import binding_of, call_text, coded, single
+from workbench.backends.lines import Lines, call_of
+from workbench.backends.module import HELPERS, WRITTEN, Form, Module
 from workbench.backends.schedule import schedule
-from workbench.backends.spelling import (
-    ARITHMETIC,
-    INFIX,
-    RENAMED,
-    SILENT,
-    SPELLED,
-    array_text,
-    index_text,
-    literal,
-)
-from workbench.graph.dims import same
 from workbench.graph.graph import Graph
-from workbench.graph.late import Late
-from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import spec_of
-from workbench.ops.several import ITEM, parts
 
 __all__ = ["Text", "write"]
-
-WIDTH = 80
-HELPERS = spelling.HELPERS | libraries.HELPERS
-INDENT = "    "
 
 
 class Text(NamedTuple):
@@ -51,493 +27,66 @@ class Text(NamedTuple):
     constants: dict[str, Any]
 
 
-class _Expression(NamedTuple):
-    """A piece of code and how tightly it binds; a name or a call binds tightest."""
-
-    code: str
-    binding: int
-
-
-ATOM = 20
-
-
-class Form(NamedTuple):
-    """How the function of a text looks."""
-
-    #: Its name.
-    name: str = "function"
-    #: What the last arguments are by default, where they are not given.
-    held: Sequence[Any] = ()
-    #: What its outputs are returned as, from the code of each.
-    nested: Callable[[list[str]], str] | None = None
-    #: What is said of it under its head.
-    note: str = ""
-
-
-class Written(NamedTuple):
-    """The functions that an op brings into a text, and how it is called."""
-
-    #: Nodes with equal keys share their functions.
-    key: Any
-    #: A name and a graph for each function.
-    graphs: Sequence[tuple[str, Graph]]
-    #: The lines of a function: its name, its arguments, its steps (each indented),
-    #: its outputs, and what gives fresh names.
-    frame: Callable[
-        [str, list[str], list[str], list[str], Callable[[str], str]], list[str]
-    ]
-    #: The code of a call: the names of the functions, the operands.
-    call: Callable[[Sequence[str], Sequence[str]], str]
-    #: The helpers that the call names.
-    helpers: Sequence[str] = ()
-
-
-#: What ops that hold programs (loops, branches) bring, by their names; filled by the
-#: modules that declare them.
-WRITTEN: dict[str, Callable[[Tensor], Written]] = {}
-
-
 def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Text:
     """The code of ``nodes``, which are the steps from a graph's inputs to outputs."""
-    return _Writer(graph, nodes).write(form or Form())
+    form = Form() if form is None else form
+    module = Module()
+    last = Lines(graph, nodes, module)
+    module.globals.add(form.name)
+    inner = _inner(last)
+    own = last.function(form)
+    above = ["import numpy as np"]
+    if module.imports:
+        above.append(f"from scipy import {', '.join(sorted(module.imports))}")
+    if module.constants:
+        above += ["", "# Globals to hand over:"]
+        above += [f"#   {name}: {_kind(v)}" for name, v in module.constants.items()]
+    if module.arrays:
+        above += ["", *module.arrays.values()]
+    above += [f"\n\n{HELPERS[name].rstrip()}" for name in module.helpers]
+    for lines in [*inner, own]:
+        above += ["", "", *lines]
+    return Text("\n".join(above), module.constants)
 
 
-class _Module:
-    """What the functions of one text share: what stands above and around them."""
-
-    def __init__(self) -> None:
-        self.helpers: dict[str, None] = {}
-        self.imports: set[str] = set()
-        self.constants: dict[str, Any] = {}
-        #: Arrays of moderate size, by name, as code.
-        self.arrays: dict[str, str] = {}
-        #: What a function calls itself or hands over: no other may hide it.
-        self.globals = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
-        #: The functions of ops that are made of a graph, by op and specs of operands.
-        self.functions: dict[Any, Any] = {}
-
-
-class _Writer:
-    def __init__(
-        self, graph: Graph, nodes: Sequence[Tensor], module: _Module | None = None
-    ) -> None:
-        self.graph = graph
-        self.nodes = nodes
-        self.module = module = _Module() if module is None else module
-        self.lines: list[str] = []
-        #: The first line that belongs to the gradient.
-        self.backward: int | None = None
-        self.helpers = module.helpers
-        self.constants = module.constants
-        self.imports = module.imports
-        self.constant_names: dict[int, str] = {}
-        self.taken: set[str] = set()
-        #: What each op with several outputs has its outputs taken out by.
-        self.items: dict[int, list[Tensor]] = {}
-        self.counts: dict[str, int] = {}
-        self.known: dict[int, _Expression] = {}
-        self.uses: dict[int, int] = {}
-        #: The names of lengths that are computed, by their code.
-        self.lengths: dict[str, str] = {}
-        for node in nodes:
-            if template := self.template(node)[0]:
-                self.imports.update(libraries.libraries_of(template))
-                helper = libraries.HELPERS.get(template.partition("(")[0], "")
-                self.imports.update(libraries.libraries_of(helper))
-            if node.op is ITEM and isinstance(node.inputs[0], Tensor):
-                self.items.setdefault(node.inputs[0].serial, []).append(node)
-            for x in node.inputs:
-                if isinstance(x, Tensor):
-                    self.uses[x.serial] = self.uses.get(x.serial, 0) + 1
-        for y in graph.outputs:
-            if isinstance(y, Tensor):  # once more: an output is a line or the return
-                self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
-        module.globals |= self.imports
-
-    def write(self, form: Form) -> Text:
-        """The whole text: what is imported, helpers, inner functions, the function."""
-        self.module.globals.add(form.name)
-        inner = self.inner()
-        own = self.function(form)
-        above = ["import numpy as np"]
-        if self.imports:
-            above.append(f"from scipy import {', '.join(sorted(self.imports))}")
-        if self.constants:
-            above += ["", "# Globals to hand over:"]
-            above += [f"#   {name}: {_kind(v)}" for name, v in self.constants.items()]
-        if self.module.arrays:
-            above += ["", *self.module.arrays.values()]
-        above += [f"\n\n{HELPERS[name].rstrip()}" for name in self.helpers]
-        for lines in [*inner, own]:
-            above += ["", "", *lines]
-        return Text("\n".join(above), self.constants)
-
-    def inner(self) -> list[list[str]]:
-        """The functions of the ops that are made of graphs, those inside others too."""
-        found: list[_Writer] = []
-        framed: dict[int, tuple[str, Any]] = {}
-        waiting = [self]
-        while waiting:
-            for node in waiting.pop().nodes:
-                if node.op.name in WRITTEN and not node.op.custom:
-                    brought = WRITTEN[node.op.name](node)
-                    if brought.key in self.module.functions:
-                        continue
-                    self.module.helpers.update(dict.fromkeys(brought.helpers))
-                    names = []
-                    for base, graph in brought.graphs:
-                        names.append(self.name(base))
-                        self.module.globals.add(names[-1])
-                        steps = [step.node for step in schedule(graph).steps]
-                        found.append(_Writer(graph, steps, self.module))
-                        framed[id(found[-1])] = names[-1], brought.frame
-                        waiting.append(found[-1])
-                    self.module.functions[brought.key] = tuple(names)
+def _inner(last: Lines) -> list[list[str]]:
+    """The functions of the ops that are made of graphs, those inside others too."""
+    found: list[Lines] = []
+    framed: dict[int, tuple[str, Any]] = {}
+    module = last.module
+    waiting = [last]
+    while waiting:
+        for node in waiting.pop().nodes:
+            if node.op.name in WRITTEN and not node.op.custom:
+                brought = WRITTEN[node.op.name](node)
+                if brought.key in module.functions:
                     continue
-                if node.op.body is None:
-                    continue
-                key = _call_of(node)
-                if key in self.module.functions:
-                    continue
-                name = self.name(node.op.name)
-                self.module.functions[key] = name
-                self.module.globals.add(name)
-                graph = node.op.body(*key[1])
-                steps = [step.node for step in schedule(graph).steps]
-                found.append(_Writer(graph, steps, self.module))
-                framed[id(found[-1])] = name, None
-                waiting.append(found[-1])
-        # What is called stands above what calls it.
-        return [writer.inside(*framed[id(writer)]) for writer in reversed(found)]
-
-    def inside(self, name: str, frame: Any) -> list[str]:
-        """The lines of a function of an op, in the frame that the op gives."""
-        if frame is None:
-            return self.function(Form(name))
-        arguments = [self.name(x.name or "x") for x in self.graph.inputs]
-        for x, argument in zip(self.graph.inputs, arguments, strict=True):
-            self.known[x.serial] = _Expression(argument, ATOM)
-        for node in self.nodes:
-            self.step(node)
-        outputs = [self.operand(y).code for y in self.graph.outputs]
-        lines: list[str] = frame(name, arguments, self.lines, outputs, self.name)
-        return lines
-
-    def function(self, form: Form) -> list[str]:
-        """The lines of one function."""
-        called, arguments = form.name, []
-        for x in self.graph.inputs:
-            name = self.name(x.name or "x")
-            arguments.append(name)
-            self.known[x.serial] = _Expression(name, ATOM)
-        first = len(arguments) - len(form.held)
-        for i, value in enumerate(form.held, first):
-            if value is None:  # what nobody reads in the text: a generator
+                module.helpers.update(dict.fromkeys(brought.helpers))
+                names = []
+                for base, graph in brought.graphs:
+                    names.append(last.names.name(base))
+                    module.globals.add(names[-1])
+                    steps = [step.node for step in schedule(graph).steps]
+                    found.append(Lines(graph, steps, module))
+                    framed[id(found[-1])] = names[-1], brought.frame
+                    waiting.append(found[-1])
+                module.functions[brought.key] = tuple(names)
                 continue
-            arguments[i] += f"={self.literal(value, f'{arguments[i]}_held')}"
-        arguments = arguments[:first] + [a for a in arguments[first:] if "=" in a]
-        for node in self.nodes:
-            self.step(node)
-        outputs = [self.operand(y).code for y in self.graph.outputs]
-        results = ", ".join(outputs) or "()"
-        if form.nested is not None:
-            results = form.nested(outputs)
-        head = f"def {called}({', '.join(arguments)}):"
-        if len(head) > WIDTH:
-            body = "".join(f"{INDENT}{name},\n" for name in arguments)
-            head = f"def {called}(\n{body}):"
-        note = [f'{INDENT}"""{form.note}"""'] if form.note else []
-        return [head, *note, *self.parted(), *returned(results)]
-
-    def parted(self) -> list[str]:
-        """The lines, with a word where the gradient starts if there are many."""
-        start = self.backward
-        if start is None or start < 2 or len(self.lines) - start < 2:
-            return self.lines
-        return [
-            f"{INDENT}# Forward",
-            *self.lines[:start],
-            f"{INDENT}# Backward",
-            *self.lines[start:],
-        ]
-
-    def step(self, node: Tensor) -> None:
-        """One node: into the line of its only reader, or a line of its own."""
-        if node.serial in self.known:
-            return  # unpacked with the other outputs of its op
-        made = self.expression(node)
-        if len(made.code) > WIDTH - 12:
-            for x in node.inputs:
-                self.settle(x)
-            if node.serial in self.known:
-                return
-            made = self.expression(node)
-        self.known[node.serial] = made
-        alone = node.name is None and self.uses.get(node.serial, 0) < 2
-        if made.binding == ATOM and re.fullmatch(r"\w+", made.code):
-            return  # only another name for what has one
-        returned = len(self.graph.outputs) == 1 and node is self.graph.outputs[0]
-        if not alone or len(made.code) > (WIDTH - 8 if returned else WIDTH // 2):
-            self.settle(node)
-
-    def settle(self, x: Any) -> None:
-        """Give an expression that waits for its reader a line and a name."""
-        if not isinstance(x, Tensor) or x.serial not in self.known:
-            return
-        made = self.known[x.serial]
-        if re.fullmatch(r"\w+", made.code):
-            return
-        items = self.items.get(x.serial, [])
-        if parts(x) is not None and len(items) == self.uses[x.serial] > 0:
-            self.unpack(x, made.code, items)
-            return
-        name = self.name(_suggestion(x))
-        if self.backward is None and x.origin is not None:
-            self.backward = len(self.lines)
-        self.lines.append(f"{INDENT}{name} = {made.code}")
-        self.known[x.serial] = _Expression(name, ATOM)
-
-    def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
-        """Several outputs: a name for each that somebody reads."""
-        usual = libraries.OUTPUTS.get(node.op.name, ())
-        names = ["_"] * len(parts(node))
-        for item in items:
-            i = item.params["index"]
-            if names[i] == "_":
-                suggested = usual[i] if i < len(usual) else "t"
-                names[i] = self.name(item.name or suggested)
-            self.known[item.serial] = _Expression(names[i], ATOM)
-        left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
-        if self.single(node):
-            left = names[0]
-        self.lines.append(f"{INDENT}{left} = {code}")
-        del self.known[node.serial]  # all that read it have their names
-
-    def template(self, node: Tensor) -> libraries.Template:
-        """How an op is spelled, and what that names; empty for a plain call."""
-        op = node.op
-        if op.custom:
-            return "", {}
-        if op.name in libraries.NAMED:
-            return libraries.NAMED[op.name](node)
-        if op.name.startswith("random_") and "draw" in node.params:
-            return libraries.draw(node)
-        found = SPELLED.get(op.name) or libraries.FROM_LIBRARIES.get(op.name)
-        return found or libraries.special(op, node) or "", {}
-
-    def expression(self, node: Tensor) -> _Expression:
-        op, params = node.op, node.params
-        operands = [self.operand(x) for x in self.plainer(node)]
-        if isinstance(op, Late):
-            params = coded(node, self.shape, partial(self.length, node))
-            operands, op = operands[: op.count], op.base
-            if op.name == "length":
-                return _Expression(params["n"], binding_of(params["n"]))
-        if op.name == "call":
-            code = call_text(params, [x.code for x in operands], self.literal)
-            if code is not None:
-                return _Expression(code, ATOM)
-        if op is ITEM and self.single(node.inputs[0]):
-            return operands[0]
-        if op.name in SILENT or (op.name == "power" and operands[1].code == "1"):
-            return operands[0]
-        if op.name in INFIX and len(operands) == 2 and not params:
-            sign, binding, left, right = INFIX[op.name]
-            a, b = _bound(operands[0], left), _bound(operands[1], right)
-            return _Expression(f"{a} {sign} {b}", binding)
-        if op.name in WRITTEN and not op.custom:
-            brought = WRITTEN[op.name](node)
-            names = self.module.functions[brought.key]
-            return _Expression(brought.call(names, [x.code for x in operands]), ATOM)
-        if op.body is not None:
-            called = self.module.functions[_call_of(node)]
-            return _Expression(f"{called}({', '.join(x.code for x in operands)})", ATOM)
-        template, named = self.template(node)
-        if template:
-            made = self.spelled(template, operands, params | named)
-            return _Expression(made.code[1:-1], 12) if template[0] == "(" else made
-        renamed = RENAMED.get(op.name, {})
-        arguments = [x.code for x in operands]
-        arguments += [
-            f"{renamed.get(k, k)}={self.literal(v)}" for k, v in params.items()
-        ]
-        return _Expression(f"{self.callee(op)}({', '.join(arguments)})", ATOM)
-
-    def shape(self, x: Tensor, part: int | None) -> str:
-        """The code of the shape of an operand, which gets a name for it."""
-        for item in self.items.get(x.serial, []) if part is not None else []:
-            if item.params["index"] == part and item.serial in self.known:
-                x, part = item, None
-        self.settle(x)
-        which = "" if part is None else f"[{part}]"
-        return f"{self.operand(x).code}{which}.shape"
-
-    def length(self, node: Tensor, code: str) -> str:
-        """The name of a local length, which gets a line where a node first wants it."""
-        name = self.lengths.get(code)
-        if name is None:
-            if self.backward is None and node.origin is not None:
-                self.backward = len(self.lines)
-            name = self.lengths[code] = self.name("n")
-            self.lines.append(f"{INDENT}{name} = {code}")
-        return name
-
-    def single(self, x: Any) -> bool:
-        """Whether an op with several outputs is a call that returns the only one."""
-        return isinstance(x, Tensor) and single(x.params)
-
-    def plainer(self, node: Tensor) -> Sequence[Any]:
-        """The operands of a node, a constant as a Python number if that is equal.
-
-        It is in arithmetic beside an operand of its dtype and of the result's shape.
-        """
-        inputs = node.inputs
-        if node.op.name not in ARITHMETIC or len(inputs) != 2 or node.params:
-            return inputs
-        for i, x in enumerate(inputs):
-            c = x._value if isinstance(x, Tensor) and x.serial not in self.known else x
-            other = inputs[1 - i]
-            if (
-                isinstance(c, (np.generic, np.ndarray))
-                and c.dtype.kind in "if"
-                and isinstance(other, Tensor)
-                and other.serial in self.known
-                and other.dtype == c.dtype
-                and (not c.ndim or same(other.shape, node.shape))
-                and (number := _only_number(c)) is not None
-            ):
-                pair = [inputs[0], inputs[1]]
-                pair[i] = number
-                return pair
-        return inputs
-
-    def spelled(
-        self, template: str, operands: Sequence[_Expression], params: dict[str, Any]
-    ) -> _Expression:
-        """A template of `SPELLED`, filled in."""
-        named = set(re.findall(r"\{(\w+)", template))
-
-        def fill(match: re.Match[str]) -> str:
-            key, number = match[1], int(match[2] or 0)
-            if key.isdigit():
-                return _bound(operands[int(key)], number)
-            if key == "all":
-                return ", ".join(x.code for x in operands)
-            if key == "index" and "key" in params:
-                return index_text(params["key"], [x.code for x in operands[number:]])
-            if key == "more":
-                rest = [(k, v) for k, v in params.items() if k not in named]
-                return "".join(f", {k}={self.literal(v)}" for k, v in rest)
-            return self.literal(params[key], key)
-
-        helper = template.partition("(")[0]
-        if helper in HELPERS:
-            self.helpers[helper] = None
-        code = re.sub(r"\{(\w+)(?::(\d+))?\}", fill, template)
-        return _Expression(code, 14 if code.startswith("-") else ATOM)
-
-    def callee(self, op: Op) -> str:
-        """How the text calls an op that is a function."""
-        if op.custom:
-            return self.constant(op.compute, op.name)
-        if op.name in HELPERS:
-            self.helpers[op.name] = None
-            return op.name
-        if isinstance(op.compute, np.ufunc) and hasattr(np, op.compute.__name__):
-            return f"np.{op.compute.__name__}"
-        for prefix, home in (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)):
-            name = op.name.removeprefix("linalg_").removeprefix("fft_")
-            if callable(getattr(home, name, None)):
-                return f"{prefix}.{name}"
-        return self.constant(op.compute, op.name)
-
-    def operand(self, x: Any) -> _Expression:
-        if isinstance(x, Tensor):
-            known = self.known.get(x.serial)
-            if known is not None:
-                return known
-            x = x._value
-        code = self.literal(x)
-        return _Expression(code, 14 if code.startswith("-") else ATOM)
-
-    def literal(self, x: Any, name: str = "c") -> str:
-        """A constant or a setting as code."""
-        spelled = literal(x)
-        return self.constant(x, name) if spelled is None else spelled
-
-    def constant(self, x: Any, base: str) -> str:
-        """The name of a global that holds what cannot be spelled out."""
-        found = self.constant_names.get(id(x))
-        if found is None:
-            found = self.constant_names[id(x)] = self.name(base)
-            code = array_text(x, f"{found} = ")
-            if code is None:
-                self.constants[found] = x
-            else:
-                self.module.arrays[found] = code
-            self.module.globals.add(found)
-        return found
-
-    def name(self, base: str) -> str:
-        """A fresh identifier like ``base``."""
-        base = re.sub(r"\W+", "_", base).strip("_") or "x"
-        if base[0].isdigit():
-            base = f"x{base}"
-        name, count = base, 0
-        while name in self.taken or name in self.module.globals:
-            count = self.counts.get(base, 1) + 1
-            self.counts[base] = count
-            name = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
-        self.taken.add(name)
-        return name
-
-
-def _only_number(c: Any) -> Any:
-    """The number that all entries of a constant are; None if there is none."""
-    if not c.size:
-        return None
-    first = c.flat[0] if isinstance(c, np.ndarray) else c
-    same = c.ndim == 0 or (
-        bool(np.all(c == first)) and bool(np.all(np.signbit(c) == np.signbit(first)))
-    )
-    return first.item() if same else None
-
-
-def returned(results: str) -> list[str]:
-    """The last line, broken at its outermost commas where it is too long."""
-    line = f"{INDENT}return {results}"
-    if len(line) <= WIDTH + 8:
-        return [line]
-    parts, depth, start = [], 0, 0
-    for i, sign in enumerate(results):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == "," and not depth:
-            parts.append(results[start : i + 1].strip())
-            start = i + 1
-    if not parts:
-        return [line]
-    parts.append(f"{results[start:].strip()},")
-    inside = [f"{INDENT * 2}{part}" for part in parts]
-    return [f"{INDENT}return (", *inside, f"{INDENT})"]
-
-
-def _call_of(node: Tensor) -> tuple[Op, tuple[Any, ...]]:
-    """What tells calls of different inner functions apart: the op, its operands."""
-    return node.op, tuple(map(spec_of, node.inputs))
-
-
-def _suggestion(x: Tensor) -> str:
-    """A name for a value: the user's, or that of the value it is a gradient of."""
-    if x.name:
-        return x.name
-    origin = x.origin
-    if origin is not None and origin.forward.name:
-        return f"d_{origin.forward.name}"
-    return "t"
-
-
-def _bound(x: _Expression, least: int) -> str:
-    return x.code if x.binding >= least else f"({x.code})"
+            if node.op.body is None:
+                continue
+            key = call_of(node)
+            if key in module.functions:
+                continue
+            name = last.names.name(node.op.name)
+            module.functions[key] = name
+            module.globals.add(name)
+            graph = node.op.body(*key[1])
+            steps = [step.node for step in schedule(graph).steps]
+            found.append(Lines(graph, steps, module))
+            framed[id(found[-1])] = name, None
+            waiting.append(found[-1])
+    # What is called stands above what calls it.
+    return [lines.inside(*framed[id(lines)]) for lines in reversed(found)]
 
 
 def _kind(value: Any) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.backends import text
+from workbench.backends.module import HELPERS, WRITTEN, Written
 from workbench.backends.spelling import SPELLED
-from workbench.backends.text import Written
 from workbench.graph import types
 from workbench.graph.atoms import Length, atoms_of
 from workbench.graph.dims import Dim
@@ -223,11 +222,10 @@ def _plain(
     return [head, *lines, f"{INDENT}return {results or '()'}"]
 
 
-text.WRITTEN["scan"] = _scan
-text.WRITTEN["scan_back"] = _back
-text.WRITTEN["cond"] = _cond
+WRITTEN["scan"] = _scan
+WRITTEN["scan_back"] = _back
+WRITTEN["cond"] = _cond
 SPELLED["scan_window"] = "{0:20}[:{1}]"
-HELPERS: dict[str, Any] = text.HELPERS
 HELPERS["scan_pad"] = '''\
 def scan_pad(g, x):
     """g, and zeros after it, as many rows as x has."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.backends import numpy as backend
-from workbench.backends.text import WRITTEN
+from workbench.backends.module import WRITTEN
 from workbench.errors import WorkbenchError
 from workbench.graph import blame, source, types, walk
 from workbench.graph.graph import Graph

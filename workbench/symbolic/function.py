@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from workbench.backends import numpy as numpy_backend
+from workbench.backends.module import Form
 from workbench.backends.profile import Profile
-from workbench.backends.text import Form, Text
+from workbench.backends.text import Text
 from workbench.errors import (
     ShapeError,
     TraceError,
