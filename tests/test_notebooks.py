@@ -244,7 +244,7 @@ def test_E1_E2_E4_a_gradient_is_registered(custom: Executed) -> None:
     assert "[5, 0, 0], dtype=int32" in custom.shown("class ZeroOut(wb.KernelOp)")
     told = custom.printed("try:\n\n    @wb.register_gradient")
     assert "zero_out has 2 outputs" in told
-    assert "Write def zero_out_grad(node, g0, g1)" in told
+    assert "Write def zero_out_grad(op, grad, grad1)" in told
     shown = custom.shown('@wb.register_gradient("zero_out")')
     assert numbers(shown) == [10, 0, 0]
 

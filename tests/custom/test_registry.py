@@ -116,7 +116,7 @@ def test_E2_two_outputs_need_two_gradients() -> None:
             wb.register_gradient("zero_out")(rule)
         text = str(error.value)
         assert "zero_out has 2 outputs" in text
-        assert "Write def _zero_out_grad(node, g0, g1)" in text
+        assert "Write def _zero_out_grad(op, grad, grad1)" in text
         assert "positional argument" not in text
         assert "test_registry.py" in text
 
@@ -142,7 +142,7 @@ def test_E2_before_the_op_has_run_the_first_use_says_it() -> None:
 
     with pytest.raises(RegistrationError) as error:
         wb.grad(lambda x: np.sum(op(x)[0]))(np.ones(2))
-    assert "Write def _zero_out_grad(node, g0, g1)" in str(error.value)
+    assert "Write def _zero_out_grad(op, grad, grad1)" in str(error.value)
     assert "zero_out has 2 outputs" in str(error.value)
 
 

@@ -42,7 +42,7 @@ def check_signature(
         letter = "g" if what == "gradient" else "t"
         owner = "output" if what == "gradient" else "input"
         method = "self, " if inspect.ismethod(rule) else ""
-        taken = f"node, {outputs(count).replace('g', letter)}"
+        taken = ", ".join(_parameters(signature, count, letter))
         written = f"def {name_of(rule)}({method}{taken})."
         if name_of(rule) == "<lambda>":
             written = f"lambda {taken}: ..."
@@ -54,6 +54,24 @@ def check_signature(
     _FITTING.setdefault(function, set()).add(count)
 
 
+def _parameters(signature: inspect.Signature, count: int, letter: str) -> list[str]:
+    """A node and so many gradients, by the user's own names as far as they go."""
+    usual = ["node", *outputs(count).replace("g", letter).split(", ")]
+    own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
+    if len(own) < 2:
+        return usual  # which of the two it is, nobody knows
+    if own[1:] == [letter]:
+        own.pop()  # one of several has a number
+    stem = own[-1].rstrip("0123456789") if len(own) > 1 else letter
+    made = own[: count + 1] + [f"{stem}{i - 1}" for i in range(len(own), count + 1)]
+    return made if len(set(made)) == len(made) else usual
+
+
+#: The parameters that a call by position fills.
+POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 #: Rules, and how many gradients they are known to take.
 _FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
 
