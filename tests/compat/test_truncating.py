@@ -92,3 +92,18 @@ def test_what_cannot_be_cut_short_says_so() -> None:
             lambda a, b: a + b, {"input": x, "taps": [-1, 0]}, go_backwards=True,
             truncate_gradient=2,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [-1, 2])
+def test_a_step_of_other_parameters_is_told_what_it_gets(steps: int) -> None:
+    x, h, w = T.dvector("x"), T.dscalar("h"), T.dscalar("w")
+    with pytest.raises(UsageError) as error:
+        theano.scan(
+            lambda x: x, [x, {"input": x, "taps": [-1, 0]}],
+            [None, {"initial": h}, {}], w, truncate_gradient=steps,
+        )  # fmt: skip
+    got = (
+        "takes (x), and gets 5 arguments: sequence 0, sequence 1 at -1,"
+        " sequence 1 at 0, earlier output 1, non-sequence 0."
+    )
+    assert got in str(error.value)

@@ -13,6 +13,7 @@ from workbench.errors import UsageError
 from workbench.graph.types import weak
 from workbench.loops.returned import until
 from workbench.loops.scan import scan as ours
+from workbench.loops.taking import check_takes
 
 __all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
 
@@ -69,6 +70,10 @@ def _scanned(
     truncate: int = -1,
 ) -> tuple[list[Any], OrderedUpdates]:
     rest = _listed(non_sequences)
+    given = _taken("sequence", sequences) + _taken("earlier output", outputs_info)
+    given += [f"non-sequence {i}" for i in range(len(rest))]
+    order = "It gets an entry of each sequence, earlier outputs, non-sequences."
+    check_takes(fn, given, "scan: the step", order)
     step = fn
     if rest and not strict:
         # Theano hands the step these variables themselves: it may differentiate one
@@ -110,6 +115,23 @@ def _listed(given: Any) -> list[Any]:
     if given is None:
         return []
     return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _taken(what: str, entries: Any) -> list[str]:
+    """What the step gets of some entries, one text for each argument."""
+    made = []
+    for i, x in enumerate(_listed(entries)):
+        taps = None
+        if isinstance(x, Mapping):
+            if "input" not in x and x.get("initial") is None:
+                continue
+            taps = x.get("taps")
+        if x is not None:
+            many = _listed(taps)
+            made += [f"{what} {i} at {tap}" for tap in many if len(many) > 1] or [
+                f"{what} {i}"
+            ]
+    return made
 
 
 def _sequence(x: Any) -> Any:
