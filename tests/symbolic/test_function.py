@@ -237,7 +237,8 @@ def test_casts_that_change_no_value_are_made(symbol: Any, value: Any) -> None:
         (v, 1.0, ShapeError, ["'v'", "shape ()", "1 axis, not 0"]),
         (v, [1.0, 2.0], ShapeError, ["'v'", "float64[3]", "(2,)"]),
         (v, [[1.0], [1.0, 2.0]], ShapeError, ["'v'", "uneven"]),
-        (v, np.ma.masked_array([1.0, 2, 3], [0, 1, 0]), TraceError, ["masked"]),
+        (v, np.ma.masked_array([1.0, 2, 3], [0, 1, 0]), TraceError, ["'v'", "masked"]),
+        (v, np.ones((1, 3)).view(np.matrix), TraceError, ["'v'", "np.matrix"]),
     ],
 )
 def test_an_argument_that_does_not_fit_is_named(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.shared import Shared, copied, matches, refuse_sparse
 from workbench.graph.tensor import IDENTITY, Tensor
@@ -300,7 +300,10 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     spec: Spec = types.spec_of(x)
     name = called(x, position)
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-        value = types.plain(value)
+        try:
+            value = types.plain(value)
+        except TraceError as error:
+            raise TraceError(f"the input {name}: {error}") from None
     if isinstance(value, Shared):
         value = value.state
     elif isinstance(value, Tensor) and not live(value):
