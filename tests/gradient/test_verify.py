@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.compat.theano.gradient import GradientError as theano_error
 from workbench.errors import (
     DtypeError,
     GradientError,
@@ -232,3 +234,15 @@ def test_numeric_grad_refuses() -> None:
         numeric_grad(np.sum, np.arange(2))
     with pytest.raises(UsageError, match="eps=0"):
         numeric_grad(np.sum, np.ones(2), eps=0)
+
+
+def test_C6_its_error_takes_the_six_numbers() -> None:
+    six = (1, 2, 0.5, 0.25, 1e-4, 1e-3)
+    error = theano_error(*six)
+    names = ["arg", "err_pos", "abs_err", "rel_err", "abs_tol", "rel_tol"]
+    for made in (error, pickle.loads(pickle.dumps(error))):
+        assert isinstance(made, GradientError)
+        assert tuple(getattr(made, name) for name in names) == six
+        assert "argument 1 is wrong at position 2: the absolute error 0.5" in str(made)
+    with pytest.raises(theano_error):
+        verify_grad(wrong, [np.ones(2)])

@@ -7,7 +7,6 @@ stands in an expression and changes its gradient (`disconnected_grad`, `grad_cli
 
 from workbench.errors import (
     DisconnectedInputError,
-    GradientError,
     GradNotImplementedError,
     GradUndefinedError,
     NullTypeGradError,
@@ -23,7 +22,7 @@ from workbench.gradient.shaped import (
     grad_scale,
     zero_grad,
 )
-from workbench.gradient.verify import verify_grad
+from workbench.gradient.verify import GradientError, verify_grad
 from workbench.gradient.whole import format_as, grad, subgraph_grad
 from workbench.transforms.connections import DisconnectedType
 

@@ -13,18 +13,65 @@ import numpy as np
 
 from workbench.calculus import vjp
 from workbench.checks.judging import RTOL
-from workbench.errors import DtypeError, GradientError, UsageError
+from workbench.errors import DtypeError, UsageError
+from workbench.errors import GradientError as WrongGradient
 from workbench.gradient.differences import array_of, numeric_grad
 from workbench.graph import tree
 from workbench.graph.tensor import value_of
 from workbench.graph.trace import check_function
 
-__all__ = ["verify_grad"]
+__all__ = ["GradientError", "verify_grad"]
 
 Array = np.ndarray[Any, Any]
 
 #: What a gradient may be off by where the user chose the step of the differences.
 STEPPED = {"double": 1e-4, "single": 1e-2}
+
+
+class GradientError(WrongGradient):
+    """`verify_grad` found a wrong gradient.
+
+    Parameters
+    ----------
+    arg, err_pos
+        The argument, and the flat position in it, where the error is worst.
+    abs_err, rel_err
+        The absolute and relative error there.
+    abs_tol, rel_tol
+        What they may be.
+    message
+        What it says; by default these.
+
+    Examples
+    --------
+    >>> from workbench.gradient import GradientError
+    >>> error = GradientError(0, 2, 0.5, 0.1, 1e-4, 1e-4)
+    >>> error.err_pos, error.abs_err
+    (2, 0.5)
+    """
+
+    def __init__(
+        self,
+        arg: int,
+        err_pos: int,
+        abs_err: float,
+        rel_err: float,
+        abs_tol: float,
+        rel_tol: float,
+        message: str = "",
+    ) -> None:
+        super().__init__(
+            message
+            or f"the gradient of argument {arg} is wrong at position {err_pos}: the"
+            f" absolute error {abs_err:.3g} exceeds {abs_tol:.3g}, the relative error"
+            f" {rel_err:.3g} exceeds {rel_tol:.3g}.",
+            arg=arg, err_pos=err_pos, abs_err=abs_err, rel_err=rel_err,
+            abs_tol=abs_tol, rel_tol=rel_tol,
+        )  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        six = self.arg, self.err_pos, self.abs_err, self.rel_err, self.abs_tol
+        return type(self), (*six, self.rel_tol, str(self))
 
 
 def verify_grad(
@@ -193,11 +240,10 @@ def _failed(
     place = _place(at, claimed)
     drawn = "" if seed is None else f" The projection was drawn with seed {seed}."
     return GradientError(
+        arg, at, abs_err, rel_err, abs_tol, rel_tol,
         f"verify_grad: the gradient of argument {arg} is wrong at position {at}"
         f" (entry {place}): it is {claimed.flat[at]:.6g}, and differences give"
         f" {measured.flat[at]:.6g}. The absolute error {abs_err:.3g} exceeds"
         f" {abs_tol:.3g}, the relative error {rel_err:.3g} exceeds {rel_tol:.3g}."
         f" wb.check_grads says which op it is.{drawn}",
-        arg=arg, err_pos=at, abs_err=abs_err, rel_err=rel_err, abs_tol=abs_tol,
-        rel_tol=rel_tol,
     )  # fmt: skip

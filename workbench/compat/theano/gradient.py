@@ -7,12 +7,12 @@ from typing import Any
 from workbench import gradient as ours
 from workbench.errors import (
     DisconnectedInputError,
-    GradientError,
     GradUndefinedError,
     NullTypeGradError,
 )
 from workbench.gradient import (
     DisconnectedType,
+    GradientError,
     Lop,
     NullType,
     Rop,
