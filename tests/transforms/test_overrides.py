@@ -525,3 +525,11 @@ def test_an_override_is_a_value_that_says_what_it_is() -> None:
 )
 def test_labels_are_those_of_the_form(rule: str, label: str) -> None:
     assert label_of(rule) == label
+
+
+def test_of_a_complex_gradient_of_a_real_input_the_real_part_counts() -> None:
+    turned = wb.override("tanh", lambda node, g: g * (2 + 3j))
+    found = wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[turned])(np.ones(2))
+    assert_same([found], [np.full(2, 2.0)])
+    own = wb.custom_vjp(lambda x: 5 * x, vjp=lambda node, g: g * (2 + 3j))
+    assert_same([wb.grad(own)(1.0)], [np.float64(2.0)])

@@ -204,7 +204,8 @@ def custom_vjp(
         from outside, which would have no gradient.
     vjp
         ``rule(node, *cotangents)``, as everywhere: one gradient (or None) for each
-        array in ``node.inputs``. ``node.outputs`` are the results,
+        array in ``node.inputs``; of a complex gradient of a real array the real part
+        counts. ``node.outputs`` are the results,
         ``node.get_attr("n")`` finds what was given for the parameter ``n`` and is no
         array. A Python float is an array here.
     jvp

@@ -124,6 +124,7 @@ def override(
     vjp
         The reverse rule. A function ``rule(node, *cotangents)`` that returns one
         gradient (or None) per input; see :class:`workbench.transforms.rules.Node`.
+        Of a complex gradient of a real input the real part counts.
         An op that takes the inputs, then the cotangents.
         Or an expression, such as ``"clip(d, -1, 1)"``, that is computed once for
         each input: ``g`` is the gradient that arrives, ``d`` what the true rule
