@@ -33,9 +33,9 @@ from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import MaskedTensor, Tensor, apply
 from workbench.ops import several
-from workbench.transforms import reverse
 from workbench.transforms.inlined import inlined
 from workbench.transforms.program import Program
+from workbench.transforms.steps import plan
 
 __all__ = ["OpFromGraph"]
 
@@ -219,7 +219,7 @@ class OpFromGraph(GraphOp):
         columns = []
         for y in self.whole.outputs:
             reached = {y.serial} if isinstance(y, Tensor) else set()
-            for node, mask in reverse.plan([y], self.whole.leaves):
+            for node, mask in plan([y], self.whole.leaves):
                 reached |= {
                     x.serial for i, x in enumerate(node.inputs) if mask >> i & 1
                 }

@@ -26,6 +26,7 @@ from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.flat import vectorized
 from workbench.transforms.program import Program
+from workbench.transforms.steps import plan
 
 __all__ = ["Whole", "called", "key_of", "symbol"]
 
@@ -141,7 +142,7 @@ class Whole(Op):
         outputs = [
             y for y, p in zip(self.outputs, key.given, strict=True) if p or not key.back
         ]
-        steps = reverse.plan(outputs, self.chosen(key))
+        steps = plan(outputs, self.chosen(key))
         read: dict[int, set[int]] = {}
         for node, _ in steps:
             if node.op is several.ITEM:

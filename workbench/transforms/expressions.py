@@ -12,7 +12,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.graph.tensor import Tensor, next_serial
 from workbench.ops import nulls
-from workbench.transforms import derivatives
+from workbench.transforms import derivatives, unreached
 from workbench.transforms.asked import is_expression
 from workbench.transforms.belonging import belonging
 from workbench.transforms.connections import DisconnectedType, connected
@@ -203,7 +203,7 @@ def options(name: str, **given: str) -> None:
         known = ("zero", "None", "Disconnected")
         if option != "return_disconnected":
             known = ("raise", "warn", "ignore")
-        derivatives.one_of(name, option, value, known)
+        unreached.one_of(name, option, value, known)
 
 
 def beside(
@@ -249,7 +249,7 @@ def reach(
     reached = connected(outputs, {x.serial for x in constant})
     for x in wrt:
         if x.serial not in reached:
-            derivatives.disconnected(x, outputs, policy, name)
+            unreached.disconnected(x, outputs, policy, name)
 
 
 def whole(found: list[Any], name: str) -> list[Any]:

@@ -15,6 +15,7 @@ from workbench.graph.traces import OpenTrace
 from workbench.ops import nulls, several
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms import reverse, within
+from workbench.transforms.steps import outer_steps, plan
 
 __all__ = ["push_forward", "transposed"]
 
@@ -45,8 +46,8 @@ def push_forward(
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
-    steps = reverse.plan(outputs, wrt, rules)
-    outer = set() if record else reverse.outer_steps(outputs, steps, wrt)
+    steps = plan(outputs, wrt, rules)
+    outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     token = within.PUSHES.set(rules) if rules else None
     try:

@@ -20,6 +20,7 @@ from workbench.ops import nulls
 from workbench.ops.define import shape_of
 from workbench.ops.several import flat
 from workbench.transforms import reverse
+from workbench.transforms.steps import plan
 
 __all__ = ["nonlinear"]
 
@@ -63,7 +64,7 @@ def steps_with_g(
         made = flat(pull(mask, g, y, inputs, params))
         # One that cannot be computed (`ops/nulls.py`) is that in every mode.
         passed = [c for c in made if isinstance(c, Tensor) and nulls.first(c) is None]
-        steps = reverse.plan(passed, seeds)
+        steps = plan(passed, seeds)
         moved = reverse.pull_back(
             passed, [np.ones_like(c._value) for c in passed], seeds, record=True
         )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-from workbench.graph import blame, dims, traces, types, walk
+from workbench.graph import blame, dims, types, walk
 from workbench.graph.dims import Dim
 from workbench.graph.facts import assumed
 from workbench.graph.op import waiting
@@ -23,8 +23,9 @@ from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 from workbench.transforms import within
+from workbench.transforms.steps import outer_steps, plan
 
-__all__ = ["Origin", "Visit", "fit", "mark", "plan", "pull_back", "waits"]
+__all__ = ["Origin", "Visit", "fit", "mark", "pull_back", "waits"]
 
 Pull = Callable[[int, Any, Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]]
 
@@ -49,46 +50,6 @@ class Visit(NamedTuple):
     cotangent: Any
     #: What the rule passed on, one per input, fitted to its shape.
     passed: list[Any]
-
-
-def plan(
-    outputs: Sequence[Any],
-    wrt: Sequence[Tensor],
-    rules: Mapping[int, Any] | None = None,
-) -> list[tuple[Tensor, int]]:
-    """The nodes between ``wrt`` and ``outputs``, ascending, and the inputs that vary.
-
-    Bit i of the mask says that input i depends on a ``wrt`` Tensor. What passes only
-    through ops without derivative (comparisons, `sign`) does not vary, unless one of
-    ``rules`` gives such a node a derivative.
-    """
-    varying = {x.serial for x in wrt}
-    first = min(varying, default=0)
-    seen = {x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first}
-    stack = list(seen.values())
-    pop, push = stack.pop, stack.append
-    while stack:
-        for x in pop().inputs:
-            # The exact class first: this loop runs for every edge of a program.
-            if type(x) is Tensor or isinstance(x, Tensor):
-                serial = x.serial
-                if serial >= first and serial not in seen:
-                    seen[serial] = x
-                    push(x)
-    steps = []
-    for serial in sorted(seen):
-        node = seen[serial]
-        mask, bit = 0, 1
-        for x in node.inputs:
-            if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
-                mask |= bit
-            bit += bit
-        if mask:
-            if node.op.pull is None and (rules is None or serial not in rules):
-                continue
-            varying.add(serial)
-            steps.append((node, mask))
-    return steps
 
 
 def pull_back(
@@ -371,36 +332,3 @@ def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> 
         for made in walk.order(roots, before):
             if made.origin is None:
                 made.origin = origin
-
-
-def outer_steps(
-    outputs: Sequence[Any], steps: Sequence[tuple[Tensor, int]], wrt: Sequence[Tensor]
-) -> set[int]:
-    """The serials of those nodes whose rules must be recorded.
-
-    These depend on a Tensor of an outer open trace, or have no value.
-    """
-    first = min((x.serial for x in wrt), default=0)
-    # Who depends on a Tensor without value has none, so the last ones tell.
-    abstract = any(node._value is None for node in outputs if isinstance(node, Tensor))
-    if not abstract and not traces.any_open():
-        return set()
-    known: dict[int, bool] = {}
-
-    def is_live(x: Tensor) -> bool:
-        if x.serial not in known:
-            known[x.serial] = live(x)
-        return known[x.serial]
-
-    found = {
-        x.serial for x in wrt if any(is_live(i) for i in x.inputs) or x._value is None
-    }
-    roots = [node for node, _ in steps]
-    for node in walk.order(roots, first):
-        for x in node.inputs:
-            if isinstance(x, Tensor) and (
-                x.serial in found or (x.serial < first and is_live(x))
-            ):
-                found.add(node.serial)
-                break
-    return found
