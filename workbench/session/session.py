@@ -23,7 +23,7 @@ from workbench.session.nodes import Node, fitted
 from workbench.transforms import overrides as overriding
 from workbench.transforms.expression import parse
 from workbench.transforms.overrides import Override, resolve
-from workbench.transforms.rules import check_on
+from workbench.transforms.trying import check_on
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report

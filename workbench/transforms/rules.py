@@ -16,9 +16,7 @@ import numpy as np
 from workbench.errors import OverrideError
 from workbench.graph import blame, types
 from workbench.graph.op import Op, declare
-from workbench.graph.tensor import MaskedTensor, Tensor, leaf
-from workbench.graph.traces import OpenTrace
-from workbench.graph.types import Spec
+from workbench.graph.tensor import MaskedTensor, Tensor
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
 from workbench.transforms import forward, reverse
@@ -33,7 +31,7 @@ from workbench.transforms.lending import (
 )
 from workbench.transforms.linearity import nonlinear
 
-__all__ = ["Node", "Pull", "Push", "check_on"]
+__all__ = ["Node", "Pull", "Push"]
 
 Rule = Callable[..., Any]
 Params = dict[str, Any]
@@ -351,35 +349,6 @@ def input_values(
                     )
                 found[name] = inputs[i]
     return found
-
-
-def check_on(rule: Expression, node: Tensor, label: str) -> None:
-    """Run a rule on shapes alone, as a form does while the rule is typed.
-
-    Raises
-    ------
-    OverrideError
-        If the rule reads what the node has not, or gives the wrong shape.
-    """
-    with OpenTrace():
-        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
-        y = abstract(node)
-        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
-        g = abstract(node)
-        if isinstance(g, tuple):
-            g = several.Parts(c if has_derivative(c) else None for c in g)
-        Pull(node, rule, label)(mask, g, y, inputs, node.params)
-
-
-def abstract(node: Tensor) -> Any:
-    """A Tensor like a node without its value; a tuple of them for several outputs."""
-    made = []
-    outputs = several.parts(node)
-    for x in (node,) if outputs is None else outputs:
-        spec = types.spec_of(x)
-        made.append(leaf(None))
-        made[-1].spec = Spec(spec.shape, spec.dtype)
-    return made[0] if outputs is None else tuple(made)
 
 
 def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:

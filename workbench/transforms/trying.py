@@ -1,0 +1,44 @@
+"""A rule tried on shapes alone, as a form does while it is typed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.graph import types
+from workbench.graph.tensor import Tensor, leaf
+from workbench.graph.traces import OpenTrace
+from workbench.graph.types import Spec
+from workbench.ops import several
+from workbench.transforms.expression import Expression
+from workbench.transforms.rules import Pull, has_derivative
+
+__all__ = ["check_on"]
+
+
+def check_on(rule: Expression, node: Tensor, label: str) -> None:
+    """Run a rule on Tensors like those of a node, which have no values.
+
+    Raises
+    ------
+    OverrideError
+        If the rule reads what the node has not, or gives the wrong shape.
+    """
+    with OpenTrace():
+        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
+        y = abstract(node)
+        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
+        g = abstract(node)
+        if isinstance(g, tuple):
+            g = several.Parts(c if has_derivative(c) else None for c in g)
+        Pull(node, rule, label)(mask, g, y, inputs, node.params)
+
+
+def abstract(node: Tensor) -> Any:
+    """A Tensor like a node without its value; a tuple of them for several outputs."""
+    made = []
+    outputs = several.parts(node)
+    for x in (node,) if outputs is None else outputs:
+        spec = types.spec_of(x)
+        made.append(leaf(None))
+        made[-1].spec = Spec(spec.shape, spec.dtype)
+    return made[0] if outputs is None else tuple(made)
