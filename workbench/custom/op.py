@@ -6,11 +6,8 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 from functools import cached_property as Kept
-from math import inf
 from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
-
-import numpy as np
 
 from workbench.custom.many import again
 from workbench.custom.registry import Entry, enter, home_of, snake
@@ -23,13 +20,12 @@ from workbench.custom.results import (
     probed,
 )
 from workbench.custom.running import Derivatives
-from workbench.custom.saying import counted, placed
-from workbench.errors import (
-    UsageError,
-)
-from workbench.graph import tensor, types
+from workbench.custom.saying import placed
+from workbench.custom.taking import input_counts, numbers, operand
+from workbench.errors import UsageError
+from workbench.graph import tensor
 from workbench.graph.op import Op as Core
-from workbench.graph.tensor import Tensor, admit
+from workbench.graph.tensor import Tensor
 from workbench.ops import several
 
 __all__ = ["Op"]
@@ -116,7 +112,7 @@ class Op:
         cls._bounds = WeakValueDictionary()
         if cls.compute is Op.compute:
             return  # a base for further classes, no op itself
-        cls._takes = _taken(cls)
+        cls._takes = input_counts(cls)
         for rule in ("vjp", "jvp"):
             given = getattr(cls, rule)
             if given is not None and not callable(given):
@@ -214,10 +210,10 @@ class Op:
         least, most = type(self)._takes
         if not least <= len(inputs) <= most:
             raise UsageError(
-                f"{self.name} takes {_numbers(least, most)}, not {len(inputs)}, as"
+                f"{self.name} takes {numbers(least, most)}, not {len(inputs)}, as"
                 f" {placed(self.compute)} says."
             )
-        given = tuple(map(_operand, inputs))
+        given = tuple(map(operand, inputs))
         bound = self._bound
         made = tensor.apply(bound, given, bound.settings)
         if isinstance(made, Tensor):
@@ -366,41 +362,6 @@ def _bind(op: Op) -> Bound:
         f' @wb.register_gradient("{op.name}").',
     )
     return made
-
-
-def _taken(cls: type[Op]) -> tuple[float, float]:
-    """How many inputs `compute` takes: at least, at most."""
-    kind = type(inspect.getattr_static(cls, "compute"))
-    own = 0 if kind in (staticmethod, classmethod) else 1
-    try:
-        parameters = list(inspect.signature(cls.compute).parameters.values())[own:]
-    except (TypeError, ValueError):
-        return 0, inf
-    places = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
-    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    least = sum(p.default is p.empty for p in places)
-    return least, inf if many else len(places)
-
-
-def _numbers(least: float, most: float) -> str:
-    """``2 inputs``, ``1 to 2 inputs``, ``at least 1 input``."""
-    if least == most:
-        return counted(int(least), "input")
-    if most == inf:
-        return f"at least {counted(int(least), 'input')}"
-    return f"{int(least)} to {counted(int(most), 'input')}"
-
-
-def _operand(x: Any) -> Any:
-    """What an op takes: arrays and Tensors as they are, lists as arrays."""
-    if isinstance(x, (list, tuple)):
-        found = admit(x)
-        return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
-    if isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype"):
-        return x
-    if x is None:
-        types.spec_of(x)  # says so
-    return admit(x)
 
 
 def _exact(value: Any) -> Any:
