@@ -1,192 +1,34 @@
-"""Fourier transforms: all of `numpy.fft`, from linear ops.
-
-`fft` and `ifft` have symmetric matrices, so each is its own transpose;
-`rfft` and `irfft` are each other's transposes but for a weight: the frequencies that
-a real transform leaves out count twice. The other names are written with these, as
-NumPy writes them. J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The Fast Fourier
-Transform and its Applications" (1969).
-"""
+"""The names of `numpy.fft`, written with the ops of `fourier.py` as NumPy has them."""
 
 from __future__ import annotations
 
 import operator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from workbench.graph import blame
-from workbench.graph.broadcasting import smallest
-from workbench.graph.dims import Dim, found, none, same
+from workbench.graph.dims import Dim
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
-from workbench.ops.contraction import spec_or_value
-from workbench.ops.define import dtype_of, linear, no_out, shape_of
+from workbench.ops.define import no_out, shape_of
+from workbench.ops.fourier import (
+    FFT,
+    FFTN,
+    IFFT,
+    IFFTN,
+    IRFFT,
+    RFFT,
+    SWAPPED,
+    normed,
+    settings,
+)
 from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
 
-__all__ = ["resized"]
+__all__: list[str] = []
 
 Params = dict[str, Any]
-Shape = tuple[int, ...]
-
-#: What a transform and its inverse are scaled by, turned round.
-SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-
-
-def resized(x: Any, lengths: dict[int, int]) -> Any:
-    """Cut off, or filled up with zeros, to a length per axis."""
-    shape = shape_of(x)
-    lengths = {axis % len(shape): n for axis, n in lengths.items()}
-    lengths = {i: n for i, n in lengths.items() if not same((n,), (shape[i],))}
-    if found([shape, *lengths.values()]):
-        return _resized_later(x, lengths)
-    if any(n < shape[axis] for axis, n in lengths.items()):
-        x = x[tuple(slice(lengths.get(i)) for i in range(len(shape)))]
-    if any(n > shape[axis] for axis, n in lengths.items()):
-        x = np.pad(x, [(0, max(lengths.get(i, 0) - n, 0)) for i, n in enumerate(shape)])
-    return x
-
-
-def _resized_later(x: Any, lengths: dict[int, Any]) -> Any:
-    """As `resized`, where nobody knows yet which is longer: cut, then filled up."""
-    for axis, n in lengths.items():
-        x = x[(slice(None),) * axis + (slice(smallest(n, shape_of(x)[axis])),)]
-        shape = list(shape_of(x))
-        shape[axis] = n - shape[axis]
-        if not none(shape[axis]):
-            x = np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis)
-    return x
-
-
-@lru_cache(maxsize=64)
-def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a transform, by trying it on one entry."""
-    one = np.ones(1, dtype)  # host array: to ask for a dtype
-    found: np.dtype[Any] = getattr(np.fft, name)(one, 1).dtype
-    return found
-
-
-# fft, ifft, fftn, ifftn: symmetric, so that the transpose is the transform itself.
-# The axes of all ops count from the end, so a batch axis in front changes nothing.
-
-
-def _same(made: Op) -> Any:
-    return lambda inputs, batched, params: apply(made, inputs, params)
-
-
-def _grown(spec: Spec, lengths: Any, axes: Any, name: str) -> Spec:
-    shape = list(spec.shape)
-    for axis, n in zip(axes, lengths, strict=True):
-        shape[axis] = n
-    return Spec(tuple(shape), _result_dtype(name, spec.dtype))
-
-
-def _complex_op(name: str) -> Op:
-    transform = getattr(np.fft, name)
-    many = name.endswith("n")
-
-    def axes_of(params: Params) -> Shape:
-        return params["axes"] if many else (params["axis"],)
-
-    def transpose(g: Any, x: Any, **params: Any) -> Any:
-        passed = apply(made, (g,), params)
-        if dtype_of(x).kind != "c":
-            passed = np.real(passed)
-        shape = shape_of(x)
-        return resized(passed, {axis: shape[axis] for axis in axes_of(params)})
-
-    def infer(x: Any, **params: Any) -> Spec:
-        lengths = params["s"] if many else (params["n"],)
-        return _grown(spec_or_value(x), lengths, axes_of(params), "fft")
-
-    made = linear(
-        name,
-        lambda x, **params: transform(x, **params),
-        transpose,
-        rule=f"{name} of g",
-        infer=infer,
-        lengths=infer,
-    )
-    made.batch = _same(made)
-    return made
-
-
-FFT, IFFT = _complex_op("fft"), _complex_op("ifft")
-FFTN, IFFTN = _complex_op("fftn"), _complex_op("ifftn")
-
-
-# rfft and irfft: the kept frequencies, of which all but the ends count twice
-
-
-def _counts(like: Any, length: int) -> Any:
-    """How often each kept frequency of a real signal of this length counts."""
-    k = np.arange(length // 2 + 1, like=like)
-    once = np.logical_or(np.equal(k, 0), np.equal(2 * k, length))
-    return np.where(once, 1, 2).astype(np.finfo(dtype_of(like)).dtype)
-
-
-def _weighted(x: Any, weights: Any, axis: int) -> Any:
-    return x * np.reshape(weights, (-1, *(1,) * (-axis - 1)))
-
-
-def _rfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
-    spectrum = _weighted(np.conjugate(g), 1 / _counts(g, n), axis)
-    passed = apply(IRFFT, (spectrum,), _settings(n, axis, SWAPPED[_norm(norm)]))
-    return resized(passed, {axis: shape_of(x)[axis]})
-
-
-def _rfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
-    spec = spec_or_value(x)
-    if spec.dtype.kind == "c":
-        raise TypeError("a real transform of complex entries; np.fft.fft takes them")
-    return _grown(spec, (n // 2 + 1,), (axis,), "rfft")
-
-
-RFFT = linear(
-    "rfft",
-    lambda x, **params: np.fft.rfft(x, **params),
-    _rfft_transpose,
-    rule="irfft of conj(g), scaled",
-    infer=_rfft_infer,
-    lengths=_rfft_infer,
-)
-RFFT.batch = _same(RFFT)
-
-
-def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
-    passed = apply(RFFT, (g,), _settings(n, axis, SWAPPED[_norm(norm)]))
-    passed = _weighted(np.conjugate(passed), _counts(g, n), axis)
-    return resized(passed, {axis: shape_of(x)[axis]})
-
-
-def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
-    return _grown(spec_or_value(x), (n,), (axis,), "irfft")
-
-
-IRFFT = linear(
-    "irfft",
-    lambda x, **params: np.fft.irfft(x, **params),
-    _irfft_transpose,
-    rule="conj(rfft of g), scaled",
-    infer=_irfft_infer,
-    lengths=_irfft_infer,
-)
-IRFFT.batch = _same(IRFFT)
-
-
-# numpy.fft's names
-
-
-def _norm(norm: Any) -> str:
-    norm = "backward" if norm is None else norm
-    if norm not in SWAPPED:
-        raise ValueError(
-            f"Invalid norm value {norm!r}{blame.here()}: it is 'backward', 'ortho' or"
-            " 'forward'."
-        )
-    return str(norm)
 
 
 def _length(given: Any) -> Any:
@@ -205,16 +47,11 @@ def _last(axis: Any, rank: int) -> int:
     return normal_axis(axis, rank) - rank
 
 
-def _settings(n: int, axis: int, norm: Any) -> Params:
-    params: Params = {"n": n, "axis": axis}
-    return params if _norm(norm) == "backward" else {**params, "norm": norm}
-
-
 def _transform(made: Op, a: Any, n: Any, axis: Any, norm: Any) -> Any:
     a = admit(a)
     axis = _last(axis, len(shape_of(a)))
     n = _length(_default(made, shape_of(a)[axis]) if n is None else n)
-    return apply(made, (a,), _settings(n, axis, norm))
+    return apply(made, (a,), settings(n, axis, norm))
 
 
 def _default(made: Op, length: Any) -> Any:
@@ -263,7 +100,7 @@ def hfft(
 ) -> Any:
     """`numpy.fft.hfft`: of a signal that is Hermitian in time."""
     no_out("np.fft.hfft", out)
-    return irfft(conjugate(admit(a)), n, axis, SWAPPED[_norm(norm)])
+    return irfft(conjugate(admit(a)), n, axis, SWAPPED[normed(norm)])
 
 
 @implements(np.fft.ihfft)
@@ -272,7 +109,7 @@ def ihfft(
 ) -> Any:
     """`numpy.fft.ihfft`."""
     no_out("np.fft.ihfft", out)
-    return np.conjugate(rfft(a, n, axis, SWAPPED[_norm(norm)]))
+    return np.conjugate(rfft(a, n, axis, SWAPPED[normed(norm)]))
 
 
 # Several axes
@@ -310,11 +147,11 @@ def _transform_all(a: Any, s: Any, axes: Any, norm: Any, inverse: bool) -> Any:
     lengths, axes = _grid(a, s, axes)
     if len(set(axes)) == len(axes) > 1:
         params: Params = {"s": tuple(lengths), "axes": tuple(axes)}
-        params |= {} if _norm(norm) == "backward" else {"norm": norm}
+        params |= {} if normed(norm) == "backward" else {"norm": norm}
         return apply(IFFTN if inverse else FFTN, (a,), params)
     # An axis named twice is transformed twice.
     for n, axis in zip(lengths[::-1], axes[::-1], strict=True):
-        a = apply(IFFT if inverse else FFT, (a,), _settings(n, axis, norm))
+        a = apply(IFFT if inverse else FFT, (a,), settings(n, axis, norm))
     return a
 
 
