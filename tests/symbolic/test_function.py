@@ -665,3 +665,15 @@ def test_interrupts_at_any_moment_tear_no_update() -> None:
     other.start()
     other.join(10)
     assert not other.is_alive()  # no lock was left behind
+
+
+def test_a_tensor_of_unknown_length_is_measured_when_the_program_runs() -> None:
+    y, z, m = wb.tensor("y", shape=(3,)), wb.vector("z"), wb.matrix("m")
+    double = wb.function([y], y * 2)
+    outer = wb.function([z], double(z[1:]))
+    np.testing.assert_array_equal(outer([9.0, 1.0, 2.0, 3.0]), [2.0, 4.0, 6.0])
+    with pytest.raises(ShapeError, match="3"):
+        outer([1.0, 2.0])
+    square = wb.tensor("s", shape=(2, 2))
+    with pytest.raises(ShapeError, match=r"'s' takes float64\[2, 2\].* only when the"):
+        wb.function([square], square * 2)(m)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
-from workbench.graph import blame, tree, types
+from workbench.graph import blame, dims, tree, types
 from workbench.graph.shared import Shared, copied, matches, refuse_sparse
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.graph.trace import live
@@ -262,6 +262,24 @@ def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
     return check
 
 
+def _measured(value: Tensor, spec: Spec, name: str) -> Any:
+    """A Tensor of unknown lengths for a symbol of known ones: checked when it runs."""
+    have, want = value.shape, spec.shape
+    late = [i for i, n in enumerate(have) if not isinstance(n, int)]
+    if not late or len(have) != len(want) or dims.found(want):
+        return value
+    if len(late) > 1 or 0 in want:
+        raise ShapeError(
+            f"the input {name} takes {spec}, and is given {_shown(value)}, whose"
+            " lengths are known only when the program runs. Declare the symbol with"
+            " another shape=, None for a length that may be any."
+        )
+    if any(have[i] != n for i, n in enumerate(want) if i not in late):
+        return value
+    # Of one length alone: a reshape fails unless it is that.
+    return np.reshape(value, want)
+
+
 def _number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
     """As `_checker`, for a symbol without axes."""
     dtype = types.spec_of(x).dtype
@@ -311,6 +329,8 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     refuse_sparse(value, f"the input {name}")
     plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))
     given = value
+    if isinstance(value, Tensor):
+        value = _measured(value, spec, name)
     if plain:
         if isinstance(value, (Real, Decimal)) and not types.weak(value):
             value = float(value)  # a fraction
