@@ -167,6 +167,8 @@ class Op:
     def vjp(self, node: Any, *cotangents: Any) -> Any:
         """Reverse mode: one gradient per input, None for an input that needs none.
 
+        Of a complex gradient of a real input the real part counts.
+
         There is one cotangent for each output: zeros for one of floats that nothing
         depends on, None for one of integers. ``node.inputs`` and ``node.outputs`` are
         what went in and came out. Written in NumPy or with other ops, it can be
