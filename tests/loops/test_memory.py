@@ -219,6 +219,25 @@ def test_peak_memory_falls_where_only_the_run_tells_the_number_of_steps(
         assert less < 9
 
 
+def test_an_amount_is_held_where_lengths_are_unknown() -> None:
+    """400 steps of 80 kB: kept they take 32 MB, 20 states and 20 steps 3 MB."""
+    start = np.linspace(0.1, 0.9, 10_000)
+    x = wb.vector("x")
+    found = {}
+    for memory in ("all", "3 MB"):
+        end = wb.scan(
+            lambda h: h - 0.01 * h * h, initial=x, n_steps=400, memory=memory, last=True
+        )
+        f = wb.function([x], wb.grad(np.sum(end), x))
+        tracemalloc.start()
+        slope = f(start)
+        found[memory] = slope, tracemalloc.get_traced_memory()[1] / 1e6
+        tracemalloc.stop()
+    assert np.array_equal(found["3 MB"][0], found["all"][0])
+    assert found["all"][1] > 32
+    assert found["3 MB"][1] < 5
+
+
 def test_an_amount_for_steps_of_unknown_size_is_refused() -> None:
     h, n = wb.vector("h"), wb.scalar("n", dtype=int)
     with pytest.raises(UsageError, match=r"Give the number of steps after which"):

@@ -75,21 +75,27 @@ def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
         return int(memory)
     n = loop.length(inputs)
     kept = sum(_bytes(x.spec) for x in loop.stored)
-    if isinstance(n, int) and n * kept <= budget:
+    if not kept:
         return None
-    if not isinstance(n, int) or loop.until:
+    told = all(isinstance(m, int) for x in loop.stored for m in x.spec.shape)
+    if isinstance(n, int) and n * kept <= budget and (told or memory == "auto"):
+        return None
+    open_ended = not isinstance(n, int) or loop.until
+    if open_ended and memory == "auto":
+        return None
+    if open_ended and told:
         # Only the run tells how much all would be: what is given is for the steps
         # between two kept states.
-        if memory == "auto" or not kept:
-            return None
-        for x in loop.stored:
-            if not all(isinstance(m, int) for m in x.spec.shape):
-                raise UsageError(
-                    f"memory={memory!r}{blame.here()}: how many bytes a step keeps"
-                    " shows only when the program runs. Give the number of steps after"
-                    " which a state is kept, or declare lengths with shape=."
-                )
         return max(1, budget // kept)
+    if not isinstance(n, int):
+        raise UsageError(
+            f"memory={memory!r}{blame.here()}: how many bytes a step keeps"
+            " shows only when the program runs. Give the number of steps after"
+            " which a state is kept, or declare lengths with shape=."
+        )
+    # An amount that is asked for is not taken to suffice where nothing shows that it
+    # does. Unknown lengths count the same on both sides here, so that the least
+    # memory is found without them.
     state = sum(_bytes(loop.leaf(i).spec) for i in loop.restart())
     return min(n, max(1, round(math.sqrt(n * state / kept))))
 

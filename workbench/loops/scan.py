@@ -84,7 +84,9 @@ def scan(
         more. A text like ``"64 MB"``: all if that fits, else some states. ``"auto"``:
         the same with 256 MB. Where only the run tells how many steps there are,
         ``"auto"`` keeps all, and an amount is what the steps between two kept states
-        take. Gradients are the same bit for bit; those of a gradient keep all.
+        take. Where lengths are unknown, ``"auto"`` keeps all, and an amount keeps as
+        many states as take the least memory. Gradients are the same bit for bit;
+        those of a gradient keep all.
     last
         Return the values after the last step instead of the stacks of all.
     return_updates
