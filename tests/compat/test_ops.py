@@ -336,3 +336,21 @@ def test_a_view_whose_gradient_is_turned_round() -> None:
     assert np.array_equal(value, [1.0, -3.0])
     assert np.array_equal(slope, [-1.0, 3.0])
     assert np.array_equal(mixed, [0.5, 0.0])
+
+
+def test_a_name_of_an_old_op_is_free_for_another() -> None:
+    class SameName(theano.Op):  # type: ignore[misc, name-defined]
+        __props__ = ()
+
+        def make_node(self, x: Any) -> Any:
+            return theano.Apply(self, [x], [x.type()])
+
+        def perform(self, node: Any, inputs: Any, storage: Any) -> None:
+            storage[0][0] = inputs[0] * 2
+
+    x = T.dvector("x")
+    old = theano.function([x], SameName()(x))
+
+    new = type("SameName", (wb.Op,), {"compute": lambda self, x: x * 3})
+    assert new()(np.ones(2)).tolist() == [3, 3]
+    assert old(np.ones(2)).tolist() == [2, 2]

@@ -18,6 +18,7 @@ from workbench.errors import (
     TraceError,
     WorkbenchError,
 )
+from workbench.graph import source
 
 X = np.array([0.5, 1.5, 2.5])
 
@@ -281,3 +282,15 @@ def test_ufuncs_of_object_arrays_of_tensors() -> None:
     # x * x * sqrt(2) + arctan(x / 3), while 0 < x < 2
     expected = 2 * np.sqrt(2) * x + 3 / (9 + x**2)
     np.testing.assert_allclose(wb.grad(f)(x), expected, rtol=1e-14)
+
+
+def test_an_interrupt_leaves_no_place_pinned() -> None:
+    before = source.CONTEXT.get()
+
+    def interrupted(x: Any) -> Any:
+        source.pinned().__enter__()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wb.grad(interrupted)(1.0)
+    assert source.CONTEXT.get() is before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -326,12 +327,21 @@ def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
     good = cells.names["m"]
     main = threading.main_thread().ident
     assert main is not None
-    timer = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
+    cells.names["begun"] = begun = threading.Event()
+
+    def interrupt() -> None:
+        if begun.wait(60):
+            time.sleep(0.3)
+            signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     ran = cells.run(
-        "%%autodiff --name m\nk = 0.0\nwhile True:\n    k = k + w.sum()\nk", ok=False
+        "%%autodiff --name m\nk = 0.0\nwhile True:\n    k = k + w.sum()\n"
+        "    begun.set()\nk",
+        ok=False,
     )
-    timer.join()
+    thread.join()
     assert type(ran.error) is KeyboardInterrupt
     assert cells.names["m"] is good
     assert type(cells.names["w"]) is np.ndarray

@@ -27,6 +27,7 @@ __all__ = [
     "caller",
     "decode",
     "internal",
+    "kept",
     "name_files",
     "pinned",
     "scope",
@@ -165,6 +166,21 @@ def short(filename: str) -> str:
         if (name := namer(filename)) is not None:
             return name
     return os.path.basename(filename)
+
+
+class kept:
+    """Leaves the surroundings of ops after a block as they were before it."""
+
+    __slots__ = ("before",)
+
+    before: Context | None
+
+    def __enter__(self) -> None:
+        self.before = CONTEXT.get()
+
+    def __exit__(self, *error: object) -> None:
+        if CONTEXT.get() is not self.before:
+            CONTEXT.set(self.before)
 
 
 class pinned:

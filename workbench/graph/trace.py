@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, GradientLostError, UsageError
-from workbench.graph import traces, tree, types
+from workbench.graph import source, traces, tree, types
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, admit, leaf
 from workbench.graph.types import Spec
@@ -76,7 +76,8 @@ def opened(
     values: Sequence[Any], names: Sequence[str | None]
 ) -> Iterator[list[Tensor]]:
     """Open a trace on leaves that hold ``values``; closed when the block ends."""
-    with traces.OpenTrace() as opening:
+    # An interrupt may strike where a place in the user's code has just been pinned.
+    with source.kept(), traces.OpenTrace() as opening:
         leaves = [wrap(v, n) for v, n in zip(values, names, strict=True)]
         opening.leaves.update(x.serial for x in leaves)
         opening.unknown = next((x for x in leaves if x._value is None), None)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeError
+from workbench.graph.dims import Dim
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
-from workbench.ops.define import linear, shape_of
+from workbench.ops.define import dtype_of, linear, shape_of
 
 __all__ = ["specify_shape"]
 
@@ -35,11 +36,14 @@ def _compute(x: Any, *, shape: Lengths) -> Any:
 
 
 def _infer(x: Any, *, shape: Lengths) -> Spec:
-    _matched(x.shape, shape)
-    return Spec(x.shape, x.dtype)
+    """What is stated, and where nothing is, what is known; both must agree."""
+    both = zip(shape_of(x), shape, strict=True)
+    _matched([n if n is not None and isinstance(m, Dim) else m for m, n in both], shape)
+    both = zip(shape_of(x), shape, strict=True)
+    return Spec(tuple([m if n is None else n for m, n in both]), dtype_of(x))
 
 
-_op = linear("specify_shape", _compute, lambda g, x, **_: g, rule="g", infer=_infer)
+_op = linear("specify_shape", _compute, lambda g, x, **_: g, rule="g", lengths=_infer)
 
 
 def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:

@@ -21,6 +21,7 @@ from workbench.custom.registry import snake
 from workbench.custom.saying import placed
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.graph.dims import Dim
+from workbench.graph.op import CUSTOM
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
@@ -210,6 +211,8 @@ def adapter(kind: type[Op]) -> type[OurOp]:
         except RegistrationError:  # an op of NumPy's, or of another program
             continue
     assert found is not None
+    # Theano's ops have no names that are theirs alone: another may take it.
+    CUSTOM[found.name] = dataclasses.replace(found._entry, function=True)
     ADAPTERS[kind] = found
     return found
 
