@@ -340,6 +340,26 @@ def test_B1_rows_at_once_with_an_output_of_integers(
 # What may be inside and around
 
 
+@pytest.mark.parametrize("outside", [False, True], ids=["in whole", "in inline"])
+@both
+def test_B1_a_rule_inside_holds_however_both_are_put_in(
+    inline: bool, outside: bool
+) -> None:
+    x, y, g = wb.scalars("x y g")
+    rules = [
+        wb.OpFromGraph([x, y, g], [7 * g + 0 * x, 8 * g + 0 * y], inline=inline),
+        lambda node, g: [7 * g, 8 * g],
+    ]
+    for rule in rules:
+        product = wb.OpFromGraph([x, y], x * y, inline=inline, vjp=rule)
+        around = wb.OpFromGraph([x, y], product(x, y) * 2 + x, inline=outside)
+        assert wb.grad(around, (0, 1))(2.0, 3.0) == (15.0, 16.0)
+        u, v = wb.scalars("u v")
+        f = wb.function([u, v], wb.grad(around(u, v), [u, v]), on_unused_input="ignore")
+        assert f(2.0, 3.0) == [15.0, 16.0]
+        assert around(2.0, 3.0) == 14.0
+
+
 def test_B1_an_op_inside_an_op() -> None:
     safe = atan2_safe(False)
     x, y = wb.scalars("x y")

@@ -183,7 +183,8 @@ class OpFromGraph(GraphOp):
         """The outputs: one as itself, several as a tuple."""
         given = fitted(self.name, self.inputs, args)
         if self.inline and not self._rules and self.declared is None:
-            made = self._flat([*given, *self.implicit])
+            # As written: an op inside with rules stays until it is differentiated.
+            made = self.run([*given, *self.implicit])
             return made[0] if self.single else tuple(made)
         if any(isinstance(x, MaskedTensor) for x in given) and not self._rules:
             made = self.run([*given, *self.implicit])
