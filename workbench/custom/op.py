@@ -167,6 +167,8 @@ class Op:
     def vjp(self, node: Any, *cotangents: Any) -> Any:
         """Reverse mode: one gradient per input, None for an input that needs none.
 
+        None counts as a gradient of 0; that an output does not depend on an input at
+        all (see ``disconnected_inputs``) is said by ``connection``.
         Of a complex gradient of a real input the real part counts.
 
         There is one cotangent for each output: zeros for one of floats that nothing

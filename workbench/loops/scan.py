@@ -88,7 +88,8 @@ def scan(
         many states as take the least memory. Gradients are the same bit for bit;
         those of a gradient keep all.
     last
-        Return the values after the last step instead of the stacks of all.
+        Return the values after the last step instead of the stacks of all: ``[-1]`` of
+        a stack is the same number, and holds every step in memory whatever ``memory``.
     return_updates
         Return ``(outputs, updates)``, to be given to :func:`workbench.function`.
     name

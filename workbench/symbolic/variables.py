@@ -172,8 +172,8 @@ def _ranked(name: str | None, dtype: Any, shape: Any, rank: int, kind: str) -> T
     return tensor(name, dtype=dtype, shape=shape)
 
 
-def scalars(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
-    """Several numbers at once.
+def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
+    """Several numbers at once: names in one text, apart, or each its own argument.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def scalars(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any
     return _many(scalar, names, dtype)
 
 
-def vectors(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
+def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
     """Several vectors of unknown lengths.
 
     Examples
@@ -198,7 +198,7 @@ def vectors(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any
     return _many(vector, names, dtype)
 
 
-def matrices(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[Any, ...]:
+def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
     """Several matrices of unknown lengths.
 
     Examples
@@ -212,13 +212,19 @@ def matrices(names: str | Sequence[str], *, dtype: Any = np.float64) -> tuple[An
 
 
 def _many(
-    make: Callable[..., Tensor], names: str | Sequence[str], dtype: Any
+    make: Callable[..., Tensor], names: Sequence[str | Sequence[str]], dtype: Any
 ) -> tuple[Any, ...]:
-    if isinstance(names, str):
-        names = [part for part in re.split(r"[\s,]+", names) if part]
-    if not names:
+    found: list[Any] = []
+    for part in names:
+        if isinstance(part, str):
+            found += [name for name in re.split(r"[\s,]+", part) if name]
+        elif isinstance(part, (list, tuple)):
+            found += part
+        else:
+            raise UsageError(f"{part!r} is no name. Write them apart: 'x y'.")
+    if not found:
         raise UsageError("no name is given. Write them apart: 'x y'.")
-    return tuple(make(name, dtype=dtype) for name in names)
+    return tuple(make(name, dtype=dtype) for name in found)
 
 
 def numbers(value: Any, what: str) -> Any:
