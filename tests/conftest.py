@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import random
 import shutil
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("measured")
         for line in lines:
             terminalreporter.line(str(line))
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """No callback of the garbage collector's, where an interrupt would be lost.
+
+    Hypothesis has one, and Python throws away what is raised in it.
+    """
+    callbacks = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks.extend(callbacks)
 
 
 @pytest.fixture

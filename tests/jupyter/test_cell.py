@@ -321,6 +321,7 @@ def test_a_failure_keeps_the_last_good_session(cells: Notebook) -> None:
     assert cells.names["m"] is not good
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
     cells.run("%%autodiff --name m --show none\nw.sum()")
     good = cells.names["m"]
@@ -331,7 +332,7 @@ def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
 
     def interrupt() -> None:
         begun.wait(60)
-        # One that strikes while Python collects garbage goes unheard: then another.
+        # One that strikes in a callback of Python's goes unheard: then another.
         while not ended.wait(0.3):
             signal.pthread_kill(main, signal.SIGINT)
             ended.wait(5)

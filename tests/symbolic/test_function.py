@@ -640,6 +640,7 @@ def test_numbers_of_other_kinds(number: Any) -> None:
     assert wb.function([x], x * 2)(number) == 1.0
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of signals")
 def test_interrupts_at_any_moment_tear_no_update() -> None:
     a, b = wb.shared(0, "a"), wb.shared(0, "b")
