@@ -1126,3 +1126,24 @@ def test_a_rule_that_indexes_what_all_examples_share() -> None:
     places = np.array([[0, 2], [1, 1]])
     f = lambda x: np.sum(wb.vmap(lambda i: Picked()(x, i))(places) ** 2)  # noqa: E731
     assert wb.grad(f)(np.array([1.0, 2.0, 3.0])).tolist() == [2, 8, 6]
+
+
+def test_a_jvp_that_forgets_its_return() -> None:
+    def forgets(node: Any, t: Any) -> None:
+        """Returns nothing."""
+
+    class Forgetful(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return 2 * x
+
+        def jvp(self, node: Any, t: Any) -> Any:
+            forgets(node, t)
+
+    says = r"returned None: has it a `return` at its end\? For an output that does not"
+    with pytest.raises(UsageError, match=says):
+        wb.jvp(Forgetful(), (1.0,), (1.0,))
+    with (
+        pytest.raises(OverrideError, match=says),
+        wb.overrides(wb.override("tanh", vjp="d", jvp=forgets)),
+    ):
+        wb.jvp(np.tanh, (1.0,), (1.0,))

@@ -33,6 +33,7 @@ from workbench.transforms.connections import DisconnectedType
 from workbench.transforms.lending import (
     NOTHING,
     ONTO_COPIES,
+    STILL,
     WITHOUT,
     in_place,
     read_only,
@@ -169,6 +170,8 @@ class Derivatives:
         check_signature(rule, len(inputs), self.op.name, UsageError, "tangent")
         made = self.run(rule, view, list(map(read_only, tangents)), view.inputs)
         if not isinstance(y, tuple):
+            if made is None and has_derivative(y):
+                self.refuse(UsageError, rule, NOTHING, STILL)
             return self.tangent(made, y, "output", rule)
         if not isinstance(made, (tuple, list)) or len(made) != len(y):
             had = len(made) if isinstance(made, (tuple, list)) else 1

@@ -12,6 +12,7 @@ from workbench.graph import types
 __all__ = [
     "NOTHING",
     "ONTO_COPIES",
+    "STILL",
     "WITHOUT",
     "in_place",
     "read_only",
@@ -21,9 +22,11 @@ __all__ = [
 
 #: What to do in place of a change in place.
 ONTO_COPIES = "Work on a copy: x = x.copy()."
-#: What to say of a reverse rule that gave a bare None, as a function does whose
+#: What to say of a rule that gave a bare None, as a function does whose
 #: `return` was forgotten: no gradient at all would be a wrong one in silence.
 NOTHING = "returned None: has it a `return` at its end?"
+#: How a forward rule says that its output does not move.
+STILL = "For an output that does not move return np.zeros_like(node.outputs[0])."
 #: How a rule says that an input has no gradient.
 WITHOUT = "For an input without gradient put None in the list: return [None] for one."
 

@@ -24,6 +24,7 @@ from workbench.transforms.expression import Expression
 from workbench.transforms.lending import (
     NOTHING,
     ONTO_COPIES,
+    STILL,
     WITHOUT,
     in_place,
     read_only,
@@ -290,6 +291,8 @@ class Push:
             made = self.evaluate(rule, view, tangents)
         else:
             made = ruled(rule, view, tangents, view.inputs)
+            if made is None and not isinstance(y, tuple) and has_derivative(y):
+                self.pull.refuse(f"the rule {NOTHING}", STILL)
         if made is None or isinstance(y, tuple):
             return made
         have, want = shape_of(made), shape_of(y)
