@@ -22,7 +22,8 @@ from workbench.matrices import hessian, jacfwd, jacobian, jacrev, vmap
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
-from workbench.transforms.overrides import override, overrides
+from workbench.transforms.overrides import override
+from workbench.transforms.resolving import overrides
 
 if TYPE_CHECKING:
     from workbench.checkpoints import checkpoint

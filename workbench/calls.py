@@ -25,7 +25,8 @@ from workbench.graph.trace import (
     record,
 )
 from workbench.transforms import reverse
-from workbench.transforms.overrides import Override, resolve_call
+from workbench.transforms.overrides import Override
+from workbench.transforms.resolving import resolve_call
 
 __all__ = [
     "Argnames",

@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from workbench.errors import ExpressionError, OverrideError
 from workbench.graph.op import OPS
-from workbench.transforms.overrides import label_of
+from workbench.transforms.labels import label_of
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.3, -0.7], [-0.2, 0.8, 0.1], [1.1, -0.4, 0.6]])
 T = np.array([1.0, 0.0, 1.0, 0.0])

@@ -8,11 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.errors import GradientError
+from workbench.graph.tensor import Tensor
 
-__all__ = ["Comparison", "Entry", "Identity", "Report"]
+__all__ = ["Comparison", "Entry", "Identity", "NodeCheck", "Report"]
 
 Array = np.ndarray[Any, Any]
 Verdict = Literal["right", "wrong", "kink", "unsure"]
+#: What is said of a node: that of its worst entry, or that an override runs there.
+Status = Literal["right", "wrong", "kink", "unsure", "overridden"]
 MODES = {
     "rev": "reverse mode",
     "fwd": "forward mode",
@@ -154,6 +157,42 @@ class Identity:
         return bool(self.error <= self.tolerance)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeCheck:
+    """One node whose rule was checked at the values that it had in the run.
+
+    Attributes
+    ----------
+    node
+        The node.
+    status
+        What to think of its rule.
+    mode
+        The mode of its worst entry, ``"rev"`` or ``"fwd"``.
+    entry
+        The worst entry: of which input, expected and got. None where there is none,
+        as for an op that has no float input.
+    text
+        One line in words: why it is wrong, which kink it is, what the override
+        changes.
+    """
+
+    node: Tensor
+    status: Status
+    mode: str
+    entry: Entry | None
+    text: str
+
+    @property
+    def ratio(self) -> float:
+        """The error of its worst entry in tolerances; more than 1 is too much."""
+        entry = self.entry
+        if entry is None:
+            return 0.0
+        ratio = entry.error / entry.tolerance
+        return ratio if ratio == ratio else np.inf
+
+
 @dataclass(slots=True)
 class Report:
     """All that a gradient check compared.
@@ -174,6 +213,8 @@ class Report:
         The overrides that ran, which change a gradient on purpose.
     blamed
         The op and line whose rule made a gradient that is not finite, or None.
+    nodes
+        One per node whose rule was checked by itself, in the order of the program.
     """
 
     function: str
@@ -183,6 +224,7 @@ class Report:
     stopped: bool = False
     overridden: tuple[str, ...] = ()
     blamed: str | None = None
+    nodes: list[NodeCheck] = field(default_factory=list)
 
     @property
     def wrong(self) -> list[Entry]:

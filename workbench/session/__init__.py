@@ -1,10 +1,11 @@
 """Floor 6: one traced program with every stage kept, and its overrides.
 
-`session.py` is the `Session` itself, `kept.py` what it keeps; `question.py` looks at
-what it is asked to differentiate, `stages.py` computes values and gradients,
-`nodes.py` finds nodes, `attached.py` describes overrides, `history.py` keeps what can
-be undone, `derivatives.py` takes other derivatives of the same program,
-`statistics.py` says numbers about arrays, and `turns.py` is its lock.
+`session.py` is the `Session` itself, `kept.py` what it keeps, `changing.py` what
+changes it; `question.py` looks at what it is asked to differentiate, `stages.py`
+computes values and gradients, `nodes.py` finds nodes, `attached.py` describes
+overrides, `history.py` keeps what can be undone, `derivatives.py` takes other
+derivatives of the same program, `statistics.py` says numbers about arrays, and
+`turns.py` is its lock.
 """
 
 from workbench.session.session import Session

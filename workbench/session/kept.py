@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,12 @@ from workbench.session.nodes import Arrays, Node, Nodes, handed
 from workbench.session.stages import Backward, Forward
 from workbench.session.turns import Turns
 from workbench.transforms import reverse
-from workbench.transforms.overrides import Override, Resolution, resolve
+from workbench.transforms.overrides import Override
+from workbench.transforms.resolving import Resolution, resolve
+
+if TYPE_CHECKING:
+    from workbench.checks.doctor.finding import Findings
+    from workbench.checks.report import Report
 
 __all__ = ["Kept", "State"]
 
@@ -69,6 +74,9 @@ class Kept:
         self.history = History()
         self._next = 1
         self._listeners: list[Callable[[str], object]] = []
+        # What was last asked for of the program, and of which of its states.
+        self._checked: tuple[State, Report] | None = None
+        self._diagnosed: tuple[State, Findings] | None = None
         self._gradient_graph: tuple[State, Graph] | None = None
         traced = Forward(graph)
         self._take(self._made(stages.own(traced) if copy else traced, ()))
@@ -111,8 +119,33 @@ class Kept:
 
     def _change(self, state: State, what: str) -> None:
         self._take(state)
+        self._tell(what)
+
+    def _tell(self, what: str) -> None:
         for callback in list(self._listeners):
             callback(what)
+
+    # What was found out about it
+
+    @property
+    def report(self) -> Report | None:
+        """The last gradient check; None before the first."""
+        return None if self._checked is None else self._checked[1]
+
+    @property
+    def findings(self) -> Findings | None:
+        """What the doctor found last; None before it was asked."""
+        return None if self._diagnosed is None else self._diagnosed[1]
+
+    @property
+    def stale(self) -> frozenset[str]:
+        """Which of ``"report"`` and ``"findings"`` are of an earlier state."""
+        known = {"report": self._checked, "findings": self._diagnosed}
+        return frozenset(
+            name
+            for name, found in known.items()
+            if found is not None and found[0] is not self._state
+        )
 
     # What it shows
 

@@ -18,7 +18,8 @@ from workbench.graph.graph import Graph
 from workbench.graph.tensor import IDENTITY, Tensor, apply, value_of
 from workbench.session import statistics
 from workbench.transforms import reverse, within
-from workbench.transforms.overrides import Override, Resolution
+from workbench.transforms.overrides import Override
+from workbench.transforms.resolving import Resolution
 
 __all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
 

@@ -26,7 +26,8 @@ from workbench.ops.define import shape_of
 from workbench.transforms import forward, ones, reverse
 from workbench.transforms.belonging import belonging
 from workbench.transforms.connections import DisconnectedType, connected
-from workbench.transforms.overrides import Override, resolve_call
+from workbench.transforms.overrides import Override
+from workbench.transforms.resolving import resolve_call
 from workbench.transforms.unreached import disconnected, named, one_of, still
 
 __all__ = [

@@ -25,8 +25,9 @@ from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms import derivatives, flat, forward, ones, reverse
 from workbench.transforms.batch import Batched
-from workbench.transforms.overrides import Override, resolve_call
+from workbench.transforms.overrides import Override
 from workbench.transforms.program import Program
+from workbench.transforms.resolving import resolve_call
 
 __all__ = ["hessian_blocks", "jacobian_blocks"]
 

@@ -1,0 +1,238 @@
+"""Which override holds at which node of one program.
+
+`resolve` finds the nodes that each override means and settles which of several has
+the say; `resolve_call` does so for a call of `grad` and its like, with those of the
+``with workbench.overrides(...)`` blocks around it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from math import inf
+from types import TracebackType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from workbench.errors import OverrideError
+from workbench.graph import blame, walk
+from workbench.graph.tensor import IDENTITY, Tensor, next_serial
+from workbench.transforms import within
+from workbench.transforms.overrides import Override
+from workbench.transforms.rules import Pull, Push
+from workbench.transforms.targets import ByNode, Nodes, missed
+
+__all__ = ["Resolution", "overrides", "resolve", "resolve_call"]
+
+# Which nodes of a program
+
+
+class Resolution:
+    """Which override's rule runs at which node of one program.
+
+    Attributes
+    ----------
+    overrides
+        All that were asked for, those that are off too.
+    matched
+        For each of them, the nodes that its target means.
+    winners
+        The override that has the say at a node, by the node's serial: its
+        position in `overrides`, and the node.
+    """
+
+    def __init__(
+        self, overrides: Sequence[Override], matched: list[list[Tensor]]
+    ) -> None:
+        self.overrides = list(overrides)
+        self.matched = matched
+        self.winners: dict[int, tuple[int, Tensor]] = {}
+        order = sorted((o.target.rank, i) for i, o in enumerate(overrides) if o.enabled)
+        for _, i in order:
+            for node in matched[i]:
+                self.winners[node.serial] = i, node
+
+    def pulls(self) -> dict[int, Pull]:
+        """The rules for `reverse.pull_back`."""
+        made = {s: self.overrides[i].pull(n) for s, (i, n) in self.winners.items()}
+        return {s: rule for s, rule in made.items() if rule is not None}
+
+    def pushes(self) -> dict[int, Push]:
+        """The rules for `forward.push_forward`."""
+        made = {s: self.overrides[i].push(n) for s, (i, n) in self.winners.items()}
+        return {s: rule for s, rule in made.items() if rule is not None}
+
+
+#: When an override last matched something: the serial of a Tensor made then.
+_MATCHED: WeakKeyDictionary[Override, int] = WeakKeyDictionary()
+
+
+def resolve(
+    overrides: Sequence[Override],
+    nodes: Nodes,
+    *,
+    where: str = "the program",
+    since: float = inf,
+) -> Resolution:
+    """Find the nodes of a program that each override applies to.
+
+    Parameters
+    ----------
+    overrides
+        In order: of two of the same kind at one node, the later one wins.
+    nodes
+        All nodes of the program; an id means a position among them.
+    where
+        What an error calls the program.
+    since
+        An override that has matched elsewhere after this serial need not match
+        here: of a Hessian, the gradient inside may hold all the nodes.
+
+    Raises
+    ------
+    OverrideError
+        If an override that is on matches nothing; with what was close.
+    """
+    # A node that a derivative has made is none of the user's program, unless the
+    # user points at it.
+    ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
+    matched = []
+    for given in overrides:
+        by_id = isinstance(given.target, ByNode)
+        found = given.target.select(nodes if by_id else ops)
+        if by_id and found and found[0].op is IDENTITY:
+            raise OverrideError(
+                f"{blame.describe(found[0])} has no op, so no rule to override."
+                " Override a node that reads it."
+            )
+        if found:
+            _MATCHED[given] = next_serial()
+        elif given.enabled and _MATCHED.get(given, 0) < since:
+            raise OverrideError(missed(given.target, given.label, nodes, where))
+        matched.append(found)
+    return Resolution(overrides, matched)
+
+
+# Overrides of calls
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[overrides] = []
+
+
+_LOCAL = _Local()
+
+
+class overrides:
+    """Apply overrides to every derivative that is taken inside a ``with`` block.
+
+    Parameters
+    ----------
+    given
+        What :func:`workbench.override` made. Of two with the same kind of target,
+        that of the inner block wins, and ``overrides=`` of a call over both.
+
+    Raises
+    ------
+    OverrideError
+        At the end of the block, for one that has matched nothing in it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> with wb.overrides(wb.override("sin", "0.5 * d")):
+    ...     wb.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+    array([0.5, 0.5])
+    """
+
+    def __init__(self, *given: Override) -> None:
+        self.given = checked(given)
+        self.unmatched: set[int] = set()
+        #: One node for each op and scope that a derivative in the block has seen.
+        self.seen: dict[tuple[str, str | None], Tensor] = {}
+
+    def __enter__(self) -> overrides:
+        self.unmatched = {i for i, o in enumerate(self.given) if o.enabled}
+        self.seen.clear()
+        _LOCAL.stack.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _LOCAL.stack.remove(self)
+        if error is None and self.unmatched:
+            given = self.given[min(self.unmatched)]
+            if not self.seen:
+                raise OverrideError(
+                    f"override {given.label!r} on {given.target}: no derivative was"
+                    " taken in the `with` block. Call wb.grad(f)(x) inside it."
+                )
+            raise OverrideError(
+                missed(
+                    given.target,
+                    given.label,
+                    self.seen.values(),
+                    "what the block differentiated",
+                )
+            )
+
+    def meet(self, nodes: Nodes) -> list[Override]:
+        """Those that apply to a program, so that they are not missed later."""
+        for node in nodes:
+            self.seen.setdefault((node.op.name, node.scope), node)
+        found = []
+        for i, given in enumerate(self.given):
+            if given.target.select(nodes):
+                self.unmatched.discard(i)
+                found.append(given)
+        return found
+
+
+def checked(given: Iterable[Any]) -> list[Override]:
+    """A list of overrides, or the error that says how one is made."""
+    found = list(given)
+    for value in found:
+        if not isinstance(value, Override):
+            raise OverrideError(
+                f"{value!r} is not an override. Make one with"
+                ' wb.override("tanh", "clip(d, -1, 1)").'
+            )
+    return found
+
+
+def resolve_call(
+    given: Sequence[Override] | None, outputs: Sequence[Any], leaves: Nodes, what: str
+) -> Resolution | None:
+    """The overrides of one call of `grad` and its like; None if there are none.
+
+    Those of the `with` blocks around it come first, then those of the call. Only
+    the program that the user wrote is looked at: a node that a derivative made
+    while it was recorded is none of its nodes.
+    """
+    if not given and not _LOCAL.stack:
+        return None
+    roots = [x for x in outputs if isinstance(x, Tensor)]
+    first = min((x.serial for x in leaves), default=0)
+    inside = {x.serial for x in leaves}
+    nodes = [
+        node
+        for node in walk.order(roots, first)
+        if node.op is not IDENTITY and node.serial not in inside and node.origin is None
+    ]
+    nodes = within.everything(nodes)
+    found = [o for block in _LOCAL.stack for o in block.meet(nodes)]
+    own = checked(given or ())
+    for value in own:
+        if isinstance(value.target, ByNode) and isinstance(value.target.node, int):
+            raise OverrideError(
+                f"override {value.label!r} targets node {value.target.node}, but ids"
+                f" belong to a session, not to {what}. Target an op, a scope or a"
+                " predicate, or use session.override."
+            )
+    where = f"the function given to {what}"
+    return resolve([*found, *own], nodes, where=where, since=first)
