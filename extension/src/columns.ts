@@ -9,7 +9,8 @@ import {
   IColumn,
   IHeader,
   KINDS,
-  STATISTICS
+  STATISTICS,
+  STATUSES
 } from './protocol';
 import { LIMITS, PictureError, count, list, record, text } from './reading';
 
@@ -34,6 +35,8 @@ export interface IColumns {
   edge_norm: Float64Array;
   change: Float64Array;
   override: Int32Array;
+  check?: Uint8Array;
+  check_ratio?: Float64Array;
 }
 
 /** How long a column must be; null: as its column of starts says. */
@@ -64,13 +67,19 @@ const COLUMNS: Record<ColumnName, { dtype: ColumnDtype; length: Length }> = {
   true_stats: { dtype: 'float64', length: perStatistic },
   edge_norm: { dtype: 'float64', length: perEdge },
   change: { dtype: 'float64', length: perNode },
-  override: { dtype: 'int32', length: perNode }
+  override: { dtype: 'int32', length: perNode },
+  check: { dtype: 'uint8', length: perNode },
+  check_ratio: { dtype: 'float64', length: perNode }
 };
 
 /** The columns that point into `strings`. */
 const NAMED = ['op', 'name', 'dtype', 'shape', 'scope', 'place', 'source'] as const;
 
-const OPTIONAL: ReadonlySet<string> = new Set<ColumnName>(['true_stats']);
+const OPTIONAL: ReadonlySet<string> = new Set<ColumnName>([
+  'true_stats',
+  'check',
+  'check_ratio'
+]);
 
 /** The size of one entry. */
 export const BYTES: Record<ColumnDtype, number> = { uint8: 1, int32: 4, float64: 8 };
@@ -152,6 +161,9 @@ export function checkColumns(
     checkRange(whole[name], -1, header.strings.length, name);
   }
   checkRange(whole.override, -1, header.overrides.length, 'override');
+  if (whole.check !== undefined) {
+    checkRange(whole.check, 0, STATUSES.length, 'check');
+  }
   if (changed('kind')) {
     checkRange(whole.kind, 0, KINDS.length, 'kind');
   }

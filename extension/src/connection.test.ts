@@ -42,7 +42,7 @@ describe('GraphConnection', () => {
   });
 
   it('says hello, draws the snapshot and acknowledges it', () => {
-    expect(kernel.sent).toEqual([{ type: 'event', seq: 1, event: 'hello', schema: 1 }]);
+    expect(kernel.sent).toEqual([{ type: 'event', seq: 1, event: 'hello', schema: 2 }]);
     const seq = kernel.snapshot(network());
     expect(connection.graph?.label(H)).toBe('h');
     expect(changes).toEqual(['graph']);

@@ -9,8 +9,30 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { Graph } from './graph';
 import { checkMessage } from './guards';
-import { IDetail, KernelMessage, PageEvent, SCHEMA, Target } from './protocol';
+import { type IJob, type JobKind, Jobs } from './jobs';
+import {
+  IDetail,
+  IWindow,
+  KernelMessage,
+  PageEvent,
+  PlotKind,
+  SCHEMA,
+  Target
+} from './protocol';
 import { PictureError } from './reading';
+import {
+  Answer,
+  ExpressionAnswer,
+  IProgress,
+  PlotAnswer,
+  RequestError,
+  Requests
+} from './requests';
+
+export type { IJob, JobKind } from './jobs';
+export type { PlotKind } from './protocol';
+export { RequestError } from './requests';
+export type { ExpressionAnswer, IProgress, PlotAnswer } from './requests';
 
 /** A message as it comes off the wire, not yet looked at. */
 export interface IReceived {
@@ -28,13 +50,11 @@ export interface IChannel {
  * - `graph`, `values`: the graph changed, with other nodes or the same ones.
  * - `problem`: what the kernel sent cannot be drawn, or can again.
  * - `busy`: an answer takes longer than a moment, or came.
+ * - `job`: a check or the doctor began, is further, or is done.
  * - `closed`: the kernel or the model is gone.
  */
-export type ConnectionChange = 'graph' | 'values' | 'problem' | 'busy' | 'closed';
-
-export type ExpressionAnswer = Extract<KernelMessage, { type: 'expression' }>;
-export type PlotAnswer = Extract<KernelMessage, { type: 'plot' }>;
-export type PlotKind = Extract<PageEvent, { event: 'plot' }>['plot'];
+export type ConnectionChange =
+  'graph' | 'values' | 'problem' | 'busy' | 'job' | 'closed';
 
 export interface IConnectionOptions {
   channel: IChannel;
@@ -48,33 +68,40 @@ export interface IConnectionOptions {
   timeout?: number;
 }
 
-/** The kernel said no, or cannot be asked any more: the message is for people. */
-export class RequestError extends Error {}
-
 /** An event without what the connection fills in. */
 type Bare<E> = E extends { request: number }
   ? Omit<E, 'type' | 'seq' | 'request'>
   : never;
 
-type Answer = IDetail | ExpressionAnswer | PlotAnswer;
-
-interface IPending {
-  /** Null for a command, which is answered by a failure or not at all. */
-  answer: Answer['type'] | null;
-  resolve: (message: Answer | null) => void;
-  reject: (reason: RequestError) => void;
-  since: number;
-}
-
 const GONE = 'The kernel is gone: run the cell again.';
+
+/** The fields of a header that a command changes: with them it is done. */
+const COMMANDED = ['overrides', 'undo', 'redo', 'history'] as const;
 
 export class GraphConnection implements IDisposable {
   constructor(options: IConnectionOptions) {
     this._channel = options.channel;
     this._afterDraw = options.afterDraw;
     this.interrupt = options.interrupt ?? null;
-    this._patience = options.patience ?? 1000;
-    this._timeout = options.timeout ?? 10 * 60 * 1000;
+    this._requests = new Requests({
+      patience: options.patience ?? 1000,
+      timeout: options.timeout ?? 10 * 60 * 1000,
+      onBusy: () => {
+        this._changed.emit('busy');
+      }
+    });
+    this._jobs = new Jobs({
+      begin: (kind, onProgress) => this._begin({ event: kind }, 'done', onProgress),
+      stop: of => {
+        // The job itself answers; the kernel has nothing to say to this.
+        this._request({ event: 'stop', of }, null).catch(() => undefined);
+      },
+      onChange: () => {
+        if (!this._isDisposed) {
+          this._changed.emit('job');
+        }
+      }
+    });
     this._channel.received.connect(this._onReceived, this);
     this.hello();
   }
@@ -106,7 +133,12 @@ export class GraphConnection implements IDisposable {
 
   /** Whether an answer has been missing for longer than a moment. */
   get busy(): boolean {
-    return this._busy;
+    return this._requests.busy;
+  }
+
+  /** The check or diagnosis that runs; null if there is none. */
+  get job(): IJob | null {
+    return this._jobs.current;
   }
 
   get isDisposed(): boolean {
@@ -131,8 +163,13 @@ export class GraphConnection implements IDisposable {
   }
 
   /** A figure; may take as long as the derivative takes. */
-  async plot(plot: PlotKind, of: number | null, wrt: number[]): Promise<PlotAnswer> {
-    const event = { event: 'plot', plot, of, wrt } as const;
+  async plot(
+    plot: PlotKind,
+    of: number | null,
+    wrt: number[],
+    window: IWindow | null = null
+  ): Promise<PlotAnswer> {
+    const event = { event: 'plot', plot, of, wrt, window } as const;
     return (await this._request(event, 'plot')) as PlotAnswer;
   }
 
@@ -156,12 +193,37 @@ export class GraphConnection implements IDisposable {
     await this._request({ event: 'remove', id }, null);
   }
 
-  async undo(): Promise<void> {
-    await this._request({ event: 'undo' }, null);
+  /** Another rule for an override, whatever its target is. */
+  async editOverride(id: number, rule: string, label: string): Promise<void> {
+    await this._request({ event: 'edit', id, rule, label }, null);
   }
 
-  async redo(): Promise<void> {
-    await this._request({ event: 'redo' }, null);
+  /** Put an override at another place in the order; 0 is the first. */
+  async moveOverride(id: number, to: number): Promise<void> {
+    await this._request({ event: 'move', id, to }, null);
+  }
+
+  async undo(steps = 1): Promise<void> {
+    await this._request({ event: 'undo', steps }, null);
+  }
+
+  async redo(steps = 1): Promise<void> {
+    await this._request({ event: 'redo', steps }, null);
+  }
+
+  /** Attach the fix of a finding, by its position in the list. */
+  async fix(finding: number): Promise<void> {
+    await this._request({ event: 'fix', finding }, null);
+  }
+
+  /** Check all rules and gradients, or ask the doctor; `job` tells how far it is. */
+  async run(kind: JobKind): Promise<void> {
+    await this._jobs.run(kind);
+  }
+
+  /** Stop the check or diagnosis that runs; what it has is kept. */
+  stop(): void {
+    this._jobs.stop();
   }
 
   /** The kernel or the model is gone: all that waits is told so. */
@@ -171,13 +233,7 @@ export class GraphConnection implements IDisposable {
     }
     this._isDisposed = true;
     this._channel.received.disconnect(this._onReceived, this);
-    clearTimeout(this._timer);
-    const pending = [...this._pending.values()];
-    this._pending.clear();
-    this._busy = false;
-    for (const { reject } of pending) {
-      reject(new RequestError(GONE));
-    }
+    this._requests.close(GONE);
     this._changed.emit('closed');
     Signal.clearData(this);
   }
@@ -194,18 +250,22 @@ export class GraphConnection implements IDisposable {
 
   private _request(
     event: Bare<PageEvent>,
-    answer: IPending['answer']
+    answer: Answer['type'] | null
   ): Promise<Answer | null> {
+    return this._begin(event, answer).promise;
+  }
+
+  private _begin(
+    event: Bare<PageEvent>,
+    answer: Answer['type'] | null,
+    onProgress: ((progress: IProgress) => void) | null = null
+  ): { request: number; promise: Promise<Answer | null> } {
     if (this._isDisposed) {
-      return Promise.reject(new RequestError(GONE));
+      return { request: 0, promise: Promise.reject(new RequestError(GONE)) };
     }
-    const request = ++this._requests;
-    const promise = new Promise<Answer | null>((resolve, reject) => {
-      this._pending.set(request, { answer, resolve, reject, since: Date.now() });
-    });
-    this._send({ ...event, request });
-    this._watch();
-    return promise;
+    const opened = this._requests.open(answer, onProgress);
+    this._send({ ...event, request: opened.request });
+    return opened;
   }
 
   private _onReceived(_: unknown, { content, buffers }: IReceived): void {
@@ -225,18 +285,21 @@ export class GraphConnection implements IDisposable {
       case 'failure':
         if (
           message.request === null ||
-          !this._settle(message.request, new RequestError(message.message))
+          !this._requests.settle(message.request, new RequestError(message.message))
         ) {
           this._noticed.emit(message.message);
         }
         break;
       case 'plot':
-        if (!this._settle(message.request, message)) {
+        if (!this._requests.settle(message.request, message)) {
           this._plotted.emit(message);
         }
         break;
+      case 'progress':
+        this._requests.progress(message.request, message);
+        break;
       default:
-        this._settle(message.request, message);
+        this._requests.settle(message.request, message);
     }
     this._acknowledge(message.seq);
   }
@@ -279,8 +342,8 @@ export class GraphConnection implements IDisposable {
     const same = before?.sameStructure(graph) ?? false;
     this._changed.emit(same ? 'values' : 'graph');
     const { header } = message;
-    if ('overrides' in header || 'undo' in header || 'redo' in header) {
-      this._settleCommands(Infinity);
+    if (COMMANDED.some(name => name in header)) {
+      this._requests.settleCommands(Infinity);
     }
   }
 
@@ -300,38 +363,6 @@ export class GraphConnection implements IDisposable {
     this._changed.emit('problem');
   }
 
-  /**
-   * Give a request its answer. The kernel answers in order, so the commands sent
-   * before it, which are answered only when they fail, have not failed.
-   */
-  private _settle(request: number, result: Answer | RequestError): boolean {
-    const pending = this._pending.get(request);
-    this._settleCommands(request);
-    if (pending === undefined) {
-      return false;
-    }
-    this._pending.delete(request);
-    if (result instanceof RequestError) {
-      pending.reject(result);
-    } else if (result.type === pending.answer) {
-      pending.resolve(result);
-    } else {
-      pending.reject(new RequestError('The kernel answered another question.'));
-    }
-    this._watch();
-    return true;
-  }
-
-  private _settleCommands(before: number): void {
-    for (const [request, { answer, resolve }] of this._pending) {
-      if (answer === null && request < before) {
-        this._pending.delete(request);
-        resolve(null);
-      }
-    }
-    this._watch();
-  }
-
   private _acknowledge(of: number | null): void {
     if (of === null) {
       return;
@@ -343,54 +374,19 @@ export class GraphConnection implements IDisposable {
     });
   }
 
-  /** Look again when the oldest request runs out of patience, or of time. */
-  private _watch(): void {
-    clearTimeout(this._timer);
-    const now = Date.now();
-    let next = Infinity;
-    let busy = false;
-    for (const [request, { since, reject }] of this._pending) {
-      const waited = now - since;
-      if (waited >= this._timeout) {
-        this._pending.delete(request);
-        const minutes = Math.max(1, Math.round(this._timeout / 60000));
-        reject(
-          new RequestError(`No answer from the kernel for ${minutes} min; ask again.`)
-        );
-        continue;
-      }
-      busy ||= waited >= this._patience;
-      const left = waited < this._patience ? this._patience : this._timeout;
-      next = Math.min(next, left - waited);
-    }
-    if (next < Infinity) {
-      this._timer = setTimeout(() => {
-        this._watch();
-      }, next);
-    }
-    if (busy !== this._busy) {
-      this._busy = busy;
-      this._changed.emit('busy');
-    }
-  }
-
   private readonly _channel: IChannel;
   private readonly _afterDraw: (callback: () => void) => void;
-  private readonly _patience: number;
-  private readonly _timeout: number;
+  private readonly _requests: Requests;
+  private readonly _jobs: Jobs;
   private readonly _changed = new Signal<this, ConnectionChange>(this);
   private readonly _noticed = new Signal<this, string>(this);
   private readonly _plotted = new Signal<this, PlotAnswer>(this);
-  private readonly _pending = new Map<number, IPending>();
   private _graph: Graph | null = null;
   private _problem: string | null = null;
-  private _busy = false;
   private _isDisposed = false;
   private _startedAgain = false;
   private _drawn = 0;
-  private _requests = 0;
   private _seq = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** The sequence number of a message that is not understood. */

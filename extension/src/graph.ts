@@ -12,7 +12,18 @@ import {
   checkSaved,
   decodeColumns
 } from './guards';
-import { ColumnName, IColumn, IHeader, IOverride, KINDS, STATISTICS } from './protocol';
+import {
+  ColumnName,
+  IColumn,
+  IFinding,
+  IHeader,
+  IOverride,
+  KINDS,
+  STATISTICS,
+  STATUSES,
+  Status
+} from './protocol';
+import { type IReaders, readersOf } from './readers';
 import { type IScope, scopesOf } from './scopes';
 
 export type { IScope } from './scopes';
@@ -44,7 +55,7 @@ type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'sourc
 
 /** What follows from the structure alone; graphs that share it share this. */
 interface IDerived {
-  consumers: { start: Int32Array; nodes: Int32Array; edges: Int32Array } | null;
+  consumers: IReaders | null;
   scopes: ReadonlyMap<string, IScope> | null;
   folds: readonly string[] | null;
 }
@@ -79,7 +90,8 @@ export class Graph {
 
   /**
    * The graph after a patch: the fields and the columns that came replace those
-   * of before. `true_stats` goes when no override is left.
+   * of before. `true_stats` goes when no override is left, the columns of a check
+   * when there is none.
    */
   patched(
     header: Partial<IHeader>,
@@ -91,6 +103,10 @@ export class Graph {
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
       delete whole.true_stats;
+    }
+    if (merged.check === null) {
+      delete whole.check;
+      delete whole.check_ratio;
     }
     const resized =
       merged.nodes !== this.count ||
@@ -287,6 +303,22 @@ export class Graph {
     return position < 0 ? null : this.header.overrides[position];
   }
 
+  /** What the last check says of the node's rule. */
+  check(node: number): Status {
+    return STATUSES[this._columns.check?.[node] ?? 0];
+  }
+
+  /** The error of its worst entry in tolerances; NaN if it was not checked. */
+  checkRatio(node: number): number {
+    return this._columns.check_ratio?.[node] ?? NaN;
+  }
+
+  /** What the doctor found at a node, most important first. */
+  findings(node: number): readonly IFinding[] {
+    this._found ??= findingsOf(this.header);
+    return this._found.get(node) ?? [];
+  }
+
   isWrt(node: number): boolean {
     return this._wrt.has(node);
   }
@@ -301,13 +333,26 @@ export class Graph {
     return position < 0 ? '' : this.header.strings[position];
   }
 
-  private _consumers(): NonNullable<IDerived['consumers']> {
-    return (this._derived.consumers ??= consumersOf(this._columns, this.count));
+  private _consumers(): IReaders {
+    return (this._derived.consumers ??= readersOf(
+      this._columns.input_start,
+      this._columns.inputs,
+      this.count
+    ));
   }
 
   private readonly _columns: IColumns;
   private readonly _derived: IDerived;
   private readonly _wrt: ReadonlySet<number>;
+  private _found: ReadonlyMap<number, IFinding[]> | null = null;
+}
+
+function findingsOf({ findings }: IHeader): Map<number, IFinding[]> {
+  const found = new Map<number, IFinding[]>();
+  for (const finding of findings?.list ?? []) {
+    found.set(finding.node, [...(found.get(finding.node) ?? []), finding]);
+  }
+  return found;
 }
 
 function statistics(column: Float64Array, node: number): IStatistics | null {
@@ -317,32 +362,6 @@ function statistics(column: Float64Array, node: number): IStatistics | null {
   }
   const [min, max, mean, std, norm, bad] = column.subarray(at, at + STATISTICS.length);
   return { min, max, mean, std, norm, bad };
-}
-
-/** The edges turned round: a counting sort of the inputs. */
-function consumersOf(
-  columns: IColumns,
-  count: number
-): NonNullable<IDerived['consumers']> {
-  const { inputs, input_start: inputStart } = columns;
-  const start = new Int32Array(count + 1);
-  for (const input of inputs) {
-    start[input + 1]++;
-  }
-  for (let i = 0; i < count; i++) {
-    start[i + 1] += start[i];
-  }
-  const next = start.slice(0, count);
-  const nodes = new Int32Array(inputs.length);
-  const edges = new Int32Array(inputs.length);
-  for (let node = 0; node < count; node++) {
-    for (let edge = inputStart[node]; edge < inputStart[node + 1]; edge++) {
-      const at = next[inputs[edge]]++;
-      nodes[at] = node;
-      edges[at] = edge;
-    }
-  }
-  return { start, nodes, edges };
 }
 
 function equal(

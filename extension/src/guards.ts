@@ -4,18 +4,11 @@
  * say what is wrong in words that the page can show.
  */
 
+import { checkDetail, checkPlot, checkProgress } from './answers';
+import { checkHistory, checkOverrides } from './attached';
 import { BYTES, checkColumnList } from './columns';
-import {
-  IDetail,
-  IDistribution,
-  IEffect,
-  IHeader,
-  IOverride,
-  ISaved,
-  KernelMessage,
-  SCHEMA,
-  Target
-} from './protocol';
+import { checkCheck, checkFindings } from './found';
+import { IHeader, ISaved, KernelMessage, SCHEMA } from './protocol';
 import {
   LIMITS,
   PictureError,
@@ -73,11 +66,12 @@ export function checkHeader(value: unknown): IHeader {
     wrt: nodeList(header['wrt'], 'wrt', nodes),
     strings,
     columns: checkColumnList(header['columns']),
-    overrides: list(header['overrides'], 'overrides', LIMITS.overrides).map((item, i) =>
-      checkOverride(item, `overrides[${i}]`, nodes)
-    ),
+    overrides: checkOverrides(header['overrides'], nodes),
     undo: optional(header['undo'], text, 'undo'),
     redo: optional(header['redo'], text, 'redo'),
+    history: checkHistory(header['history']),
+    check: checkCheck(header['check'], nodes),
+    findings: checkFindings(header['findings'], nodes),
     backend: text(header['backend'], 'backend'),
     seconds: number(header['seconds'], 'seconds'),
     error: optional(
@@ -156,20 +150,12 @@ export function checkMessage(value: unknown): KernelMessage {
         ok: boolean(message['ok'], 'ok'),
         message: text(message['message'], 'message')
       };
-    case 'plot': {
-      const figure = record(message['figure'], 'figure');
-      return {
-        type,
-        seq,
-        request: integer(message['request'], 'request'),
-        title: text(message['title'], 'title'),
-        note: text(message['note'], 'note'),
-        figure: {
-          data: list(figure['data'], 'figure.data', LIMITS.strings),
-          layout: record(figure['layout'], 'figure.layout')
-        }
-      };
-    }
+    case 'plot':
+      return checkPlot(message, seq);
+    case 'progress':
+      return checkProgress(message, seq);
+    case 'done':
+      return { type, seq, request: integer(message['request'], 'request') };
     case 'failure':
       return {
         type,
@@ -183,101 +169,6 @@ export function checkMessage(value: unknown): KernelMessage {
           'does not know: update autodiff-workbench'
       );
   }
-}
-
-function checkDetail(message: Record<string, unknown>, seq: number): IDetail {
-  return {
-    type: 'detail',
-    seq,
-    request: integer(message['request'], 'request'),
-    node: integer(message['node'], 'node'),
-    rule: optional(message['rule'], text, 'rule'),
-    inputs: list(message['inputs'], 'inputs', LIMITS.strings).map((item, i) =>
-      text(item, `inputs[${i}]`)
-    ),
-    params: list(message['params'], 'params', LIMITS.strings).map((item, i) => {
-      const pair = list(item, `params[${i}]`, 2);
-      return [text(pair[0], `params[${i}][0]`), text(pair[1], `params[${i}][1]`)];
-    }),
-    // Kernels from before this field do not send it.
-    code: optional(message['code'] ?? null, text, 'code'),
-    value: optional(message['value'], checkDistribution, 'value'),
-    gradient: optional(message['gradient'], checkDistribution, 'gradient'),
-    true_gradient: optional(
-      message['true_gradient'],
-      checkDistribution,
-      'true_gradient'
-    ),
-    array: optional(message['array'], text, 'array'),
-    gradient_array: optional(message['gradient_array'], text, 'gradient_array')
-  };
-}
-
-function checkDistribution(value: unknown, where: string): IDistribution {
-  const data = record(value, where);
-  const field = (name: string): number => number(data[name], `${where}.${name}`);
-  return {
-    counts: list(data['counts'], `${where}.counts`, LIMITS.bins).map((item, i) =>
-      number(item, `${where}.counts[${i}]`)
-    ),
-    low: field('low'),
-    high: field('high'),
-    zeros: field('zeros'),
-    nan: field('nan'),
-    inf: field('inf'),
-    size: field('size')
-  };
-}
-
-function checkOverride(value: unknown, where: string, nodes: number): IOverride {
-  const data = record(value, where);
-  return {
-    id: integer(data['id'], `${where}.id`),
-    label: text(data['label'], `${where}.label`),
-    rule: text(data['rule'], `${where}.rule`),
-    data: boolean(data['data'], `${where}.data`),
-    target: checkTarget(data['target'], `${where}.target`, nodes),
-    enabled: boolean(data['enabled'], `${where}.enabled`),
-    matched: nodeList(data['matched'], `${where}.matched`, nodes),
-    effects: list(data['effects'], `${where}.effects`, LIMITS.nodes).map((item, i) =>
-      checkEffect(item, `${where}.effects[${i}]`, nodes)
-    ),
-    code: text(data['code'], `${where}.code`)
-  };
-}
-
-function checkTarget(value: unknown, where: string, nodes: number): Target {
-  const data = record(value, where);
-  const kind = data['kind'];
-  switch (kind) {
-    case 'node': {
-      const node = integer(data['node'], `${where}.node`);
-      within(node, 0, nodes, `${where}.node`);
-      return { kind, node };
-    }
-    case 'op':
-      return { kind, op: text(data['op'], `${where}.op`) };
-    case 'scope':
-      return { kind, scope: text(data['scope'], `${where}.scope`) };
-    case 'other':
-      return { kind, text: text(data['text'], `${where}.text`) };
-    default:
-      throw new PictureError(
-        `${where}.kind is ${JSON.stringify(kind)}, not node, op, scope or other`
-      );
-  }
-}
-
-function checkEffect(value: unknown, where: string, nodes: number): IEffect {
-  const data = record(value, where);
-  const node = integer(data['node'], `${where}.node`);
-  within(node, 0, nodes, `${where}.node`);
-  return {
-    node,
-    name: text(data['name'], `${where}.name`),
-    relative: optional(data['relative'], number, `${where}.relative`),
-    angle: optional(data['angle'], number, `${where}.angle`)
-  };
 }
 
 function checkError(value: unknown, where: string, nodes: number): IHeader['error'] {

@@ -6,14 +6,28 @@
  * tests of both sides. Nothing here knows the DOM.
  */
 
-/** The version of everything below. A reader refuses a newer one. */
-export const SCHEMA = 1;
+/**
+ * The version of everything below. A reader refuses a newer one, and takes what an
+ * older one lacks as absent: 2 added checks, findings, history and matrices.
+ */
+export const SCHEMA = 2;
 
 /** The MIME type of a saved picture (drawn without a kernel). */
 export const MIME_TYPE = 'application/vnd.workbench.graph+json';
 
 /** The rows of `value_stats`, `grad_stats` and `true_stats`, in this order. */
 export const STATISTICS = ['min', 'max', 'mean', 'std', 'norm', 'bad'] as const;
+
+/** What a check says of a node's rule: its code in the column `check`. */
+export const STATUSES = [
+  'unchecked',
+  'right',
+  'wrong',
+  'kink',
+  'unsure',
+  'overridden'
+] as const;
+export type Status = (typeof STATUSES)[number];
 
 /** What a node is: its code in the column `kind`. */
 export const KINDS = ['input', 'constant', 'op'] as const;
@@ -43,7 +57,11 @@ export const KINDS = ['input', 'constant', 'op'] as const;
  * - `change` float64[n]: ‖g − g_true‖ / ‖g_true‖ of a node's gradient; 0 where
  *   overrides change nothing, NaN where there is no gradient.
  * - `override` int32[n]: the position in `overrides` of the override whose
- *   rule the node runs, -1 for the true rule.
+ *   rule the node runs, -1 for the true rule. A node that lies within a matched
+ *   pattern or cut-out has it too: its own rule does not run.
+ * - `check` uint8[n]: position in STATUSES; absent before the first check.
+ * - `check_ratio` float64[n]: the error of the worst entry in tolerances, NaN for
+ *   a node that was not checked; absent before the first check.
  */
 export type ColumnName =
   | 'kind'
@@ -64,7 +82,9 @@ export type ColumnName =
   | 'true_stats'
   | 'edge_norm'
   | 'change'
-  | 'override';
+  | 'override'
+  | 'check'
+  | 'check_ratio';
 
 export type ColumnDtype = 'uint8' | 'int32' | 'float64';
 
@@ -94,16 +114,90 @@ export interface IEffect {
 export interface IOverride {
   id: number;
   label: string;
-  /** The expression, or the name of a Python function. */
+  /** The expression, the named rule, or the name of a Python function. */
   rule: string;
-  /** True if the rule is data (an expression), so that it can be edited. */
+  /** True if the rule is a text that the page can edit. */
   data: boolean;
+  /** True if the rule is data, so that it can be saved: a text or a list of nodes. */
+  stored: boolean;
   target: Target;
   enabled: boolean;
+  /** The nodes whose gradient it gives; of a pattern the last node of each match. */
   matched: number[];
+  /** The other nodes of its matches: their own rules do not run. */
+  covered: number[];
+  /** Where another override has the say over some of its nodes, in words. */
+  note: string;
   effects: IEffect[];
   /** The line of Python that does the same. */
   code: string;
+}
+
+/** One node of a gradient check that is worth a line. */
+export interface INodeCheck {
+  node: number;
+  status: Status;
+  /** "rev" or "fwd". */
+  mode: string;
+  /** The worst entry, "x[3, 1]"; empty where there is none. */
+  place: string;
+  expected: number | null;
+  got: number | null;
+  /** The error in tolerances. */
+  ratio: number | null;
+  text: string;
+}
+
+/** The last gradient check of the session. */
+export interface ICheck {
+  ok: boolean;
+  /** Stopped before it was done. */
+  stopped: boolean;
+  /** Of the session as it was before its last change. */
+  stale: boolean;
+  summary: string;
+  /** How many nodes have each status. */
+  counts: Record<Status, number>;
+  /** The nodes that are not simply right, the wrong ones first; the first 200. */
+  nodes: INodeCheck[];
+  /** The gradients of the whole program, one line for each input and mode. */
+  gradients: { name: string; mode: string; ok: boolean; text: string }[];
+}
+
+export interface IFix {
+  /** What it does, in a few words. */
+  text: string;
+  /** The line of Python. */
+  code: string;
+  /** Whether the page can attach it; otherwise the program has to change. */
+  attachable: boolean;
+}
+
+/** One thing that the doctor found. */
+export interface IFinding {
+  kind: string;
+  severity: 'error' | 'warning' | 'note';
+  node: number;
+  /** From the node to blame to where it shows. */
+  path: number[];
+  sweep: 'forward' | 'backward';
+  title: string;
+  evidence: string;
+  cause: string;
+  fix: IFix | null;
+}
+
+/** What the doctor found, most important first. */
+export interface IFindings {
+  stale: boolean;
+  stopped: boolean;
+  list: IFinding[];
+}
+
+/** What was changed, in words: oldest first; `undone` in the order of redo. */
+export interface IHistory {
+  done: string[];
+  undone: string[];
 }
 
 export interface IHeader {
@@ -125,6 +219,11 @@ export interface IHeader {
   /** What undo and redo would do, null if there is nothing. */
   undo: string | null;
   redo: string | null;
+  history: IHistory;
+  /** Null before the first check. */
+  check: ICheck | null;
+  /** Null before the doctor was asked. */
+  findings: IFindings | null;
   backend: string;
   /** Seconds of the last forward and backward run together. */
   seconds: number;
@@ -174,9 +273,68 @@ export type KernelMessage =
       note: string;
       /** A Plotly figure: the data of application/vnd.plotly.v1+json. */
       figure: { data: unknown[]; layout: Record<string, unknown> };
+      /** What a heat map shows of its matrix; null for other figures. */
+      matrix: IMatrix | null;
+      /** The other plots of the same nodes. */
+      views: PlotKind[];
     }
+  /** How far a long request is. */
+  | {
+      type: 'progress';
+      seq: number;
+      request: number;
+      done: number;
+      total: number;
+      /** Seconds left, as far as can be told. */
+      left: number | null;
+    }
+  /** A long command is done (or was stopped); its state was sent before. */
+  | { type: 'done'; seq: number; request: number }
   /** The answer to a request that could not be met, or a notice (request null). */
   | { type: 'failure'; seq: number; request: number | null; message: string };
+
+/**
+ * What the page can have drawn of derivatives:
+ *
+ * - `jacobian`: a heat map of one node's derivative by others.
+ * - `hessian`: a heat map of the output's second derivative.
+ * - `singular`: the singular values of a Jacobian.
+ * - `spectrum`: the eigenvalues of a Hessian.
+ * - `sparsity`: which entries of the matrix are not zero.
+ * - `check`: the errors of the gradients' entries.
+ * - `steps`: the error of differences against their step, for one node.
+ */
+export const PLOT_KINDS = [
+  'jacobian',
+  'hessian',
+  'singular',
+  'spectrum',
+  'sparsity',
+  'check',
+  'steps'
+] as const;
+export type PlotKind = (typeof PLOT_KINDS)[number];
+
+/** Which entries of a matrix: rows and columns, each from and to (excluded). */
+export interface IWindow {
+  rows: [number, number];
+  columns: [number, number];
+}
+
+/** What a heat map shows. */
+export interface IMatrix {
+  kind: PlotKind;
+  of: number;
+  wrt: number[];
+  /** The nodes between the two, both included. */
+  path: number[];
+  mode: 'forward' | 'reverse' | '';
+  rows: number;
+  columns: number;
+  /** What is shown of it; each cell stands for `block` entries each way. */
+  window: IWindow;
+  block: [number, number];
+}
 
 export interface IDetail {
   type: 'detail';
@@ -233,16 +391,51 @@ export type PageEvent =
       enabled: boolean;
     }
   | { type: 'event'; seq: number; event: 'remove'; request: number; id: number }
-  | { type: 'event'; seq: number; event: 'undo'; request: number }
-  | { type: 'event'; seq: number; event: 'redo'; request: number }
+  /** Another rule for an override, whatever its target is. */
+  | {
+      type: 'event';
+      seq: number;
+      event: 'edit';
+      request: number;
+      id: number;
+      rule: string;
+      label: string;
+    }
+  /** Put an override at another place in the order; 0 is the first. */
+  | {
+      type: 'event';
+      seq: number;
+      event: 'move';
+      request: number;
+      id: number;
+      to: number;
+    }
+  /** So many steps back or forth, one by default. */
+  | {
+      type: 'event';
+      seq: number;
+      event: 'undo' | 'redo';
+      request: number;
+      steps?: number;
+    }
+  /** Check all rules at their nodes, and the gradients as a whole. Long. */
+  | { type: 'event'; seq: number; event: 'check'; request: number }
+  /** Ask the doctor. Long. */
+  | { type: 'event'; seq: number; event: 'diagnose'; request: number }
+  /** Attach the fix of a finding, by its position in the list. */
+  | { type: 'event'; seq: number; event: 'fix'; request: number; finding: number }
+  /** Stop a long request; what it has is kept. */
+  | { type: 'event'; seq: number; event: 'stop'; request: number; of: number }
   | {
       type: 'event';
       seq: number;
       event: 'plot';
       request: number;
-      plot: 'jacobian' | 'hessian' | 'check';
-      /** Jacobian: the node differentiated. Otherwise the session's output. */
+      plot: PlotKind;
+      /** The node differentiated; null: the session's output. */
       of: number | null;
       /** The nodes differentiated by; empty: the session's `wrt`. */
       wrt: number[];
+      /** The part of the matrix, an IWindow, to show; null: all of it. */
+      window: { rows: [number, number]; columns: [number, number] } | null;
     };

@@ -15,6 +15,7 @@ export const LIMITS = {
   strings: 1_000_000,
   characters: 100_000,
   overrides: 10_000,
+  found: 10_000,
   bins: 10_000
 } as const;
 
@@ -57,6 +58,15 @@ export function number(value: unknown, where: string): number {
   return value;
 }
 
+/** A number that is neither NaN nor infinite: JSON has no word for those. */
+export function finite(value: unknown, where: string): number {
+  const found = number(value, where);
+  if (!Number.isFinite(found)) {
+    throw new PictureError(`${where} is ${found}, not a finite number`);
+  }
+  return found;
+}
+
 export function integer(value: unknown, where: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value)) {
     throw new PictureError(`${where} is not a whole number`);
@@ -93,6 +103,21 @@ export function nodeList(value: unknown, where: string, nodes: number): number[]
     within(node, 0, nodes, `${where}[${i}]`);
     return node;
   });
+}
+
+export function oneOf<T extends string>(
+  value: unknown,
+  choices: readonly T[],
+  where: string
+): T {
+  const found = choices.find(choice => choice === value);
+  if (found === undefined) {
+    throw new PictureError(
+      `${where} is ${String(value).slice(0, 40)}, not one of ` +
+        choices.map(choice => JSON.stringify(choice)).join(', ')
+    );
+  }
+  return found;
 }
 
 export function optional<T>(

@@ -95,9 +95,12 @@ export function clipOfH(changes: Partial<IOverride> = {}): IOverride {
     label: 'clip ±0.1',
     rule: 'clip(d, -0.1, 0.1)',
     data: true,
+    stored: true,
     target: { kind: 'node', node: H },
     enabled: true,
     matched: [H],
+    covered: [],
+    note: '',
     effects: [{ node: W, name: 'W', relative: 0.123, angle: 3 }],
     code: 'model.override("h", "clip(d, -0.1, 0.1)", label="clip ±0.1")',
     ...changes
@@ -228,6 +231,12 @@ export function network(
       overrides,
       undo: overrides.length > 0 ? 'override h' : null,
       redo: null,
+      history: {
+        done: overrides.map(({ label }) => `override ${label}`),
+        undone: []
+      },
+      check: null,
+      findings: null,
       backend: 'numpy',
       seconds: 0.0006,
       error: null,

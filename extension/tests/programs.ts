@@ -165,6 +165,9 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     overrides: program.overrides,
     undo: null,
     redo: null,
+    history: { done: [], undone: [] },
+    check: null,
+    findings: null,
     backend: 'numpy',
     seconds: 0.0006,
     error: program.error
@@ -263,9 +266,12 @@ export function clip(node: number, effects: IOverride['effects'] = []): IOverrid
     label: 'clip ±0.1',
     rule: 'clip(d, -0.1, 0.1)',
     data: true,
+    stored: true,
     target: { kind: 'node', node },
     enabled: true,
     matched: [node],
+    covered: [],
+    note: '',
     effects,
     code: 'model.override("h", "clip(d, -0.1, 0.1)")'
   };

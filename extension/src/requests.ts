@@ -1,0 +1,163 @@
+/**
+ * What the page has asked and not yet been told: each request waits for its
+ * answer, at most so long, and after a moment it is worth a spinner.
+ */
+
+import type { IDetail, KernelMessage } from './protocol';
+
+/** The kernel said no, or cannot be asked any more: the message is for people. */
+export class RequestError extends Error {}
+
+export type ExpressionAnswer = Extract<KernelMessage, { type: 'expression' }>;
+export type PlotAnswer = Extract<KernelMessage, { type: 'plot' }>;
+export type DoneAnswer = Extract<KernelMessage, { type: 'done' }>;
+export type Answer = IDetail | ExpressionAnswer | PlotAnswer | DoneAnswer;
+
+/** How far a long request is. */
+export interface IProgress {
+  done: number;
+  total: number;
+  /** Seconds left, as far as can be told. */
+  left: number | null;
+}
+
+export interface IRequestOptions {
+  /** Milliseconds until a missing answer is worth a spinner. */
+  patience: number;
+  /** Milliseconds without an answer, or word of progress, until it is given up. */
+  timeout: number;
+  /** An answer takes longer than a moment, or came. */
+  onBusy: () => void;
+}
+
+interface IPending {
+  /** Null for a command, which is answered by a failure or not at all. */
+  answer: Answer['type'] | null;
+  onProgress: ((progress: IProgress) => void) | null;
+  /** Whether it tells how far it is: then there is something better than a spinner. */
+  told: boolean;
+  resolve: (message: Answer | null) => void;
+  reject: (reason: RequestError) => void;
+  since: number;
+}
+
+export class Requests {
+  constructor(private readonly _options: IRequestOptions) {}
+
+  /** Whether an answer has been missing for longer than a moment. */
+  get busy(): boolean {
+    return this._busy;
+  }
+
+  /** A new request: its number and the promise of its answer. */
+  open(
+    answer: Answer['type'] | null,
+    onProgress: ((progress: IProgress) => void) | null = null
+  ): { request: number; promise: Promise<Answer | null> } {
+    const request = ++this._last;
+    const promise = new Promise<Answer | null>((resolve, reject) => {
+      this._pending.set(request, {
+        answer,
+        onProgress,
+        told: false,
+        resolve,
+        reject,
+        since: Date.now()
+      });
+    });
+    this._watch();
+    return { request, promise };
+  }
+
+  /**
+   * Give a request its answer. The kernel answers in order, so the commands sent
+   * before it, which are answered only when they fail, have not failed.
+   */
+  settle(request: number, result: Answer | RequestError): boolean {
+    const pending = this._pending.get(request);
+    this.settleCommands(request);
+    if (pending === undefined) {
+      return false;
+    }
+    this._pending.delete(request);
+    if (result instanceof RequestError) {
+      pending.reject(result);
+    } else if (result.type === pending.answer) {
+      pending.resolve(result);
+    } else {
+      pending.reject(new RequestError('The kernel answered another question.'));
+    }
+    this._watch();
+    return true;
+  }
+
+  /** The commands sent before a request are done. */
+  settleCommands(before: number): void {
+    for (const [request, { answer, resolve }] of this._pending) {
+      if (answer === null && request < before) {
+        this._pending.delete(request);
+        resolve(null);
+      }
+    }
+    this._watch();
+  }
+
+  /** A request is on its way: it is not given up while it says so. */
+  progress(request: number, { done, total, left }: IProgress): void {
+    const pending = this._pending.get(request);
+    if (pending !== undefined) {
+      pending.since = Date.now();
+      pending.told = true;
+      pending.onProgress?.({ done, total, left });
+      this._watch();
+    }
+  }
+
+  /** No answer will come any more: all that waits is told why. */
+  close(reason: string): void {
+    clearTimeout(this._timer);
+    const pending = [...this._pending.values()];
+    this._pending.clear();
+    this._busy = false;
+    for (const { reject } of pending) {
+      reject(new RequestError(reason));
+    }
+  }
+
+  /** Look again when the oldest request runs out of patience, or of time. */
+  private _watch(): void {
+    clearTimeout(this._timer);
+    const { patience, timeout, onBusy } = this._options;
+    const now = Date.now();
+    let next = Infinity;
+    let busy = false;
+    for (const [request, { since, reject, told }] of this._pending) {
+      const waited = now - since;
+      if (waited >= timeout) {
+        this._pending.delete(request);
+        const minutes = Math.max(1, Math.round(timeout / 60000));
+        reject(
+          new RequestError(`No answer from the kernel for ${minutes} min; ask again.`)
+        );
+        continue;
+      }
+      busy ||= !told && waited >= patience;
+      const left = waited < patience ? patience : timeout;
+      next = Math.min(next, left - waited);
+    }
+    if (next < Infinity) {
+      this._timer = setTimeout(() => {
+        this._watch();
+      }, next);
+    }
+    if (busy !== this._busy) {
+      this._busy = busy;
+      onBusy();
+    }
+  }
+
+  private readonly _pending = new Map<number, IPending>();
+  private _busy = false;
+  private _last = 0;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}
