@@ -39,6 +39,11 @@ class Resolution:
     winners
         The override that has the say at a node, by the node's serial: its
         position in `overrides`, and the node.
+    covered
+        For each override, the other nodes of what it matches, whose own rules do
+        not run.
+    notes
+        For each override, in words, where another has the say; empty where none.
     """
 
     def __init__(
@@ -46,6 +51,8 @@ class Resolution:
     ) -> None:
         self.overrides = list(overrides)
         self.matched = matched
+        self.covered: list[list[Tensor]] = [[] for _ in overrides]
+        self.notes = [""] * len(self.overrides)
         self.winners: dict[int, tuple[int, Tensor]] = {}
         order = sorted((o.target.rank, i) for i, o in enumerate(overrides) if o.enabled)
         for _, i in order:
