@@ -25,6 +25,12 @@ export namespace CommandIDs {
   /** Attach a gradient rule to the selected node. */
   export const override = 'workbench:override';
 
+  /** Put the selected node aside for the derivative between it and another. */
+  export const mark = 'workbench:mark';
+
+  /** Draw the derivative between the two chosen nodes. */
+  export const derivative = 'workbench:derivative';
+
   /** Check all gradients against differences. */
   export const check = 'workbench:check';
 
@@ -101,6 +107,24 @@ const COMMANDS: readonly ICommand[] = [
       panel.startOverride();
     },
     enabled: panel => panel.state.selected !== null
+  },
+  {
+    id: CommandIDs.mark,
+    label: 'Mark Node for Derivative',
+    caption: 'The derivative between the marked node and one that is selected then',
+    execute: panel => {
+      panel.markNode();
+    },
+    enabled: panel => panel.state.selected !== null
+  },
+  {
+    id: CommandIDs.derivative,
+    label: 'Derivative Between Two Nodes',
+    caption: 'Draw the derivative between the marked and the selected node',
+    execute: panel => {
+      panel.showDerivative();
+    },
+    enabled: panel => panel.state.pair !== null
   },
   {
     id: CommandIDs.check,

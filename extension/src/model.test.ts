@@ -42,6 +42,60 @@ describe('GraphState', () => {
     expect(state.selected).toBeNull();
   });
 
+  it('G2: a marked node and a selected one are a pair, with the way between', () => {
+    state.select(W);
+    expect(state.pair).toBeNull();
+    state.mark(W);
+    expect(state.pair).toBeNull();
+    state.select(H);
+    expect(state.pair).toMatchObject({ of: H, wrt: W });
+    expect([...(state.trail ?? [])]).toEqual([0, 1, 1, 1, 0, 0, 0]);
+    state.select(LOSS);
+    expect(state.pair).toMatchObject({ of: LOSS, wrt: W });
+    state.select(T);
+    expect(state.pair?.way).toBeNull();
+    expect(state.trail).toBeNull();
+    state.selectAlone(H);
+    expect([state.marked, state.selected, state.pair]).toEqual([null, H, null]);
+  });
+
+  it('chooses in addition, and one of them less', () => {
+    const chosen = (): (number | null)[] => [state.marked, state.selected];
+    state.selectAlso(W);
+    expect(chosen()).toEqual([null, W]);
+    state.selectAlso(H);
+    expect(chosen()).toEqual([W, H]);
+    state.selectAlso(LOSS);
+    expect(chosen()).toEqual([W, LOSS]);
+    state.selectAlso(W);
+    expect(chosen()).toEqual([null, LOSS]);
+    state.selectAlso(H);
+    state.selectAlso(H);
+    expect(chosen()).toEqual([null, LOSS]);
+    expect(changes).toEqual(Array.from({ length: 6 }, () => 'selection'));
+  });
+
+  it('keeps the pair while values stream, and as long as both nodes are there', () => {
+    state.mark(W);
+    state.select(H);
+    state.setGraph(graphOf(), 'values');
+    state.setGraph(graphOf(), 'graph');
+    expect(state.pair).toMatchObject({ of: H, wrt: W });
+    const strings = network().header.strings.map(text => (text === 'W' ? 'V' : text));
+    state.setGraph(graphOf({ strings }), 'graph');
+    expect([state.marked, state.selected]).toEqual([null, H]);
+    state.mark(99);
+    expect(state.marked).toBeNull();
+  });
+
+  it('shows a way until something else is selected', () => {
+    state.showTrail([W, PRODUCT, 99, -1]);
+    expect([...(state.trail ?? [])]).toEqual([0, 1, 1, 0, 0, 0, 0]);
+    state.select(H);
+    expect(state.trail).toBeNull();
+    expect(changes).toEqual(['selection', 'selection']);
+  });
+
   it('forgets everything with the graph', () => {
     state.select(H);
     state.search('tanh');

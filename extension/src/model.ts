@@ -7,6 +7,10 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { Graph } from './graph';
+import { type IPair, pairOf } from './paths';
+import { type IStep, Sweeps } from './sweeps';
+
+export type { IStep } from './sweeps';
 
 /** Which passes are drawn: the forward graph alone, or both. */
 export type Stage = 'traced' | 'derivative';
@@ -18,20 +22,11 @@ export type Colouring = (typeof COLOURINGS)[number];
 /**
  * - `graph`: another graph; everything must be laid out and drawn again.
  * - `values`: the same nodes with other numbers, overrides or messages.
- * - `selection`, `hover`: those alone.
+ * - `selection`: the selected node, the marked one, or the way that is shown.
+ * - `hover`: that alone.
  * - `view`: stage, colouring, folding, search, step.
  */
 export type Change = 'graph' | 'values' | 'selection' | 'hover' | 'view';
-
-/** One step of the two sweeps: the node that it computes, and in which sweep. */
-export interface IStep {
-  sweep: 'forward' | 'backward';
-  node: number;
-  /** The place in its own sweep, from 1. */
-  position: number;
-  /** How many steps that sweep has. */
-  count: number;
-}
 
 /** From this many nodes on, a graph is shown with its outer scopes folded. */
 const FOLD_FROM = 600;
@@ -47,6 +42,25 @@ export class GraphState {
 
   get selected(): number | null {
     return this._selected;
+  }
+
+  /** A node that was put aside, to choose a second one to it. */
+  get marked(): number | null {
+    return this._marked;
+  }
+
+  /** The marked and the selected node as what has a derivative by what. */
+  get pair(): IPair | null {
+    const { _graph: graph, _marked: marked, _selected: selected } = this;
+    if (graph === null || marked === null || selected === null || marked === selected) {
+      return null;
+    }
+    return (this._pair ??= pairOf(graph, marked, selected));
+  }
+
+  /** For each node whether it is on the way that is shown; null: none is shown. */
+  get trail(): Uint8Array | null {
+    return this._trail ?? this.pair?.way ?? null;
   }
 
   get hovered(): number | null {
@@ -86,61 +100,48 @@ export class GraphState {
 
   /** The number of steps of both sweeps together. */
   get stepCount(): number {
-    return this._forward.length + this._backward.length;
+    return this._sweeps.count;
   }
 
   /** The step that was done last; null when all are shown, or none is done. */
   get current(): IStep | null {
-    if (this._step === null || this._step === 0) {
-      return null;
-    }
-    const forward = this._forward.length;
-    const backward = this._backward.length;
-    return this._step <= forward
-      ? {
-          sweep: 'forward',
-          node: this._forward[this._step - 1],
-          position: this._step,
-          count: forward
-        }
-      : {
-          sweep: 'backward',
-          node: this._backward[this._step - forward - 1],
-          position: this._step - forward,
-          count: backward
-        };
+    return this._step === null ? null : this._sweeps.last(this._step);
   }
 
   /** Whether the sweeps, as far as they are stepped, have computed the value. */
   hasValueNow(node: number): boolean {
-    return this._step === null || this._step > this._forwardRank[node];
+    return this._step === null || this._sweeps.hasValue(this._step, node);
   }
 
   /** Whether the sweeps, as far as they are stepped, have computed the gradient. */
   hasGradientNow(node: number): boolean {
-    if (this._step === null) {
-      return true;
-    }
-    const rank = this._backwardRank[node];
-    return rank >= 0 && this._step > this._forward.length + rank;
+    return this._step === null || this._sweeps.hasGradient(this._step, node);
   }
 
   /** Show a graph; `change` is `values` if nodes and edges are those of before. */
   setGraph(graph: Graph | null, change: 'graph' | 'values' = 'graph'): void {
     const before = this._graph;
     this._graph = graph;
+    if (graph === null || change === 'graph') {
+      this._pair = null;
+      this._trail = null;
+    }
     if (graph === null) {
       this._selected = null;
+      this._marked = null;
       this._hovered = null;
       this._folded.clear();
     } else if (change === 'graph') {
       if (!sameNode(before, graph, this._selected)) {
         this._selected = null;
       }
+      if (!sameNode(before, graph, this._marked)) {
+        this._marked = null;
+      }
       this._hovered = null;
       this._keepFolds(before, graph);
     }
-    this._order();
+    this._sweeps = new Sweeps(graph);
     if (this._step !== null && (this.stepCount === 0 || this._step > this.stepCount)) {
       this._step = null;
     }
@@ -148,12 +149,43 @@ export class GraphState {
     this._changed.emit(change);
   }
 
+  /** Select a node; the marked one stays, and the two are a pair. */
   select(node: number | null): void {
-    const next = this._valid(node);
-    if (next !== this._selected) {
-      this._selected = next;
-      this._changed.emit('selection');
+    this._choose(this._marked, node);
+  }
+
+  /** Select a node, and nothing else any more. */
+  selectAlone(node: number | null): void {
+    this._choose(null, node);
+  }
+
+  /** Select a node in addition to the one that is selected, or one of them less. */
+  selectAlso(node: number): void {
+    const [marked, selected] = [this._marked, this._selected];
+    if (selected === null || node === marked) {
+      this._choose(null, selected ?? node);
+    } else if (node === selected) {
+      this._choose(null, marked ?? node);
+    } else {
+      this._choose(marked ?? selected, node);
     }
+  }
+
+  /** Put a node aside, to choose a second one to it; null: none any more. */
+  mark(node: number | null): void {
+    this._choose(node, this._selected);
+  }
+
+  /** Show a way through the graph, until something else is selected. */
+  showTrail(nodes: readonly number[]): void {
+    const count = this._graph?.count ?? 0;
+    this._trail = new Uint8Array(count);
+    for (const node of nodes) {
+      if (this._valid(node) !== null) {
+        this._trail[node] = 1;
+      }
+    }
+    this._changed.emit('selection');
   }
 
   hover(node: number | null): void {
@@ -230,38 +262,23 @@ export class GraphState {
     }
   }
 
+  private _choose(marked: number | null, selected: number | null): void {
+    const aside = this._valid(marked);
+    const next = this._valid(selected);
+    if (aside !== this._marked || next !== this._selected) {
+      this._marked = aside;
+      this._selected = next;
+      this._pair = null;
+      this._trail = null;
+      this._changed.emit('selection');
+    }
+  }
+
   private _valid(node: number | null): number | null {
     const count = this._graph?.count ?? 0;
     return node !== null && Number.isInteger(node) && node >= 0 && node < count
       ? node
       : null;
-  }
-
-  /**
-   * The order of the sweeps. Inputs and constants are there before the first
-   * step; the backward sweep goes from the output to the inputs, through all
-   * nodes that a gradient reaches.
-   */
-  private _order(): void {
-    this._forward = [];
-    this._backward = [];
-    const graph = this._graph;
-    const count = graph?.count ?? 0;
-    this._forwardRank = new Int32Array(count).fill(-1);
-    this._backwardRank = new Int32Array(count).fill(-1);
-    if (graph === null) {
-      return;
-    }
-    for (let node = 0; node < count; node++) {
-      if (graph.kind(node) === 'op') {
-        this._forwardRank[node] = this._forward.push(node) - 1;
-      }
-    }
-    for (let node = count - 1; node >= 0; node--) {
-      if (graph.hasGradient(node)) {
-        this._backwardRank[node] = this._backward.push(node) - 1;
-      }
-    }
   }
 
   private _find(query: string): Set<number> {
@@ -311,6 +328,9 @@ export class GraphState {
   private _changed = new Signal<GraphState, Change>(this);
   private _graph: Graph | null = null;
   private _selected: number | null = null;
+  private _marked: number | null = null;
+  private _pair: IPair | null = null;
+  private _trail: Uint8Array | null = null;
   private _hovered: number | null = null;
   private _matches: Set<number> = new Set();
   private _query = '';
@@ -319,10 +339,7 @@ export class GraphState {
   private _colouring: Colouring = 'gradient';
   private _animated = true;
   private _step: number | null = null;
-  private _forward: number[] = [];
-  private _backward: number[] = [];
-  private _forwardRank = new Int32Array(0);
-  private _backwardRank = new Int32Array(0);
+  private _sweeps = new Sweeps(null);
 }
 
 /** Whether a node of one graph is, by all that can be read, that of another. */

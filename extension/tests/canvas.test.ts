@@ -8,7 +8,7 @@ import {
   shortNumber,
   shortPercent
 } from '../src/canvas/looks';
-import { marksOf, nodesBetween } from '../src/canvas/marks';
+import { marksOf } from '../src/canvas/marks';
 import { Motion, blend } from '../src/canvas/motion';
 import { Scene } from '../src/canvas/scene';
 import { shrunkTo } from '../src/canvas/text';
@@ -17,6 +17,7 @@ import { type Graph } from '../src/graph';
 import { itemsOf } from '../src/layout/items';
 import { layOut } from '../src/layout/layout';
 import { GraphState } from '../src/model';
+import { nodesBetween } from '../src/paths';
 import { Program, clip, deep, network, random, tangle } from './programs';
 
 function sceneOf(graph: Graph, folded: ReadonlySet<string> = new Set()): Scene {
@@ -248,6 +249,31 @@ describe('marks', () => {
         }
       }
     }
+  });
+
+  test('G2: a pair lights the way between its nodes, and nothing beside it', () => {
+    const scene = sceneOf(network().graph());
+    const state = stateOf(scene.graph);
+    const { itemOf } = scene.items;
+    const last = scene.graph.count - 1;
+    const first = scene.graph.inputs(scene.graph.inputs(last)[0])[0];
+    state.select(first);
+    expect(marksOf(state, scene).trail).toBeNull();
+    state.selectAlso(last);
+    const marks = marksOf(state, scene);
+    expect([marks.marked, marks.selected]).toEqual([itemOf[first], itemOf[last]]);
+    const way = nodesBetween(scene.graph, first, last);
+    expect(Array.from(marks.trail ?? [])).toEqual(
+      Array.from(scene.items.node, node => way[node])
+    );
+    const { sources, targets } = scene.items.input;
+    marks.pathEdges?.forEach((on, edge) => {
+      const [above, below] = [sources[edge], targets[edge]];
+      const both = way[scene.items.node[above]] & way[scene.items.node[below]];
+      expect(on, `edge ${edge}`).toBe(both);
+    });
+    state.selectAlone(null);
+    expect(marksOf(state, scene).pathEdges).toBeNull();
   });
 
   test('selection, search, step, saved values, the failing node', () => {

@@ -153,6 +153,7 @@ describe('keys', () => {
   test('ours, and those that are left to others', () => {
     expect(actionOf(key('ArrowUp'))).toEqual({ do: 'walk', direction: 'up' });
     expect(actionOf(key('o'))).toEqual({ do: 'override' });
+    expect(actionOf(key('m'))).toEqual({ do: 'mark' });
     expect(actionOf(key('f'))).toEqual({ do: 'fit' });
     for (const other of ['/', 'c', 'u', 'a', 'Tab']) {
       expect(actionOf(key(other))).toBeNull();

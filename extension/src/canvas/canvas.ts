@@ -12,13 +12,12 @@ import { LayoutHost } from '../layout/host';
 import { itemsOf, sameExtents } from '../layout/items';
 import type { Change, GraphState } from '../model';
 import { Gestures } from './gestures';
-import { actionOf } from './keys';
+import { Keyboard } from './keyboard';
 import { Picture } from './picture';
 import { attachProbe } from './probe';
 import { Scene } from './scene';
 import { Tooltip } from './tooltip';
 import { type IRect, toPage } from './viewport';
-import { step } from './walk';
 
 /** Like the wheel, a finger moves the page until the picture has the focus. */
 const UNFOCUSED = 'pan-y';
@@ -45,13 +44,24 @@ export class GraphCanvas extends Widget {
       leave: () => {
         this._state.hover(null);
       },
-      click: (x, y) => {
-        this._click(x, y);
+      click: (x, y, also) => {
+        this._click(x, y, also);
       },
       open: (x, y) => {
         this._open(x, y);
       },
       focused: () => this.node.contains(document.activeElement)
+    });
+    this._keyboard = new Keyboard(this._state, this._picture, {
+      activate: (item, x, y) => {
+        this._activate(item, x, y);
+      },
+      override: node => {
+        this._overrideRequested.emit(node);
+      },
+      derivative: () => {
+        this._derivativeRequested.emit();
+      }
     });
     this._state.changed.connect(this._onChange, this);
     this._update();
@@ -65,6 +75,11 @@ export class GraphCanvas extends Widget {
   /** The key for an override was pressed; the node it is for. */
   get overrideRequested(): ISignal<this, number> {
     return this._overrideRequested;
+  }
+
+  /** The key for the derivative between the two chosen nodes was pressed. */
+  get derivativeRequested(): ISignal<this, void> {
+    return this._derivativeRequested;
   }
 
   /** Show all of the graph. (Lumino's own meaning is for widgets with a layout.) */
@@ -128,7 +143,9 @@ export class GraphCanvas extends Widget {
   handleEvent(event: Event): void {
     switch (event.type) {
       case 'keydown':
-        this._key(event as KeyboardEvent);
+        if (event.target === this.node) {
+          this._keyboard.press(event as KeyboardEvent);
+        }
         break;
       case 'focus':
         this._picture.focusRing(this.node.matches(':focus-visible'));
@@ -246,7 +263,7 @@ export class GraphCanvas extends Widget {
   }
 
   private _describe(): void {
-    const { graph, selected } = this._state;
+    const { graph, selected, marked } = this._state;
     const what =
       graph === null
         ? 'No graph yet'
@@ -254,7 +271,9 @@ export class GraphCanvas extends Widget {
           `${graph.count} nodes`;
     const where =
       graph === null || selected === null ? '' : `, at ${graph.label(selected)}`;
-    this.node.setAttribute('aria-label', what + where);
+    const aside =
+      graph === null || marked === null ? '' : `, ${graph.label(marked)} marked`;
+    this.node.setAttribute('aria-label', what + where + aside);
   }
 
   private _rect(
@@ -274,14 +293,19 @@ export class GraphCanvas extends Widget {
     this._state.hover(this._pointed);
   }
 
-  private _click(x: number, y: number): void {
+  private _click(x: number, y: number, also: boolean): void {
     this.node.focus({ preventScroll: true });
     const hit = this._picture.hit(x, y);
     const items = this._picture.scene?.items;
     if (hit?.kind === 'group' && items) {
       this._fold(items.groups[hit.group], x, y);
-    } else {
-      this._state.select(this.nodeAt(x, y));
+      return;
+    }
+    const node = this.nodeAt(x, y);
+    if (!also) {
+      this._state.selectAlone(node);
+    } else if (node !== null) {
+      this._state.selectAlso(node);
     }
   }
 
@@ -324,79 +348,19 @@ export class GraphCanvas extends Widget {
     }));
   }
 
-  private _key(event: KeyboardEvent): void {
-    const action = event.target === this.node ? actionOf(event) : null;
-    if (action === null || !this._act(action)) {
-      return;
-    }
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
-  /** Do what a key asks for; false if there was nothing to do. */
-  private _act(action: NonNullable<ReturnType<typeof actionOf>>): boolean {
-    const { scene } = this._picture;
-    const { selected } = this._state;
-    const item =
-      scene === null || selected === null ? null : scene.items.itemOf[selected];
-    switch (action.do) {
-      case 'walk':
-        return scene !== null && this._walk(scene, item, action.direction);
-      case 'open':
-        if (item === null) {
-          return false;
-        }
-        this._activate(item, ...this._picture.middle(item));
-        return true;
-      case 'override':
-        if (selected === null) {
-          return false;
-        }
-        this._overrideRequested.emit(selected);
-        return true;
-      case 'fit':
-        this._picture.camera.fit();
-        return true;
-      case 'clear':
-        if (selected === null) {
-          return false;
-        }
-        this._state.select(null);
-        return true;
-      case 'zoom':
-        this._picture.camera.zoomBy(action.factor);
-        return true;
-    }
-  }
-
-  private _walk(
-    scene: Scene,
-    item: number | null,
-    direction: Parameters<typeof step>[2]
-  ): boolean {
-    const { output } = scene.graph.header;
-    const start = output < 0 ? scene.items.count - 1 : scene.items.itemOf[output];
-    const next = item === null ? start : step(scene, item, direction, this._before);
-    if (next !== null && next >= 0) {
-      this._before = item;
-      this._state.select(scene.items.node[next]);
-      this._picture.camera.reveal(scene.card(next));
-    }
-    return true;
-  }
-
   private readonly _state: GraphState;
   private readonly _picture: Picture;
   private readonly _gestures: Gestures;
+  private readonly _keyboard: Keyboard;
   private readonly _tooltip = new Tooltip();
   private readonly _activated = new Signal<this, number>(this);
   private readonly _overrideRequested = new Signal<this, number>(this);
+  private readonly _derivativeRequested = new Signal<this, void>(this);
   private _cancel: () => void = () => undefined;
   /** The graph that is being laid out. */
   private _pending: Graph | null = null;
   /** The folds of the picture that is shown or on its way. */
   private _folds: ReadonlySet<string> = new Set();
-  private _before: number | null = null;
   private _pointed: number | null = null;
 }
 

@@ -1,7 +1,7 @@
 /** Draws cards with their labels, tiles with their numbers, and pills. */
 
 import { MEASURES } from '../layout/types';
-import { FADED, IFrame } from './frame';
+import { FADED, IFrame, RECEDED } from './frame';
 import { lastPart } from './outline';
 import { shrunkTo } from './text';
 import { LEVELS } from './theme';
@@ -16,8 +16,13 @@ export function drawCards(frame: IFrame): void {
     drawer.item(item);
   };
   scene.eachItem(seen, draw, every);
-  if (every > 1 && marks.selected !== null) {
-    drawer.item(marks.selected);
+  if (every > 1) {
+    // Of many rows some are left out, but not what was chosen.
+    for (const item of [marks.marked, marks.selected]) {
+      if (item !== null) {
+        drawer.item(item);
+      }
+    }
   }
 }
 
@@ -35,14 +40,15 @@ class CardDrawer {
     const gradient = marks.gradientDone === null || marks.gradientDone[item] === 1;
     const found = marks.matches === null || marks.matches[item] === 1;
     const card = scene.card(item);
-    context.globalAlpha = value && found ? 1 : FADED;
+    const near = marks.trail === null || marks.trail[item] === 1 ? 1 : RECEDED;
+    context.globalAlpha = value && found ? near : FADED;
     this._card(item, card);
     if (detail.text) {
       this._labels(item, card);
     } else if (detail.label) {
       this._largeLabel(item, card);
     }
-    context.globalAlpha = found ? 1 : FADED;
+    context.globalAlpha = found ? near : FADED;
     if (stage === 'derivative' && looks.mood[item] !== 'none' && gradient) {
       this._tile(item, scene.tile(item));
     }
@@ -298,7 +304,7 @@ class CardDrawer {
     if (marks.matches !== null && marks.matches[item] === 1) {
       this._ring(item, card, theme.match, 2, 3);
     }
-    if (marks.selected === item) {
+    if (marks.selected === item || marks.marked === item) {
       this._ring(item, card, theme.accent, 2.5, 0.5);
     } else if (marks.hovered === item) {
       this._ring(item, card, theme.accent, 1.2, 0);

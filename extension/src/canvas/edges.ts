@@ -5,7 +5,7 @@
  */
 
 import { MEASURES } from '../layout/types';
-import { FADED, IFrame } from './frame';
+import { FADED, IFrame, RECEDED } from './frame';
 import { LEVELS } from './theme';
 
 /** The widths of gradient edges, from the smallest norm to the largest. */
@@ -16,23 +16,22 @@ const THICK = 4;
 const HAIR = 0.6;
 
 export function drawEdges(frame: IFrame): void {
-  const { context, theme, stage, view } = frame;
+  const { context, theme, stage, view, marks } = frame;
   const strokes = new Strokes(frame);
   strokes.collect();
   const line = (width: number): number => Math.max(width, HAIR / view.scale);
   context.lineCap = 'round';
   context.strokeStyle = theme.edge;
   context.lineWidth = line(1.2);
-  stroke(context, strokes.forward, 1);
+  stroke(context, strokes.forward, marks.trail === null ? 1 : RECEDED);
   stroke(context, strokes.forwardFaded, FADED);
   if (stage === 'derivative') {
     const { fill } = frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
+    const alpha = marks.trail === null ? 1 : RECEDED;
     strokes.gradient.forEach((path, level) => {
-      if (path !== null) {
-        context.strokeStyle = fill[level];
-        context.lineWidth = line(THIN + ((THICK - THIN) * level) / (LEVELS - 1));
-        context.stroke(path);
-      }
+      context.strokeStyle = fill[level];
+      context.lineWidth = line(THIN + ((THICK - THIN) * level) / (LEVELS - 1));
+      stroke(context, path, alpha);
     });
   }
   context.strokeStyle = theme.quiet;

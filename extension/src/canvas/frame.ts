@@ -45,3 +45,6 @@ export function detailAt(scale: number): Detail {
 
 /** What is not done yet, or not found, is drawn so faintly. */
 export const FADED = 0.28;
+
+/** What is beside the way that is shown recedes so far. */
+export const RECEDED = 0.42;

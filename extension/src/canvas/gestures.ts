@@ -11,7 +11,8 @@ export interface IGestures {
   zoom(factor: number, x: number, y: number): void;
   point(x: number, y: number): void;
   leave(): void;
-  click(x: number, y: number): void;
+  /** `also`: with shift, ctrl or command, so in addition to what is chosen. */
+  click(x: number, y: number, also: boolean): void;
   open(x: number, y: number): void;
   /** Whether the picture has the focus. */
   focused(): boolean;
@@ -50,7 +51,11 @@ export class Gestures {
       this._wheel(event);
     } else if (event instanceof PointerEvent) {
       this._pointer(event);
-    } else if (event instanceof MouseEvent && event.type === 'dblclick') {
+    } else if (
+      event instanceof MouseEvent &&
+      event.type === 'dblclick' &&
+      !isAlso(event)
+    ) {
       const { x, y } = this._where(event);
       this._to.open(x, y);
     }
@@ -88,7 +93,7 @@ export class Gestures {
         break;
       case 'pointerup':
         if (this._pointers.delete(event.pointerId) && !this._moved) {
-          this._to.click(at.x, at.y);
+          this._to.click(at.x, at.y, isAlso(event));
         }
         this._node.style.cursor = '';
         break;
@@ -145,6 +150,11 @@ export class Gestures {
   private readonly _pointers = new Map<number, IPoint>();
   private _begin: IPoint = { x: 0, y: 0 };
   private _moved = false;
+}
+
+/** Whether a key is held that adds to a choice, on this system or another. */
+function isAlso(event: MouseEvent): boolean {
+  return event.shiftKey || event.ctrlKey || event.metaKey;
 }
 
 interface IPoint {

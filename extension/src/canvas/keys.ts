@@ -4,7 +4,7 @@ import type { Direction } from './walk';
 
 export type Action =
   | { do: 'walk'; direction: Direction }
-  | { do: 'open' | 'override' | 'fit' | 'clear' }
+  | { do: 'open' | 'override' | 'mark' | 'fit' | 'clear' }
   | { do: 'zoom'; factor: number };
 
 const STEP = 1.25;
@@ -30,6 +30,8 @@ export function actionOf(event: KeyboardEvent): Action | null {
       return { do: 'open' };
     case 'o':
       return { do: 'override' };
+    case 'm':
+      return { do: 'mark' };
     case 'f':
       return { do: 'fit' };
     case 'Escape':

@@ -1,13 +1,17 @@
 /** What the reader points at, found and stepped to, in terms of the picture. */
 
-import { Graph } from '../graph';
 import type { GraphState } from '../model';
+import { nodesBetween } from '../paths';
 import { Scene } from './scene';
 
 export interface IMarks {
   selected: number | null;
+  /** The first of two nodes that are chosen together. */
+  marked: number | null;
   hovered: number | null;
-  /** The edges and bends on the way from the selected node to the output. */
+  /** The items on the way that is shown; all others recede. Null: none is shown. */
+  trail: Uint8Array | null;
+  /** The edges and bends on it, else on the way from the selection to the output. */
   pathEdges: Uint8Array | null;
   pathBends: Uint8Array | null;
   /** The items that a search found; null if nothing was searched for. */
@@ -34,8 +38,9 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
   const { current } = state;
   return {
     selected: itemOf(state.selected),
+    marked: itemOf(state.marked),
     hovered: itemOf(state.hovered),
-    ...pathOf(state.selected, scene),
+    ...pathOf(state, scene),
     matches:
       state.matches.size === 0 ? null : flags(items.count, state.matches, itemOf),
     ...sweepsOf(state, scene),
@@ -48,50 +53,20 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
   };
 }
 
-/** The nodes on some way from a node to the output, both ends included. */
-export function nodesBetween(graph: Graph, from: number, output: number): Uint8Array {
-  const on = new Uint8Array(graph.count);
-  if (output < from) {
-    return on;
-  }
-  // Nodes read only earlier ones: one pass down marks what `from` reaches, one
-  // pass up keeps of that what reaches the output.
-  on[from] = 1;
-  for (let node = from + 1; node <= output; node++) {
-    for (const input of graph.inputs(node)) {
-      if (on[input] === 1) {
-        on[node] = 1;
-        break;
-      }
-    }
-  }
-  if (on[output] === 0) {
-    return new Uint8Array(graph.count);
-  }
-  const back = new Uint8Array(graph.count);
-  back[output] = 1;
-  for (let node = output; node >= from; node--) {
-    if (back[node] === 1) {
-      for (const input of graph.inputs(node)) {
-        back[input] = on[input];
-      }
-    }
-  }
-  return back;
-}
-
 function pathOf(
-  selected: number | null,
+  state: GraphState,
   scene: Scene
-): Pick<IMarks, 'pathEdges' | 'pathBends'> {
+): Pick<IMarks, 'trail' | 'pathEdges' | 'pathBends'> {
   const { graph, items, layout } = scene;
   const { output } = graph.header;
-  if (selected === null || selected > output) {
-    return { pathEdges: null, pathBends: null };
+  const { selected } = state;
+  const shown = state.trail?.length === graph.count ? state.trail : null;
+  if (shown === null && (selected === null || selected > output)) {
+    return { trail: null, pathEdges: null, pathBends: null };
   }
-  const on = nodesBetween(graph, selected, output);
+  const on = shown ?? nodesBetween(graph, selected!, output);
   const onEdge = new Uint8Array(graph.edgeCount);
-  for (let node = selected + 1; node <= output; node++) {
+  for (let node = 0; node < graph.count; node++) {
     if (on[node] === 1) {
       const first = graph.firstEdge(node);
       graph.inputs(node).forEach((input, k) => {
@@ -113,7 +88,16 @@ function pathOf(
       }
     }
   }
-  return { pathEdges, pathBends };
+  return { trail: shown === null ? null : itemsOn(shown, scene), pathEdges, pathBends };
+}
+
+/** The items that hold a node of a way. */
+function itemsOn(on: Uint8Array, { items }: Scene): Uint8Array {
+  const found = new Uint8Array(items.count);
+  on.forEach((is, node) => {
+    found[items.itemOf[node]] |= is;
+  });
+  return found;
 }
 
 function sweepsOf(

@@ -25,6 +25,7 @@ import { layOut, setHeight, setWidth } from './frame';
 import type { IHost, Reason } from './host';
 import { Inspector } from './inspector';
 import { Legend } from './legend';
+import { PairBar, showDerivative } from './pair';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
 import { GraphTree } from './tree';
@@ -68,6 +69,7 @@ export class GraphPanel extends Widget implements IHost {
     this._topBar = new TopBar(this);
     this.canvas = new GraphCanvas({ state: this.state });
     this._legend = new Legend(this);
+    this._pair = new PairBar(this);
     this._stepper = new Stepper(this);
     this._tree = new GraphTree(this);
     this._drawer = new Drawer(this, options.rendermime ?? null, () => {
@@ -90,6 +92,7 @@ export class GraphPanel extends Widget implements IHost {
           this.canvas,
           new Widget({ node: this._empty }),
           this._legend,
+          this._pair,
           this._tree
         ],
         inspector: this._inspector,
@@ -110,6 +113,9 @@ export class GraphPanel extends Widget implements IHost {
     });
     this.canvas.overrideRequested.connect((_, node) => {
       this.startOverride(node);
+    });
+    this.canvas.derivativeRequested.connect(() => {
+      this.showDerivative();
     });
     this._refresh('graph');
   }
@@ -218,6 +224,21 @@ export class GraphPanel extends Widget implements IHost {
     this.state.select(node);
     this._openInspector(true);
     this._inspector.startOverride();
+  }
+
+  /** Put the selected node aside for a derivative, or take it back. */
+  markNode(): void {
+    const { selected, marked } = this.state;
+    if (selected === null) {
+      this.say('Select a node first.');
+    } else {
+      this.state.mark(selected === marked ? null : selected);
+    }
+  }
+
+  /** Draw the derivative between the two nodes that are chosen. */
+  showDerivative(): void {
+    showDerivative(this);
   }
 
   /** Check all gradients. */
@@ -361,6 +382,7 @@ export class GraphPanel extends Widget implements IHost {
     this._inspector.refresh(reason);
     this._drawer.refresh(reason);
     this._legend.refresh(reason);
+    this._pair.refresh(reason);
     this._stepper.refresh(reason);
     this._tree.refresh(reason);
     if (reason === 'graph' || reason === 'values' || reason === 'connection') {
@@ -411,6 +433,7 @@ export class GraphPanel extends Widget implements IHost {
 
   private readonly _topBar: TopBar;
   private readonly _legend: Legend;
+  private readonly _pair: PairBar;
   private readonly _stepper: Stepper;
   private readonly _tree: GraphTree;
   private readonly _drawer: Drawer;

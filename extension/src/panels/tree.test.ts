@@ -56,6 +56,18 @@ describe('GraphTree', () => {
     expect(selected()).toEqual(['matmul']);
   });
 
+  it('G2: marks a node for a derivative, and shows both that are chosen', () => {
+    press('ArrowDown');
+    press('m');
+    expect(host.state.marked).toBe(W);
+    host.state.select(H);
+    tree.refresh('selection');
+    expect(selected()).toEqual(['W', 'h']);
+    host.state.selectAlone(H);
+    tree.refresh('selection');
+    expect(selected()).toEqual(['h']);
+  });
+
   it('closes and opens scopes with the picture', () => {
     press('ArrowDown');
     press('ArrowDown');

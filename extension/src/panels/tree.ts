@@ -32,7 +32,8 @@ export class GraphTree extends Widget {
         role: 'tree',
         // Its keys are its own: arrows walk the lines, not the notebook's cells.
         attributes: {
-          'aria-label': 'Graph as a list',
+          'aria-label': 'Graph as a list; m marks a node for a derivative',
+          'aria-multiselectable': 'true',
           'data-lm-suppress-shortcuts': ''
         }
       })
@@ -112,10 +113,12 @@ export class GraphTree extends Widget {
   }
 
   private _showSelection(): void {
-    const { selected } = this._host.state;
+    const { selected, marked } = this._host.state;
     this._lines.forEach(({ node }, at) => {
       const chosen = node !== null && node === selected;
-      this._items[at].setAttribute('aria-selected', String(chosen));
+      const aside = node !== null && node === marked;
+      this._items[at].setAttribute('aria-selected', String(chosen || aside));
+      this._items[at].toggleAttribute('data-marked', aside);
       if (chosen && at !== this._current) {
         this._move(at, this.node.contains(document.activeElement));
       }
@@ -148,6 +151,12 @@ export class GraphTree extends Widget {
     }
   }
 
+  /** Put a node aside for the derivative between it and a second one, or take it back. */
+  private _mark(node: number): void {
+    const { state } = this._host;
+    state.mark(state.marked === node ? null : node);
+  }
+
   private _onKey(event: KeyboardEvent): void {
     const line = this._lines.at(this._current);
     if (line === undefined || event.ctrlKey || event.metaKey || event.altKey) {
@@ -176,6 +185,12 @@ export class GraphTree extends Widget {
       case 'Enter':
       case ' ':
         this._enter(this._current);
+        break;
+      case 'm':
+        if (line.node === null) {
+          return;
+        }
+        this._mark(line.node);
         break;
       case 'Escape':
         this._host.focusGraph();

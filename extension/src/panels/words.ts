@@ -13,6 +13,24 @@ export function shapeText(shape: string): string {
   return shape === '()' ? 'scalar' : shape.replace(/×/g, ' × ');
 }
 
+/** How many entries an array of a shape has: of "569×30" 17070; null if unknown. */
+export function entries(shape: string): number | null {
+  if (shape === '()') {
+    return 1;
+  }
+  const lengths = shape.split('×').map(length => (/^\d+$/.test(length) ? +length : NaN));
+  const count = lengths.reduce((a, b) => a * b, 1);
+  return Number.isSafeInteger(count) ? count : null;
+}
+
+/** "∂ p / ∂ W1" */
+export function derivativeText(
+  graph: Graph,
+  { of, wrt }: { of: number; wrt: number }
+): string {
+  return `∂ ${graph.label(of)} / ∂ ${graph.label(wrt)}`;
+}
+
 /** "∂loss/∂h" */
 function derivativeName(graph: Graph, node: number): string {
   return `∂${graph.header.output_name}/∂${graph.label(node)}`;

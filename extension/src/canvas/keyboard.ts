@@ -1,0 +1,99 @@
+/** The keyboard in the picture: walks from card to card, and does what keys ask. */
+
+import type { GraphState } from '../model';
+import { type Action, actionOf } from './keys';
+import type { Picture } from './picture';
+import type { Scene } from './scene';
+import { step } from './walk';
+
+/** What the keys ask of the picture's owner. */
+export interface IKeyboard {
+  /** Open a node, or unfold a scope; its middle is at this point. */
+  activate(item: number, x: number, y: number): void;
+  /** Begin to override a node. */
+  override(node: number): void;
+  /** Show the derivative between the two nodes that are chosen. */
+  derivative(): void;
+}
+
+export class Keyboard {
+  constructor(
+    private readonly _state: GraphState,
+    private readonly _picture: Picture,
+    private readonly _to: IKeyboard
+  ) {}
+
+  /** Do what a key asks for, if it is one of ours. */
+  press(event: KeyboardEvent): void {
+    const action = actionOf(event);
+    if (action !== null && this._act(action)) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  }
+
+  /** Do what a key asks for; false if there was nothing to do. */
+  private _act(action: Action): boolean {
+    const { scene, camera } = this._picture;
+    const { selected, marked } = this._state;
+    const item =
+      scene === null || selected === null ? null : scene.items.itemOf[selected];
+    switch (action.do) {
+      case 'walk':
+        return scene !== null && this._walk(scene, item, action.direction);
+      case 'open':
+        if (item === null) {
+          return false;
+        }
+        if (this._state.pair === null) {
+          this._to.activate(item, ...this._picture.middle(item));
+        } else {
+          this._to.derivative();
+        }
+        return true;
+      case 'override':
+        if (selected === null) {
+          return false;
+        }
+        this._to.override(selected);
+        return true;
+      case 'mark':
+        if (selected === null) {
+          return false;
+        }
+        this._state.mark(marked === selected ? null : selected);
+        return true;
+      case 'fit':
+        camera.fit();
+        return true;
+      case 'clear':
+        if (selected === null && marked === null) {
+          return false;
+        }
+        // First the pair, then the selection.
+        this._state.selectAlone(marked === null ? null : selected);
+        return true;
+      case 'zoom':
+        camera.zoomBy(action.factor);
+        return true;
+    }
+  }
+
+  private _walk(
+    scene: Scene,
+    item: number | null,
+    direction: Parameters<typeof step>[2]
+  ): boolean {
+    const { output } = scene.graph.header;
+    const start = output < 0 ? scene.items.count - 1 : scene.items.itemOf[output];
+    const next = item === null ? start : step(scene, item, direction, this._before);
+    if (next !== null && next >= 0) {
+      this._before = item;
+      this._state.select(scene.items.node[next]);
+      this._picture.camera.reveal(scene.card(next));
+    }
+    return true;
+  }
+
+  private _before: number | null = null;
+}

@@ -1,0 +1,78 @@
+/** Ways through a graph, and two nodes that were chosen with the way between them. */
+
+import type { Graph } from './graph';
+
+/** Two chosen nodes: which is computed from which, and by way of what. */
+export interface IPair {
+  /** The later one, which a derivative is of; the earlier one, which it is by. */
+  of: number;
+  wrt: number;
+  /** For each node whether it is on a way between them; null if there is no way. */
+  way: Uint8Array | null;
+}
+
+/** The pair of two nodes, whichever was chosen first. */
+export function pairOf(graph: Graph, one: number, other: number): IPair {
+  // Nodes read only earlier ones: of two, only the later can be computed from
+  // the other.
+  const [wrt, of] = one < other ? [one, other] : [other, one];
+  const way = nodesBetween(graph, wrt, of);
+  return { of, wrt, way: way[of] === 1 ? way : null };
+}
+
+/** The nodes on some way from a node to a later one, both ends included. */
+export function nodesBetween(graph: Graph, from: number, to: number): Uint8Array {
+  const nowhere = new Uint8Array(graph.count);
+  if (to < from) {
+    return nowhere;
+  }
+  // One pass down marks what `from` reaches, one pass up keeps of that what
+  // reaches `to`.
+  const on = reachedFrom(graph, from, to);
+  if (on[to] === 0) {
+    return nowhere;
+  }
+  const back = new Uint8Array(graph.count);
+  back[to] = 1;
+  for (let node = to; node >= from; node--) {
+    if (back[node] === 1) {
+      for (const input of graph.inputs(node)) {
+        back[input] = on[input];
+      }
+    }
+  }
+  return back;
+}
+
+/** The nodes that are computed from a node, itself included, as far as `last`. */
+export function reachedFrom(
+  graph: Graph,
+  from: number,
+  last = graph.count - 1
+): Uint8Array {
+  const on = new Uint8Array(graph.count);
+  on[from] = 1;
+  for (let node = from + 1; node <= last; node++) {
+    for (const input of graph.inputs(node)) {
+      if (on[input] === 1) {
+        on[node] = 1;
+        break;
+      }
+    }
+  }
+  return on;
+}
+
+/** The nodes that a node is computed from, itself included. */
+export function readBy(graph: Graph, node: number): Uint8Array {
+  const on = new Uint8Array(graph.count);
+  on[node] = 1;
+  for (let at = node; at >= 0; at--) {
+    if (on[at] === 1) {
+      for (const input of graph.inputs(at)) {
+        on[input] = 1;
+      }
+    }
+  }
+  return on;
+}
