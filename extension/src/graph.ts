@@ -12,6 +12,7 @@ import {
   checkSaved,
   decodeColumns
 } from './guards';
+import { coveredNodes, findingsByNode } from './lookups';
 import {
   ColumnName,
   IColumn,
@@ -303,6 +304,11 @@ export class Graph {
     return position < 0 ? null : this.header.overrides[position];
   }
 
+  /** Whether a check has been made of its rules. */
+  get isChecked(): boolean {
+    return this._columns.check !== undefined;
+  }
+
   /** What the last check says of the node's rule. */
   check(node: number): Status {
     return STATUSES[this._columns.check?.[node] ?? 0];
@@ -315,8 +321,21 @@ export class Graph {
 
   /** What the doctor found at a node, most important first. */
   findings(node: number): readonly IFinding[] {
-    this._found ??= findingsOf(this.header);
+    this._found ??= findingsByNode(this.header);
     return this._found.get(node) ?? [];
+  }
+
+  /**
+   * Whether it lies within what an override replaces, and is not the node whose
+   * gradient that gives: its own rule does not run.
+   */
+  isCovered(node: number): boolean {
+    const override = this.override(node);
+    if (override === null || override.covered.length === 0) {
+      return false;
+    }
+    this._covered ??= coveredNodes(this.header);
+    return this._covered.has(node) && !override.matched.includes(node);
   }
 
   isWrt(node: number): boolean {
@@ -344,15 +363,8 @@ export class Graph {
   private readonly _columns: IColumns;
   private readonly _derived: IDerived;
   private readonly _wrt: ReadonlySet<number>;
+  private _covered: ReadonlySet<number> | null = null;
   private _found: ReadonlyMap<number, IFinding[]> | null = null;
-}
-
-function findingsOf({ findings }: IHeader): Map<number, IFinding[]> {
-  const found = new Map<number, IFinding[]>();
-  for (const finding of findings?.list ?? []) {
-    found.set(finding.node, [...(found.get(finding.node) ?? []), finding]);
-  }
-  return found;
 }
 
 function statistics(column: Float64Array, node: number): IStatistics | null {

@@ -8,6 +8,7 @@ import { IItems } from '../layout/items';
 import { IPill, pillsOf } from '../layout/pills';
 import { ILayout } from '../layout/types';
 import type { Colouring } from '../model';
+import { type IVerdict, verdictsOf } from '../verdicts';
 
 /** Decades below the largest norm that a scale tells apart. */
 const DECADES = 8;
@@ -40,6 +41,8 @@ export interface ILooks {
   badValue: Uint8Array;
   changed: Uint8Array;
   pill: (IPill | null)[];
+  /** What checks and the doctor say, by item; most have nothing. */
+  verdicts: ReadonlyMap<number, IVerdict>;
   /** Where the gradient in a bend or edge is on the scale; NaN if there is none. */
   bend: Float32Array;
   edge: Float32Array;
@@ -61,6 +64,7 @@ export function looksOf(
     badValue: new Uint8Array(count),
     changed: new Uint8Array(count),
     pill: Array.from({ length: count }, () => null),
+    verdicts: verdictsOf(graph, items.itemOf),
     bend: new Float32Array(layout.vertices - layout.count).fill(NaN),
     edge: new Float32Array(layout.via.length).fill(NaN)
   };

@@ -1,6 +1,7 @@
 /** The whole picture in a corner, with a frame around what is seen of it. */
 
 import { MEASURES } from '../layout/types';
+import { type IVerdict, isAlarming } from '../verdicts';
 import { Scene } from './scene';
 import { ITheme } from './theme';
 import { ISize, IView, visible } from './viewport';
@@ -8,6 +9,10 @@ import { ISize, IView, visible } from './viewport';
 const LARGEST: ISize = { width: 132, height: 150 };
 const LEAST = 44;
 const MARGIN = 6;
+
+/** So many alarms are drawn at most, and so large. */
+const ALARMS = 2000;
+const ALARM = 4;
 
 export class Minimap {
   readonly node: HTMLCanvasElement;
@@ -45,7 +50,14 @@ export class Minimap {
   }
 
   /** Draw it; the shapes are kept until scene or theme are others. */
-  draw(scene: Scene, theme: ITheme, view: IView, page: ISize, ratio: number): void {
+  draw(
+    scene: Scene,
+    theme: ITheme,
+    view: IView,
+    page: ISize,
+    ratio: number,
+    verdicts: ReadonlyMap<number, IVerdict>
+  ): void {
     if (scene !== this._scene || theme !== this._theme || ratio !== this._ratio) {
       this._scene = scene;
       this._theme = theme;
@@ -67,6 +79,7 @@ export class Minimap {
     context.clearRect(0, 0, this.node.width, this.node.height);
     context.drawImage(this._shapes, 0, 0);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this._drawAlarms(context, scene, theme, verdicts);
     const seen = visible(view, page);
     const left = Math.max(1, this._x(seen.left));
     const top = Math.max(1, this._y(seen.top));
@@ -86,6 +99,29 @@ export class Minimap {
     context.globalAlpha = 1;
     context.strokeRect(...frame);
     this.node.style.display = 'block';
+  }
+
+  /** What is wrong, as dots that no distance hides. */
+  private _drawAlarms(
+    context: CanvasRenderingContext2D,
+    scene: Scene,
+    theme: ITheme,
+    verdicts: ReadonlyMap<number, IVerdict>
+  ): void {
+    const { x, layer, rowTop } = scene.layout;
+    let left = ALARMS;
+    context.fillStyle = theme.error;
+    for (const [item, verdict] of verdicts) {
+      if (left > 0 && isAlarming(verdict)) {
+        left--;
+        context.fillRect(
+          this._x(x[item]) - ALARM / 2,
+          this._y(rowTop[layer[item]] + MEASURES.height / 2) - ALARM / 2,
+          ALARM,
+          ALARM
+        );
+      }
+    }
   }
 
   private _drawShapes(scene: Scene, theme: ITheme, ratio: number): HTMLCanvasElement {

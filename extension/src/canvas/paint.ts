@@ -5,6 +5,7 @@ import { drawCards } from './cards';
 import { drawEdges, drawSaved } from './edges';
 import { IFrame } from './frame';
 import { drawOutlines } from './outlines';
+import { drawVerdicts } from './verdicts';
 
 /** Draw what is seen; `ratio` is the number of device pixels in one of the page. */
 export function paint(frame: IFrame, ratio: number): void {
@@ -24,6 +25,7 @@ export function paint(frame: IFrame, ratio: number): void {
   drawEdges(frame);
   drawCards(frame);
   drawSaved(frame);
+  drawVerdicts(frame);
   if (detail.numbers) {
     drawShapes(frame);
   }

@@ -271,7 +271,8 @@ export class Picture {
     const frame = this._frameOf(context, scene, this._looks, now);
     paint(frame, ratio);
     if (overflows(this.view, scene.bounds, this.size)) {
-      this._minimap.draw(scene, frame.theme, this.view, this.size, ratio);
+      const { theme, looks } = frame;
+      this._minimap.draw(scene, theme, this.view, this.size, ratio, looks.verdicts);
     } else {
       this._minimap.hide();
     }

@@ -33,6 +33,9 @@ export interface ITheme {
   error: string;
   errorSoft: string;
   errorText: string;
+  /** What may not be what was meant. */
+  warn: string;
+  warnSoft: string;
   /** Overrides and what they change. */
   override: string;
   overrideSoft: string;
@@ -58,6 +61,7 @@ export function readTheme(element: Element): ITheme {
   const ink = colour('--jp-ui-font-color0', dark ? [255, 255, 255] : [0, 0, 0]);
   const accent = colour('--jp-brand-color1', [25, 118, 210]);
   const error = colour('--jp-error-color1', [211, 47, 47]);
+  const warn = colour('--jp-warn-color1', [245, 124, 0]);
   const orange = {
     pale: colour('--md-orange-200', [255, 204, 128]),
     mid: colour('--md-orange-500', [255, 152, 0]),
@@ -97,6 +101,8 @@ export function readTheme(element: Element): ITheme {
     error: css(error),
     errorSoft: css(mix(ground, error, dark ? 0.22 : 0.1)),
     errorText: css(readable(error, black, white)),
+    warn: css(warn),
+    warnSoft: css(mix(ground, warn, dark ? 0.22 : 0.12)),
     override: css(purple),
     overrideSoft: css(mix(ground, purple, dark ? 0.24 : 0.12)),
     match: css(colour('--jp-success-color1', [56, 142, 60])),

@@ -1,6 +1,8 @@
 /** The note beside the card under the pointer. Text only, never markup. */
 
 import { formatNumber, formatPercent } from '../panels/numbers';
+import { verdictLines } from '../panels/words';
+import { verdictsOf } from '../verdicts';
 import { CHANGED } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';
@@ -110,10 +112,15 @@ export function describe(scene: Scene, item: number): string[] {
   }
   const override = graph.override(node);
   if (override !== null) {
-    lines.push(`override: ${override.label}`);
+    const within = graph.isCovered(node) && scope === null;
+    lines.push(`${within ? 'within the override' : 'override'}: ${override.label}`);
   }
   if (graph.badValues(node) > 0) {
     lines.push(`value: ${graph.badValues(node)} entries NaN or infinite`);
+  }
+  const verdict = verdictsOf(graph, items.itemOf).get(item);
+  if (verdict !== undefined) {
+    lines.push(...verdictLines(verdict));
   }
   const { error } = graph.header;
   if (error !== null && error.node !== null && items.itemOf[error.node] === item) {

@@ -8,6 +8,9 @@ export interface IPill {
   on: boolean;
 }
 
+/** What stands beside a node whose rule does not run, for another gives it all. */
+const WITHIN = 'within';
+
 /** The pills of a graph's nodes; an override that runs hides those that are off. */
 export function pillsOf(graph: Graph): Map<number, IPill> {
   const pills = new Map<number, IPill>();
@@ -22,7 +25,8 @@ export function pillsOf(graph: Graph): Map<number, IPill> {
     for (let node = 0; node < graph.count; node++) {
       const override = graph.override(node);
       if (override !== null) {
-        pills.set(node, { label: override.label, on: true });
+        const label = graph.isCovered(node) ? WITHIN : override.label;
+        pills.set(node, { label, on: true });
       }
     }
   }

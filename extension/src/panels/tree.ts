@@ -7,10 +7,11 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../graph';
+import { type IVerdict, together, verdictsOf } from '../verdicts';
 import { element } from './dom';
 import type { IHost, Reason } from './host';
 import { formatPlural } from './numbers';
-import { nodeSentence } from './words';
+import { nodeSentence, verdictLines } from './words';
 
 /** So many lines at most; beyond that, search and arrows in the picture remain. */
 const LINES = 1000;
@@ -77,6 +78,7 @@ export class GraphTree extends Widget {
     const inside = this.node.contains(document.activeElement);
     const before = this._lines.at(this._current);
     this._lines = graph === null ? [] : linesOf(graph, folded);
+    this._scopes = graph === null ? new Map() : verdictsInScopes(graph);
     this._items = this._lines.map(line => this._item(graph!, line));
     this.node.replaceChildren(...this._items);
     if (graph !== null && this._lines.length === LINES) {
@@ -96,7 +98,7 @@ export class GraphTree extends Widget {
   private _item(graph: Graph, line: ILine): HTMLElement {
     const text =
       line.node === null
-        ? scopeSentence(graph, line.scope ?? '')
+        ? this._scopeSentence(graph, line.scope ?? '')
         : nodeSentence(graph, line.node);
     const open = line.scope !== null && !this._host.state.folded.has(line.scope);
     return element('div', {
@@ -110,6 +112,16 @@ export class GraphTree extends Widget {
         ...(line.scope === null ? {} : { 'aria-expanded': String(open) })
       }
     });
+  }
+
+  private _scopeSentence(graph: Graph, scope: string): string {
+    const count = graph.scopes.get(scope)?.nodes ?? 0;
+    const verdict = this._scopes.get(scope);
+    return [
+      `scope ${scope}`,
+      formatPlural(count, 'node'),
+      ...(verdict === undefined ? [] : verdictLines(verdict))
+    ].join(', ');
   }
 
   private _showSelection(): void {
@@ -204,13 +216,23 @@ export class GraphTree extends Widget {
 
   private _lines: ILine[] = [];
   private _items: HTMLElement[] = [];
+  private _scopes: ReadonlyMap<string, IVerdict> = new Map();
   private _current = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-function scopeSentence(graph: Graph, scope: string): string {
-  const count = graph.scopes.get(scope)?.nodes ?? 0;
-  return `scope ${scope}, ${formatPlural(count, 'node')}`;
+/** What is to be said of the nodes in each scope, those of its inner ones included. */
+function verdictsInScopes(graph: Graph): Map<string, IVerdict> {
+  const scopes = new Map<string, IVerdict>();
+  for (const [node, verdict] of verdictsOf(graph)) {
+    let scope = graph.fold(node);
+    while (scope !== '') {
+      const before = scopes.get(scope);
+      scopes.set(scope, before === undefined ? verdict : together(before, verdict));
+      scope = graph.scopes.get(scope)?.parent ?? '';
+    }
+  }
+  return scopes;
 }
 
 /**

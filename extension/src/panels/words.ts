@@ -2,6 +2,7 @@
 
 import type { Graph } from '../graph';
 import type { IStep } from '../model';
+import { type IVerdict, verdictOf } from '../verdicts';
 import type { IEffect, IHeader, IOverride, Target } from '../protocol';
 import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
 
@@ -130,6 +131,44 @@ export function effectsLine(
   return count === 1 ? `changes ${name} ${by}` : `${changes}, ${name} ${by}`;
 }
 
+/** "its error is 120 times what rounding explains" */
+export function ratioText(ratio: number | null): string {
+  return ratio === null || !Number.isFinite(ratio)
+    ? 'not a finite number'
+    : `off by ${formatNumber(ratio, 2)} tolerances`;
+}
+
+const BEFORE = ' (before the last change)';
+
+/** What checks and the doctor say of a node or of a folded scope, line by line. */
+export function verdictLines(verdict: IVerdict): string[] {
+  const { counts, ratio, findings } = verdict;
+  const lines: string[] = [];
+  const when = verdict.staleCheck ? BEFORE : '';
+  const several = (count: number, one: string): string =>
+    count === 1 ? one : `${one} at ${formatPlural(count, 'node')}`;
+  if (counts.wrong) {
+    const words = `${several(counts.wrong, 'wrong gradient rule')}, ${ratioText(ratio)}`;
+    lines.push(words + when);
+  }
+  if (counts.kink) {
+    lines.push(several(counts.kink, 'checked at a kink') + when);
+  }
+  if (counts.overridden) {
+    lines.push(several(counts.overridden, 'differs from the true rule on purpose') + when);
+  }
+  if (counts.unsure) {
+    lines.push(several(counts.unsure, 'check unsure') + when);
+  }
+  for (const { severity, title } of findings.slice(0, TERMS)) {
+    lines.push(`${severity}: ${title}${verdict.staleFindings ? BEFORE : ''}`);
+  }
+  if (findings.length > TERMS) {
+    lines.push(`and ${findings.length - TERMS} more findings`);
+  }
+  return lines;
+}
+
 /** One node as a screen reader says it. */
 export function nodeSentence(graph: Graph, node: number): string {
   const parts = [graph.label(node)];
@@ -147,7 +186,12 @@ export function nodeSentence(graph: Graph, node: number): string {
   }
   const override = graph.override(node);
   if (override !== null) {
-    parts.push(`override ${override.label}`);
+    const within = graph.isCovered(node) ? 'within the ' : '';
+    parts.push(`${within}override ${override.label}`);
+  }
+  const verdict = verdictOf(graph, node);
+  if (verdict !== null) {
+    parts.push(...verdictLines(verdict));
   }
   return parts.join(', ');
 }

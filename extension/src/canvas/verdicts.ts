@@ -1,0 +1,187 @@
+/**
+ * Draws what checks and the doctor say over the cards: a red ring around a wrong
+ * rule, and marks on a card's upper edge. What is wrong is seen from any distance;
+ * what is only good to know, where it can be read.
+ */
+
+import { type IVerdict, foremost, isAlarming } from '../verdicts';
+import type { IFrame } from './frame';
+import { shortNumber } from './looks';
+import type { ITheme } from './theme';
+import type { IRect } from './viewport';
+
+/** The height of a mark, and how far it reaches above the card's edge. */
+const HEIGHT = 16;
+const ABOVE = 9;
+const GAP = 4;
+
+/** No mark is longer. */
+const LONGEST = 118;
+
+/** Pixels of the page: the radius of a mark from afar, and the width of a ring. */
+const DISC = 5.5;
+const RING = 2;
+
+/** What was found before the last change is drawn so strongly. */
+const STALE = 0.5;
+
+type Look = 'wrong' | 'error' | 'warning' | 'note' | 'override' | 'quiet';
+
+interface IMark {
+  look: Look;
+  /** What stands for it from afar, and in front of its words. */
+  sign: string;
+  words: string;
+  stale: boolean;
+}
+
+export function drawVerdicts(frame: IFrame): void {
+  const { scene, looks, seen } = frame;
+  if (looks.verdicts.size === 0) {
+    return;
+  }
+  for (const [item, verdict] of looks.verdicts) {
+    const card = scene.card(item);
+    const inSight =
+      card.x < seen.right &&
+      card.x + card.width > seen.left &&
+      card.y < seen.bottom &&
+      card.y + card.height > seen.top;
+    if (inSight && (frame.detail.label || isAlarming(verdict))) {
+      drawVerdict(frame, card, marksOn(verdict));
+    }
+  }
+}
+
+/** The marks of a verdict, the gravest first. */
+export function marksOn(verdict: IVerdict): IMark[] {
+  const marks: IMark[] = [];
+  const { counts, ratio, findings } = verdict;
+  const stale = verdict.staleCheck;
+  const { wrong = 0 } = counts;
+  if (wrong > 0) {
+    const words = wrong > 1 ? `${wrong} wrong` : `${shortNumber(ratio)}×`;
+    marks.push({ look: 'wrong', sign: '✗', words, stale });
+  }
+  const first = foremost(findings);
+  if (first !== null) {
+    const more = findings.length > 1 ? ` +${findings.length - 1}` : '';
+    marks.push({
+      look: first.severity,
+      sign: first.severity === 'note' ? 'i' : '!',
+      words: first.kind.replace(/-/g, ' ') + more,
+      stale: verdict.staleFindings
+    });
+  }
+  if (wrong === 0) {
+    const quiet = [
+      [counts.overridden, 'override', '≠', 'true rule'],
+      [counts.kink, 'quiet', '∧', 'kink'],
+      [counts.unsure, 'quiet', '?', 'unsure']
+    ] as const;
+    for (const [count = 0, look, sign, word] of quiet) {
+      if (count > 0) {
+        marks.push({ look, sign, words: count > 1 ? `${count} ${word}` : word, stale });
+      }
+    }
+  }
+  return marks;
+}
+
+function drawVerdict(frame: IFrame, card: IRect, marks: readonly IMark[]): void {
+  const { context, theme, view, detail } = frame;
+  const wrong = marks.find(({ look }) => look === 'wrong');
+  if (wrong !== undefined) {
+    context.globalAlpha = wrong.stale ? STALE : 1;
+    context.beginPath();
+    const away = 4;
+    context.roundRect(
+      card.x - away,
+      card.y - away,
+      card.width + 2 * away,
+      card.height + 2 * away,
+      theme.radius + away
+    );
+    context.strokeStyle = theme.error;
+    context.lineWidth = Math.max(2.5, RING / view.scale);
+    context.stroke();
+  }
+  let x = card.x + 8;
+  for (const mark of marks) {
+    context.globalAlpha = mark.stale ? STALE : 1;
+    if (detail.text) {
+      x += drawMark(frame, mark, x, card.y - ABOVE) + GAP;
+    } else {
+      const radius = Math.max(9, DISC / view.scale);
+      drawDisc(frame, mark, card.x + radius * 0.7, card.y, radius);
+      // From afar there is room for the gravest alone.
+      break;
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function drawMark(frame: IFrame, mark: IMark, x: number, y: number): number {
+  const { context, theme, pen } = frame;
+  const font = pen.ui(theme.size - 3, mark.look === 'quiet' ? 'normal' : 'bold');
+  const text = `${mark.sign} ${mark.words}`;
+  const width = Math.min(LONGEST, pen.width(text, font) + 12);
+  const { fill, line, ink } = coloursOf(theme, mark.look);
+  context.beginPath();
+  context.roundRect(x, y, width, HEIGHT, HEIGHT / 2);
+  context.fillStyle = fill;
+  context.fill();
+  context.strokeStyle = line;
+  context.lineWidth = 1;
+  context.stroke();
+  pen.write(text, x + width / 2, y + HEIGHT / 2 + 3.6, {
+    font,
+    fill: ink,
+    room: width - 8,
+    align: 'center'
+  });
+  return width;
+}
+
+function drawDisc(
+  frame: IFrame,
+  mark: IMark,
+  x: number,
+  y: number,
+  radius: number
+): void {
+  const { context, theme, pen, view } = frame;
+  const { fill, line, ink } = coloursOf(theme, mark.look);
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.fillStyle = fill;
+  context.fill();
+  context.strokeStyle = line;
+  context.lineWidth = Math.max(1, 1 / view.scale);
+  context.stroke();
+  pen.write(mark.sign, x, y + radius * 0.5, {
+    font: pen.ui(Math.round(radius * 1.4), 'bold'),
+    fill: ink,
+    room: 2 * radius,
+    align: 'center'
+  });
+}
+
+function coloursOf(
+  theme: ITheme,
+  look: Look
+): { fill: string; line: string; ink: string } {
+  switch (look) {
+    case 'wrong':
+      return { fill: theme.error, line: theme.ground, ink: theme.errorText };
+    case 'error':
+      return { fill: theme.errorSoft, line: theme.error, ink: theme.error };
+    case 'warning':
+      return { fill: theme.warnSoft, line: theme.warn, ink: theme.text };
+    case 'override':
+      return { fill: theme.overrideSoft, line: theme.override, ink: theme.override };
+    case 'note':
+    case 'quiet':
+      return { fill: theme.card, line: theme.border, ink: theme.quiet };
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * What the gradient check and the doctor say of each node, added up for what is
+ * shown as one: a node, or all the nodes of a folded scope. Pure.
+ */
+
+import type { Graph } from './graph';
+import { type IFinding, STATUSES, type Status } from './protocol';
+
+/** How much is to be said of a node, or of several together. */
+export interface IVerdict {
+  /** How many rules have each status; what is right or unchecked does not count. */
+  counts: Partial<Record<Status, number>>;
+  /** The worst error of a wrong rule, in tolerances; NaN if none is wrong. */
+  ratio: number;
+  findings: IFinding[];
+  /** Of the session before its last change: the check, or the findings. */
+  staleCheck: boolean;
+  staleFindings: boolean;
+}
+
+const SILENT: ReadonlySet<Status> = new Set(['unchecked', 'right']);
+
+/** The verdicts by what shows each node; by the nodes themselves without `shownBy`. */
+export function verdictsOf(
+  graph: Graph,
+  shownBy: ArrayLike<number> | null = null
+): Map<number, IVerdict> {
+  const verdicts = new Map<number, IVerdict>();
+  const { check, findings } = graph.header;
+  const at = (node: number): IVerdict => {
+    const key = shownBy === null ? node : shownBy[node];
+    let verdict = verdicts.get(key);
+    if (verdict === undefined) {
+      verdict = {
+        counts: {},
+        ratio: NaN,
+        findings: [],
+        staleCheck: check?.stale ?? false,
+        staleFindings: findings?.stale ?? false
+      };
+      verdicts.set(key, verdict);
+    }
+    return verdict;
+  };
+  if (graph.isChecked) {
+    for (let node = 0; node < graph.count; node++) {
+      const status = graph.check(node);
+      if (!SILENT.has(status)) {
+        const verdict = at(node);
+        verdict.counts[status] = (verdict.counts[status] ?? 0) + 1;
+        if (status === 'wrong') {
+          const ratio = graph.checkRatio(node);
+          verdict.ratio = verdict.ratio >= ratio ? verdict.ratio : ratio;
+        }
+      }
+    }
+  }
+  for (const finding of findings?.list ?? []) {
+    at(finding.node).findings.push(finding);
+  }
+  return verdicts;
+}
+
+/** The verdict on one node; null if there is nothing to say. */
+export function verdictOf(graph: Graph, node: number): IVerdict | null {
+  const status = graph.check(node);
+  const findings = [...graph.findings(node)];
+  if (SILENT.has(status) && findings.length === 0) {
+    return null;
+  }
+  return {
+    counts: SILENT.has(status) ? {} : { [status]: 1 },
+    ratio: status === 'wrong' ? graph.checkRatio(node) : NaN,
+    findings,
+    staleCheck: graph.header.check?.stale ?? false,
+    staleFindings: graph.header.findings?.stale ?? false
+  };
+}
+
+/** Whether something is wrong that has to be seen from afar. */
+export function isAlarming({ counts, findings }: IVerdict): boolean {
+  return (
+    (counts.wrong ?? 0) > 0 || findings.some(({ severity }) => severity === 'error')
+  );
+}
+
+/** What is said of two, said of both together. */
+export function together(a: IVerdict, b: IVerdict): IVerdict {
+  const counts = { ...a.counts };
+  for (const status of STATUSES) {
+    const count = (a.counts[status] ?? 0) + (b.counts[status] ?? 0);
+    if (count > 0) {
+      counts[status] = count;
+    }
+  }
+  return {
+    ...a,
+    counts,
+    ratio: a.ratio >= b.ratio || Number.isNaN(b.ratio) ? a.ratio : b.ratio,
+    findings: [...a.findings, ...b.findings]
+  };
+}
+
+/** The finding that is spoken of first: the most severe, then the first. */
+export function foremost(findings: readonly IFinding[]): IFinding | null {
+  return (
+    findings.find(({ severity }) => severity === 'error') ??
+    findings.find(({ severity }) => severity === 'warning') ??
+    findings.at(0) ??
+    null
+  );
+}
