@@ -4,7 +4,9 @@
 changes it; `question.py` looks at what it is asked to differentiate, `stages.py`
 computes values and gradients, `nodes.py` finds nodes, `attached.py` describes
 overrides, `history.py` keeps what can be undone, `derivatives.py` takes other
-derivatives of the same program, `statistics.py` says numbers about arrays, and
+derivatives of the same program: `derivative.py` says of what by what, `matrix.py` is
+what comes out, `sweeping.py` and `recorded.py` compute a part of it at a time,
+`pooling.py` sees such parts; `statistics.py` says numbers about arrays, and
 `turns.py` is its lock.
 """
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import UsageError
-from workbench.graph import blame, walk
+from workbench.graph import walk
 from workbench.graph.tensor import Tensor
-from workbench.ops import several
 from workbench.session import stages
+from workbench.session.derivative import Chosen, one_array, second, split
 from workbench.session.nodes import Node, handed, listed
+from workbench.session.sweeping import Sweeps
 from workbench.transforms.overrides import Override
 from workbench.transforms.targets import ByPredicate
 
@@ -53,7 +53,6 @@ class Part:
         with session.lock:  # a run in another thread changes both at once
             nodes, resolution = session.graph.nodes, session.resolution
             held = session.forward.held
-        self.single = isinstance(wrt, (str, int, Tensor))
         self.wrt = session.wrt if wrt is None else [find(x) for x in listed(wrt)]
         self.labels = [session.nodes.labels[i] for i in self.wrt]
         self.output = nodes[session.output if of is None else find(of)]
@@ -100,47 +99,31 @@ class Part:
         new = dict(zip(self.sources, values, strict=True))
         return stages.replay([self.output], new, self._seen)[0]
 
-    def by_name(self, found: Sequence[Any]) -> Any:
-        """One result for one node; a dict by name for several."""
-        if self.single:
-            return found[0]
-        return dict(zip(self.labels, found, strict=True))
-
-
-def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
-    """Refuse an op with several outputs, and name those that there are."""
-    if several.parts(node) is None:
-        return
-    known = zip(nodes, labels, strict=True)
-    names = [
-        label for x, label in known if x.op is several.ITEM and x.inputs[0] is node
-    ]
-    raise UsageError(
-        f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
-        f" of one array by others. Ask for one of them: {', '.join(names)}."
-    )
-
 
 def jacobian(
     session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
 ) -> Any:
     """See `Session.jacobian`."""
-    from workbench.matrices import jacobian
-
-    part = Part(session, of, wrt)
-    numbers = tuple(range(len(part.values)))
-    found = jacobian(part.function, numbers, overrides=part.overrides)
-    return part.by_name(found(*part.values))
+    chosen = Chosen(session, of, wrt)
+    pulls, pushes = chosen.pulls(), chosen.pushes
+    entries = Sweeps([chosen.output], chosen.sources, pulls, pushes).entries()
+    shapes = [("", x.shape) for x in chosen.sources]
+    return _by_name(chosen, split(entries, [("", chosen.output.shape)], shapes)[0])
 
 
 def hessian(session: Session, wrt: Iterable[Node] | Node | None) -> Any:
     """See `Session.hessian`."""
-    from workbench.matrices import hessian
+    found = second(session, wrt)
+    chosen = Chosen(session, None, wrt)
+    blocks = split(found.held(), found.row_parts, found.column_parts)
+    return _by_name(chosen, [_by_name(chosen, row) for row in blocks])
 
-    part = Part(session, None, wrt)
-    numbers = tuple(range(len(part.values)))
-    found = hessian(part.function, numbers, overrides=part.overrides)
-    return part.by_name([part.by_name(row) for row in found(*part.values)])
+
+def _by_name(chosen: Chosen, found: Sequence[Any]) -> Any:
+    """One result for one node; a dict by name for several."""
+    if chosen.single:
+        return found[0]
+    return dict(zip(chosen.labels, found, strict=True))
 
 
 def check(

@@ -10,11 +10,12 @@ leaves the last good state. What the page shows of a session is written by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from workbench.errors import UsageError
 from workbench.session import derivatives
 from workbench.session.changing import Changing
+from workbench.session.derivative import Derivative, derivative
 from workbench.session.nodes import Node
 
 if TYPE_CHECKING:
@@ -74,6 +75,55 @@ class Session(Changing):
     presenter: ClassVar[Callable[[Session], Any] | None] = None
 
     # Other derivatives
+
+    def derivative(
+        self,
+        of: Node | None = None,
+        wrt: Iterable[Node] | Node | None = None,
+        *,
+        mode: Literal["auto", "forward", "reverse"] = "auto",
+        overrides: bool = True,
+    ) -> Derivative:
+        """The derivative of any node by others, computed where it is looked at.
+
+        Parameters
+        ----------
+        of
+            The node, its name or id; by default the output.
+        wrt
+            One node or several, side by side; by default the session's ``wrt``. One
+            that is computed from another is held while that varies.
+        mode
+            ``"forward"``: one sweep for each entry of ``wrt``; ``"reverse"``: one for
+            each entry of ``of``; ``"auto"``: what costs less, by the number of sweeps
+            and the sizes of what lies between.
+        overrides
+            Whether they are applied; False for the true derivative.
+
+        Raises
+        ------
+        DisconnectedInputError
+            If no path leads from ``wrt`` to ``of``; it says if one leads back.
+        DtypeError
+            If one of them is of integer dtype.
+        UsageError
+            If the session has no values.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def f(W, x):
+        ...     h = np.tanh(W @ x)
+        ...     return np.sum(h**2)
+        >>> session = wb.Session(wb.trace(f)(np.eye(2), np.zeros(2)))
+        >>> d = session.derivative("tanh 3", "x")
+        >>> d.value
+        array([[1., 0.],
+               [0., 1.]])
+        >>> [session.nodes.labels[i] for i in d.path], d.singular_values
+        (['x', 'matmul 2', 'tanh 3'], array([1., 1.]))
+        """
+        return derivative(self, of, wrt, mode, overrides)
 
     def jacobian(
         self, of: Node | None = None, wrt: Iterable[Node] | Node | None = None

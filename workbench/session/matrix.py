@@ -1,0 +1,343 @@
+"""`Matrix`: a matrix of derivatives, computed when and where it is looked at.
+
+What is asked of the whole (its entries, singular values, eigenvalues) is computed
+once and kept; windows and pooled views are computed each time, and nothing of them
+is held but what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UsageError
+from workbench.session.pooling import Pattern, Pooled, host, starts_of
+from workbench.session.sweeping import Mode, Progress, Span, Sweeps
+
+__all__ = ["MOST_HELD", "Matrix"]
+
+Array = np.ndarray[Any, Any]
+
+#: The most entries of an array that is held whole: a GiB of float64.
+MOST_HELD = 2**27
+#: The most entries that are computed for a view of the whole.
+MOST_SEEN = 2**32
+#: The most multiplications, about, for singular values: a minute.
+MOST_WORK = 2e11
+
+Part = tuple[str, tuple[int, ...]]
+
+
+class Matrix:
+    """A matrix of derivatives with named entries.
+
+    Attributes
+    ----------
+    title
+        What it is, for errors: ``∂h / ∂W1``.
+    row_parts, column_parts
+        The names and shapes of the nodes whose entries count rows and columns.
+    """
+
+    def __init__(
+        self,
+        sweeps: Sweeps,
+        row_parts: Sequence[Part],
+        column_parts: Sequence[Part],
+        title: str,
+        mode: Mode | None = None,
+    ) -> None:
+        self.title = title
+        self.row_parts = list(row_parts)
+        self.column_parts = list(column_parts)
+        self._sweeps = sweeps
+        self._asked = mode
+        self._kept: Any = None
+        self._pattern: Pattern | None = None
+
+    # What it is
+
+    @property
+    def rows(self) -> int:
+        """The number of rows: of entries of what is differentiated."""
+        return self._sweeps.rows
+
+    @property
+    def columns(self) -> int:
+        """The number of columns: of entries that it is differentiated by."""
+        return self._sweeps.columns
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the entries."""
+        return self._sweeps.dtype
+
+    @cached_property
+    def mode(self) -> Mode:
+        """``"forward"`` or ``"reverse"``: how all of it is computed."""
+        return self.mode_for((0, self.rows), (0, self.columns))
+
+    def mode_for(self, rows: Span, columns: Span) -> Mode:
+        """How the entries of a window are computed."""
+        return self._asked or self._sweeps.mode(rows, columns)
+
+    def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
+        """A window as it is given, None for all, as two pairs of numbers.
+
+        Raises
+        ------
+        UsageError
+            If it is none, or reaches out of the matrix.
+        """
+        return (
+            _span(rows, self.rows, "rows", self.title),
+            _span(columns, self.columns, "columns", self.title),
+        )
+
+    # Its entries
+
+    def window(
+        self, rows: Any = None, columns: Any = None, progress: Progress | None = None
+    ) -> Any:
+        """Some of the entries: only the sweeps that they need are run.
+
+        Parameters
+        ----------
+        rows, columns
+            From and to (excluded), each a pair or a slice; None for all.
+        progress
+            Called with how many sweeps of how many are done; stops if it is true.
+
+        Raises
+        ------
+        UsageError
+            If the window reaches out of the matrix, or is too large to be held.
+        """
+        spans = self.check_window(rows, columns)
+        if self._kept is not None:
+            (a, b), (c, d) = spans
+            found = self._kept[a:b, c:d]
+            return found.copy()
+        return self._computed(*spans, progress)
+
+    def _computed(self, rows: Span, columns: Span, progress: Progress | None) -> Any:
+        height, width = rows[1] - rows[0], columns[1] - columns[0]
+        if height * width > MOST_HELD:
+            raise UsageError(
+                f"{self.title} has {height:,} × {width:,} entries here, and an array"
+                f" holds at most {MOST_HELD:,}. Ask for a window of it,"
+                " .window((0, 100), (0, 100)), or for its picture, .plot(), which"
+                " shows the largest entry of each block."
+            )
+        mode = self.mode_for(rows, columns)
+        return self._sweeps.entries(rows, columns, mode, progress)
+
+    def held(self, progress: Progress | None = None) -> Any:
+        """All entries, computed once and kept: not to be changed."""
+        if self._kept is None:
+            spans = self.check_window(None, None)
+            self._kept = self._computed(*spans, progress)
+        return self._kept
+
+    @property
+    def matrix(self) -> Any:
+        """All entries as a two-dimensional array.
+
+        Raises
+        ------
+        UsageError
+            If they are too many to be held.
+        """
+        return self.held().copy()
+
+    def pooled(
+        self,
+        rows: Span,
+        columns: Span,
+        blocks: tuple[int, int],
+        progress: Progress | None = None,
+    ) -> Pooled:
+        """A window with one entry for each block: the largest; nothing else is held.
+
+        Raises
+        ------
+        UsageError
+            If the window has so many entries that this would take too long.
+        """
+        self._bearable(rows, columns)
+        return Pooled(
+            starts_of(self._sweeps.tops, rows, blocks[0]),
+            starts_of(self._sweeps.lefts, columns, blocks[1]),
+            self._seen(rows, columns, progress),
+            self.dtype,
+        )
+
+    def pattern(
+        self,
+        rows: Span | None = None,
+        columns: Span | None = None,
+        blocks: tuple[int, int] = (1, 1),
+        progress: Progress | None = None,
+    ) -> Pattern:
+        """Which entries of a window are not zero, counted block by block."""
+        rows, columns = self.check_window(rows, columns)
+        self._bearable(rows, columns)
+        return Pattern(
+            starts_of(self._sweeps.tops, rows, blocks[0]),
+            starts_of(self._sweeps.lefts, columns, blocks[1]),
+            self._seen(rows, columns, progress),
+        )
+
+    def _seen(self, rows: Span, columns: Span, progress: Progress | None) -> Any:
+        """The blocks of a window; of the kept array, if it is there, that alone."""
+        if rows[0] == rows[1] or columns[0] == columns[1]:
+            return ()
+        if self._kept is None:
+            mode = self.mode_for(rows, columns)
+            return self._sweeps.blocks(rows, columns, mode, progress)
+        return self._sweeps.cut(self._kept, rows, columns)
+
+    def _bearable(self, rows: Span, columns: Span) -> None:
+        height, width = rows[1] - rows[0], columns[1] - columns[0]
+        if height * width > MOST_SEEN:
+            raise UsageError(
+                f"{self.title} has {height:,} × {width:,} entries, and at most"
+                f" {MOST_SEEN:,} are computed for one view. Give a window, as"
+                f" window=((0, 1000), (0, 1000)), or choose a smaller node or fewer"
+                " variables."
+            )
+
+    # What follows from all of them
+
+    def decomposable(self, progress: Progress | None = None) -> Array:
+        """All entries in main memory, for a decomposition.
+
+        Raises
+        ------
+        UsageError
+            If they are too many, or one is not finite.
+        """
+        small, large = sorted((self.rows, self.columns))
+        if float(small) ** 2 * large > MOST_WORK:
+            raise UsageError(
+                f"{self.title} is a {self.rows:,} × {self.columns:,} matrix: its"
+                " decomposition would take minutes. Choose a smaller node, or fewer"
+                " variables."
+            )
+        found = host(self.held(progress))
+        bad = found.size - int(np.count_nonzero(np.isfinite(found)))
+        if bad:
+            i, j = map(int, np.argwhere(~np.isfinite(found))[0])
+            raise UsageError(
+                f"{self.title} has {bad:,} {'entry' if bad == 1 else 'entries'} that"
+                f" {'is' if bad == 1 else 'are'} not finite, the first {found[i, j]}"
+                f" in row {i}, column {j}: it has no singular values or eigenvalues."
+                " Look at it as a heat map, and ask session.diagnose() where they"
+                " come from."
+            )
+        return found
+
+    @property
+    def singular_values(self) -> Array:
+        """The singular values, largest first, in at least float64.
+
+        Raises
+        ------
+        UsageError
+            If the matrix is too large, or an entry is not finite.
+        """
+        return self.singular().copy()
+
+    def singular(self, progress: Progress | None = None) -> Array:
+        """See `singular_values`; computed once."""
+        if not hasattr(self, "_singular"):
+            found = self.decomposable(progress)
+            wide = found.astype(np.result_type(found.dtype, np.float64))
+            self._singular = (
+                np.linalg.svd(wide, compute_uv=False)
+                if found.size
+                else np.zeros(0)  # host array: there is no entry to be like
+            )
+        return self._singular
+
+    @property
+    def tolerance(self) -> float:
+        """Below which a singular value counts as zero.
+
+        The largest one times the longer side times the machine epsilon of the dtype
+        (Golub and Van Loan, Matrix Computations, section 5.4.1).
+        """
+        found = self.singular()
+        if not found.size:
+            return 0.0
+        epsilon = np.finfo(self.dtype).eps
+        return float(found[0] * max(self.rows, self.columns) * epsilon)
+
+    @property
+    def rank(self) -> int:
+        """How many singular values are above `tolerance`."""
+        return int(np.count_nonzero(self.singular() > self.tolerance))
+
+    @property
+    def condition(self) -> float:
+        """The largest singular value by the smallest; infinity without full rank."""
+        found = self.singular()
+        if not found.size:
+            return float("nan")
+        return float(found[0] / found[-1]) if found[-1] else float("inf")
+
+    @property
+    def sparsity(self) -> Any:
+        """Which entries are not exactly zero: a `scipy.sparse.csr_array` of booleans.
+
+        Raises
+        ------
+        UsageError
+            If there are too many of them.
+        """
+        from scipy import sparse
+
+        if self._pattern is None:
+            # Cells as large as can be: only the places are asked for.
+            self._pattern = self.pattern(blocks=(self.rows or 1, self.columns or 1))
+        places = self._pattern.places
+        if places is None:
+            raise UsageError(
+                f"{self.title} has {self._pattern.total:,} entries that are not zero:"
+                " it is dense. Ask for .plot() or a window."
+            )
+        true = np.ones(len(places[0]), bool)  # host array: SciPy's
+        return sparse.csr_array((true, places), shape=(self.rows, self.columns))
+
+
+def _span(given: Any, size: int, what: str, title: str) -> Span:
+    """From and to, checked."""
+    if given is None:
+        return 0, size
+    if isinstance(given, slice):
+        if given.step not in (None, 1):
+            raise UsageError(f"{title}: {what}={given} has a step; a window has none.")
+        given = (
+            0 if given.start is None else given.start,
+            size if given.stop is None else given.stop,
+        )
+    try:
+        begin, end = given
+        whole = [isinstance(x, (int, np.integer)) for x in (begin, end)]
+        if not all(whole) or isinstance(begin, bool) or isinstance(end, bool):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{title}: {what}={given!r} is no part of a matrix. Write where it begins"
+            f" and ends: {what}=(0, {min(size, 100)})."
+        ) from None
+    if not 0 <= begin < end <= size:
+        raise UsageError(
+            f"{title}: {what}=({begin}, {end}) lies outside the matrix, which has"
+            f" {size:,} {what}. A window begins at 0 or later, holds something, and"
+            f" ends at {size:,} or before."
+        )
+    return int(begin), int(end)
