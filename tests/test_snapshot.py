@@ -33,7 +33,7 @@ from workbench.snapshot import (
     saved,
     take,
 )
-from workbench.snapshot.protocol import COLUMNS, KINDS, STATISTICS
+from workbench.snapshot.protocol import COLUMNS, KINDS, STATISTICS, STATUSES
 from workbench.snapshot.saved import LARGE, MOST_SAVED
 
 PROTOCOL = Path(__file__).parent.parent / "extension/src/protocol.ts"
@@ -83,6 +83,14 @@ def test_the_types_have_the_fields_of_the_page() -> None:
         "IEffect": protocol.EffectData,
         "ISaved": protocol.Saved,
         "IColumn": protocol.Column,
+        "INodeCheck": protocol.NodeCheckData,
+        "ICheck": protocol.CheckData,
+        "IFix": protocol.FixData,
+        "IFinding": protocol.FindingData,
+        "IFindings": protocol.FindingsData,
+        "IHistory": protocol.HistoryData,
+        "IMatrix": protocol.MatrixData,
+        "IWindow": protocol.WindowData,
         "IDistribution": statistics.Distribution,
         "IDetail": protocol.Detail,
     }
@@ -93,8 +101,9 @@ def test_the_types_have_the_fields_of_the_page() -> None:
         assert fields == set(get_type_hints(here)), name
     assert f"SCHEMA = {SCHEMA};" in page
     assert protocol.MIME_TYPE in page
-    for names in (STATISTICS, KINDS):
-        assert str(list(names)).replace('"', "'") in page
+    flat = " ".join(page.split())
+    for names in (STATISTICS, KINDS, STATUSES):
+        assert f"[ {str(list(names))[1:-1]} ]" in flat or str(list(names)) in flat
     listed = re.search(r"export type ColumnName =(.*?);", page, re.DOTALL)
     assert listed is not None
     assert re.findall(r"'(\w+)'", listed[1]) == list(COLUMNS)
@@ -218,7 +227,16 @@ def test_overrides_in_the_header(model: wb.Session) -> None:
     assert set(np.flatnonzero(column == 1)) == set(second["matched"])
     assert not (column == 2).any()
     assert shown.header["undo"] == "switch off straight-through"
-    assert shown.header["redo"] is None
+    assert shown.header["redo"] == "move straight-through to place 1"
+    assert shown.header["history"] == {
+        "done": [
+            "clip ±0.05 on h",
+            "half on scope decoder/*",
+            "straight-through on every log",
+            "switch off straight-through",
+        ],
+        "undone": ["move straight-through to place 1"],
+    }
     model.override(lambda n: n.op.name == "exp", lambda node, g: [None], name="none")
     other = take(model).header["overrides"][-1]
     assert other["target"] == {"kind": "other", "text": "nodes where <lambda>"}
@@ -334,7 +352,7 @@ def test_a_patch_of_an_override_holds_only_what_changed(model: wb.Session) -> No
         "change",
         "override",
     }
-    assert set(patch.header) <= {"overrides", "undo", "redo", "seconds"}
+    assert set(patch.header) <= {"overrides", "undo", "redo", "history", "seconds"}
     back = take(model)
     model.undo()
     undone = changes(back, take(model))
@@ -447,7 +465,7 @@ DAMAGES: list[tuple[str, Any, str]] = [
     ("header.wrt", "1", "wrt is not a list"),
     ("header.strings", ["a", 3], "strings holds what is not text"),
     ("header.strings", ["a"], "op must be whole numbers from -1 to 0"),
-    ("header.session", None, "session is not text"),
+    ("header.session", None, "session is None, not text"),
     ("header.overrides", [], "override must be whole numbers from -1 to -1"),
     ("header.overrides.0", 3, "overrides[0] is not an object"),
     ("header.overrides.0.matched", [77], "overrides[0].matched must be whole numbers"),

@@ -2,25 +2,29 @@
 
 ``python -m tests.golden.write`` writes it anew, after a change of the wire. It is
 the two-layer network of the design in two scopes, as cell 3 of a notebook, with
-an override that is on, one on a scope, and one that is off.
+an override that is on, one on a scope, and one that is off, and with a check and
+findings that are made up: what is there to be shown, not what a check would say.
 """
 
 from __future__ import annotations
 
 import json
 import linecache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 import workbench as wb
+from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
 from workbench.graph import source
 from workbench.graph.graph import Graph
 from workbench.graph.trace import opened
 from workbench.snapshot import saved, take
 
-__all__ = ["FILE", "picture", "session"]
+__all__ = ["FILE", "examined", "picture", "session"]
 
 FILE = Path(__file__).parent / "snapshot.json"
 CELL = "<cell 3 of the golden notebook>"
@@ -57,12 +61,86 @@ def session() -> wb.Session:
     made.override("decoder/*", "0.5 * d", name="half")
     off = made.override("log", "g")
     made.switch(off, False)
+    made.move(off, 0)
+    made.undo()
+    return made
+
+
+def examined(made: wb.Session) -> wb.Session:
+    """The session with a check and findings of every kind that the page paints."""
+    node = {made.nodes.labels[i]: x for i, x in enumerate(made.graph.nodes)}
+    ops = {x.op.name: x for x in made.graph.nodes}
+    wrong = Entry(
+        argument="x",
+        index=(3, 1),
+        order=1,
+        mode="rev",
+        analytic=1.5,
+        numeric=0.75,
+        uncertainty=1e-12,
+        tolerance=1e-6,
+        left=0.75,
+        right=0.75,
+        verdict="wrong",
+        method="complex step",
+    )
+    kink = replace(wrong, argument="y", index=(), analytic=0.0, verdict="kink")
+    right = replace(wrong, index=(0, 0), analytic=0.75, verdict="right")
+    text = "exp: expected 0.75 by x[3, 1], got 1.5"
+    report = Report(
+        "model",
+        7,
+        comparisons=[
+            Comparison("W1", (3, 2), 1, "rev", [replace(right, argument="W1")]),
+            Comparison(
+                "W2", (2,), 1, "rev", [replace(wrong, argument="W2", index=(1,))]
+            ),
+        ],
+        identities=[Identity("adjoint", 1.0, 1.0, 1e-9)],
+        nodes=[
+            NodeCheck(ops["matmul"], "right", "rev", right, ""),
+            NodeCheck(ops["exp"], "wrong", "rev", wrong, text),
+            NodeCheck(ops["log"], "kink", "fwd", kink, "log: a kink at y"),
+            NodeCheck(node["h"], "overridden", "rev", None, "clip ±0.05 runs here"),
+            NodeCheck(ops["mean"], "unsure", "rev", None, "differences cannot tell"),
+        ],
+    )
+    fix = Fix("zero gradient where it is 0", 'model.override(20, "sanitise")', "0 * d")
+    findings = Findings(
+        (
+            Finding(
+                "infinite-slope",
+                "error",
+                ops["log"],
+                "backward",
+                "log has an infinite slope at 0",
+                "2 of its 8 entries are 0.",
+                "The slope of log at 0 is infinite.",
+                fix,
+                (ops["log"], ops["mean"], node["loss"]),
+            ),
+            Finding(
+                "saturated",
+                "warning",
+                node["h"],
+                "forward",
+                "h is saturated",
+                "9 of 16 entries are beyond 0.99.",
+                "tanh is flat there.",
+                Fix("smaller weights", "W1 = 0.1 * W1"),
+            ),
+            Finding("cut", "note", node["p"], "backward", "p", "e", "c"),
+        ),
+        "session 'model'",
+    )
+    made._checked = made._state, report
+    made._diagnosed = made._state, findings
     return made
 
 
 def picture() -> dict[str, Any]:
     """What a notebook would keep, without what differs from run to run."""
-    made = cast(dict[str, Any], saved(take(session()), "golden"))
+    made = cast(dict[str, Any], saved(take(examined(session())), "golden"))
     made["header"] |= {"seconds": 0.0006, "version": "0.1.0"}
     return made
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,21 @@ from workbench.transforms.overrides import Override
 from workbench.transforms.targets import (
     ByNode,
     ByOp,
+    ByPredicate,
     ByScope,
     Target,
-    name_of,
     target_of,
 )
 
 __all__ = [
     "Attached",
     "Effect",
-    "code_line",
+    "alike",
+    "data_target",
     "effects",
     "is_data",
     "kinds",
+    "storable",
     "target_in",
     "target_text",
 ]
@@ -80,7 +83,12 @@ class Attached:
     override
         The override itself.
     matched
-        The ids of the nodes that its target means.
+        The ids of the nodes that its target means; of a pattern the last node of
+        each match.
+    covered
+        The ids of the other nodes of its matches: their own rules do not run.
+    note
+        Where another override has the say over some of them, in words.
     where
         Its target in words.
     code
@@ -90,6 +98,8 @@ class Attached:
     id: int
     override: Override
     matched: tuple[int, ...]
+    covered: tuple[int, ...]
+    note: str
     where: str
     code: str
     _measure: Callable[[], list[Effect]] = field(repr=False, compare=False)
@@ -106,8 +116,14 @@ class Attached:
 
     @property
     def data(self) -> bool:
-        """Whether the rule is an expression, so that it can be edited."""
+        """Whether the rule is a text, so that it can be edited."""
         return self.override.data
+
+    @property
+    def stored(self) -> bool:
+        """Whether all of it is data, so that `Session.save` keeps it."""
+        made = self.override
+        return data_target(made.target) and storable(made.vjp) and storable(made.jvp)
 
     @property
     def enabled(self) -> bool:
@@ -124,7 +140,8 @@ class Attached:
         if not self.enabled:
             return f"<{head}, off>"
         changed = [str(e) for e in self.effects if e.relative != 0]
-        return f"<{head}; changes {'; '.join(changed) or 'no gradient'}>"
+        text = f"{head}; changes {'; '.join(changed) or 'no gradient'}"
+        return f"<{text}; {self.note}>" if self.note else f"<{text}>"
 
 
 def effects(
@@ -211,42 +228,56 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     return list(found.values())
 
 
-def code_line(session: str, override: Override, nodes: Nodes) -> str:
-    """The line of Python that attaches an override to a session."""
-    target = override.target
-    functions = [override.vjp, override.jvp]
-    if isinstance(target, ByNode):
-        node = nodes.find(target.node)
-        name = nodes.name_of(node)
-        text = repr(node)
-        if name is not None:
-            only = name not in {*OPS, *CUSTOM} and "/" not in name and "*" not in name
-            text = repr(name) if only else f"{session}[{name!r}]"
-    elif isinstance(target, ByOp):
-        text = repr(target.op) if target.maker is None else target.op
-        functions.insert(0, target.maker)
-    elif isinstance(target, ByScope):
-        text = repr(target.glob if "/" in target.glob else f"{target.glob}/*")
-    else:
-        text = name_of(target.predicate)
-        functions.insert(0, target.predicate)
-    settings = [f"vjp={spelled(override.vjp)}"]
-    if override.jvp is not None:
-        settings.append(f"jvp={spelled(override.jvp)}")
-    if override.name is not None:
-        settings.append(f"name={override.name!r}")
-    if not override.enabled:
-        settings.append("enabled=False")
-    line = f"{session}.override({text}, {', '.join(settings)})"
-    yours = ", ".join(name_of(f) for f in functions if callable(f) and not is_data(f))
-    return f"{line}  # with your function {yours}" if yours else line
-
-
-def spelled(rule: Any) -> str:
-    """A rule as code; one that is data (`wb.graph_rule`) is all of its code."""
-    return repr(rule) if isinstance(rule, str) or is_data(rule) else name_of(rule)
-
-
 def is_data(rule: Any) -> bool:
     """Whether a rule is a list of nodes, which its ``repr`` makes anew."""
     return hasattr(rule, "to_json")
+
+
+def data_target(target: Target) -> bool:
+    """Whether a target is data: nodes, an op, a scope; code it is not."""
+    if isinstance(target, ByOp):
+        return target.maker is None
+    return isinstance(target, (ByNode, ByScope))
+
+
+def storable(rule: Any) -> bool:
+    """Whether a rule is data: a text, or a list of nodes."""
+    return rule is None or isinstance(rule, str) or is_data(rule)
+
+
+def alike(one: Override, other: Override) -> bool:
+    """Whether two overrides say the same, as when a cell runs twice."""
+    return (
+        (one.name, one.enabled) == (other.name, other.enabled)
+        and _same(one.vjp, other.vjp)
+        and _same(one.jvp, other.jvp)
+        and _same_target(one.target, other.target)
+    )
+
+
+def _same_target(one: Target, other: Target) -> bool:
+    if isinstance(one, ByNode) and isinstance(other, ByNode):
+        return one.node is other.node or (
+            isinstance(one.node, int) and one.node == other.node
+        )
+    if isinstance(one, ByPredicate) and isinstance(other, ByPredicate):
+        return _same(one.predicate, other.predicate)
+    return bool(one == other)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two rules are equal, or functions that were written the same."""
+    if one is other:
+        return True
+    if isinstance(one, FunctionType) and isinstance(other, FunctionType):
+        return (
+            one.__code__ == other.__code__
+            and one.__globals__ is other.__globals__
+            and not any(
+                f.__closure__ or f.__defaults__ or f.__kwdefaults__
+                for f in (one, other)
+            )
+        )
+    if isinstance(one, str) or is_data(one):
+        return bool(type(one) is type(other) and one == other)
+    return False

@@ -8,38 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial, wraps
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any
 
-from workbench.errors import UsageError
-from workbench.session import attached, stages
+from workbench.errors import OverrideError, UsageError
+from workbench.session import attached, coding, stages
 from workbench.session.attached import Attached
-from workbench.session.history import Entries, Entry, entry_of
-from workbench.session.kept import Kept
+from workbench.session.history import Entry, entry_of
+from workbench.session.kept import changing
 from workbench.session.nodes import fitted
+from workbench.session.saving import Saving
 from workbench.transforms import overrides as overriding
-from workbench.transforms.expression import parse
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve
+from workbench.transforms.texts import read
 from workbench.transforms.trying import check_on
 
 __all__ = ["Changing"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def changing(method: F) -> F:
-    """A method that one thread at a time may run: the page has one of its own."""
-
-    @wraps(method)
-    def alone(self: Changing, *args: Any, **kwargs: Any) -> Any:
-        with self.lock:
-            return method(self, *args, **kwargs)
-
-    return cast(F, alone)
-
-
-class Changing(Kept):
+class Changing(Saving):
     """The part of `Session` that changes it."""
 
     @changing
@@ -77,7 +65,8 @@ class Changing(Kept):
                 )
             leaves[i] = fitted(value, nodes[i], labels[i])
         state = self._state
-        self._change(self._made(state.forward.run(leaves), state.entries), "values")
+        made = self._made(state.forward.run(leaves), state.entries, state.history)
+        self._change(made, "values")
         return self.value
 
     @changing
@@ -117,36 +106,106 @@ class Changing(Kept):
             made = overriding.override(
                 find(target), vjp, jvp=jvp, name=name, enabled=enabled
             )
-        entries = self._state.entries
         where = attached.target_text(made.target, self.nodes)
-        if replacing is None and made.data:
+        if replacing is not None:
+            text = f"change to {made.label} on {where}"
+            return self._exchange(replacing, made, text)
+        if made.data:
             # The same line again, as when its cell runs twice, changes nothing.
-            line = attached.code_line(self.name, made, self.nodes)
             for one in self.overrides:
-                if one.override.data and one.code == line:
+                if attached.alike(one.override, made):
                     return one
-        if replacing is None:
-            entry = Entry(self._next, made)
-            self._edit(f"{made.label} on {where}", (*entries, entry))
-            self._next += 1
-        else:
-            entry = Entry(entry_of(entries, number(replacing)).id, made)
-            self._edit(
-                f"change to {made.label} on {where}",
-                tuple(entry if e.id == entry.id else e for e in entries),
-            )
-        return next(one for one in self.overrides if one.id == entry.id)
+        state = self._state
+        entry = Entry(state.following, made)
+        self._edit(f"{made.label} on {where}", (*state.entries, entry))
+        return self._attached(entry.id)
+
+    @changing
+    def edit(
+        self,
+        which: int | Attached,
+        vjp: str | Callable[..., Any] | None = None,
+        *,
+        jvp: str | Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Attached:
+        """Give an override another rule; its target, its number and place stay.
+
+        Parameters
+        ----------
+        which
+            The override, or its number.
+        vjp, jvp
+            The new rules, as for :func:`workbench.override`; without either, those
+            that it has stay. With a new ``vjp`` the old ``jvp`` goes, which belonged
+            to the old one.
+        name
+            What to call it; by default a short text for a new rule.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override, or the rule does not fit; nothing has
+            changed then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override(lambda node: node.op.name == "tanh", "0.5 * d")
+        >>> session.edit(one, "3 * d").id, session.grads["x"]
+        (1, array([3., 3.]))
+        """
+        old = entry_of(self._state.entries, number(which)).override
+        if vjp is None:
+            jvp = old.jvp if jvp is None else jvp
+            name = old.name if name is None else name
+            vjp = old.vjp
+        made = overriding.override(
+            old.target, vjp, jvp=jvp, name=name, enabled=old.enabled
+        )
+        where = attached.target_text(made.target, self.nodes)
+        return self._exchange(which, made, f"change to {made.label} on {where}")
 
     @changing
     def switch(self, which: int | Attached, enabled: bool) -> None:
         """Switch an override on or off; one that is off stays listed."""
+        old = entry_of(self._state.entries, number(which)).override
+        made = replace(old, enabled=bool(enabled))
+        self._exchange(which, made, f"switch {'on' if enabled else 'off'} {old.label}")
+
+    @changing
+    def move(self, which: int | Attached, to: int) -> None:
+        """Put an override at another place in the order; 0 is the first.
+
+        Of two overrides with the same kind of target that meet at a node, the later
+        has the say.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override, or no such place.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> two = session.override("tanh", "3 * d")
+        >>> session.move(one, 1)
+        >>> [o.id for o in session.overrides], session.grads["x"]
+        ([2, 1], array([2., 2.]))
+        """
         entries = self._state.entries
-        old = entry_of(entries, number(which))
-        new = Entry(old.id, replace(old.override, enabled=bool(enabled)))
-        self._edit(
-            f"switch {'on' if enabled else 'off'} {old.override.label}",
-            tuple(new if e.id == old.id else e for e in entries),
-        )
+        one = entry_of(entries, number(which))
+        if type(to) is not int or not 0 <= to < len(entries):
+            raise OverrideError(
+                f"move({one.id}, {to!r}): places go from 0 to {len(entries) - 1}."
+            )
+        rest = [e for e in entries if e.id != one.id]
+        rest.insert(to, one)
+        if tuple(rest) != entries:
+            self._edit(f"move {one.override.label} to place {to + 1}", tuple(rest))
 
     @changing
     def remove(self, which: int | Attached) -> None:
@@ -159,33 +218,53 @@ class Changing(Kept):
         )
 
     @changing
-    def undo(self) -> None:
-        """Take the last change of the overrides back."""
-        self._step(back=True)
+    def undo(self, steps: int = 1) -> None:
+        """Take the last change of the overrides back, or the last few.
+
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+        """
+        self._step(True, steps)
 
     @changing
-    def redo(self) -> None:
-        """Do again what was taken back."""
-        self._step(back=False)
+    def redo(self, steps: int = 1) -> None:
+        """Do again what was taken back, one change or a few.
 
-    def _edit(self, text: str, entries: Entries) -> None:
-        before = self._state
-        state = self._made(before.forward, entries)
-        self.history.note(text, before.entries)
-        self._change(state, "overrides")
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+        """
+        self._step(False, steps)
 
-    def _step(self, back: bool) -> None:
+    def _exchange(self, which: int | Attached, made: Override, text: str) -> Attached:
+        """Another override in the place of one, under its number."""
+        entries = self._state.entries
+        entry = Entry(entry_of(entries, number(which)).id, made)
+        self._edit(text, tuple(entry if e.id == entry.id else e for e in entries))
+        return self._attached(entry.id)
+
+    def _attached(self, number: int) -> Attached:
+        return next(one for one in self.overrides if one.id == number)
+
+    def _step(self, back: bool, steps: int) -> None:
         before = self._state
-        state = self._made(before.forward, self.history.peek(back))
-        self.history.step(back, before.entries)
-        self._change(state, "overrides")
+        history, entries = before.history.stepped(back, before.entries, steps)
+        self._change(self._made(before.forward, entries, history), "overrides")
 
     def code(self) -> str:
-        """The lines of Python that attach the overrides as they are now."""
-        return "\n".join(one.code for one in self.overrides)
+        """The lines of Python that attach the overrides as they are now.
+
+        Run on a fresh session of the same program, they give the same gradients.
+        Rules, predicates and ops of the user's own are called by their names, which
+        a comment lists.
+        """
+        return coding.lines_of([one.code for one in self.overrides])
 
     def check_rule(self, target: Any, rule: str) -> str:
-        """Whether an expression would do for a target, as it is typed.
+        """Whether a rule's text would do for a target, as it is typed.
 
         Returns a few words about where it would run.
 
@@ -195,7 +274,7 @@ class Changing(Kept):
             If it would not; an `ExpressionError` if the expression is refused.
         """
         nodes = self.forward.program
-        parsed = parse(rule)
+        parsed = read(rule)
         found = overriding.override(attached.target_in(self.nodes, nodes, target), rule)
         (matched,) = resolve([found], nodes).matched
         for node in attached.kinds(matched):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.errors import OverrideError, UsageError
 from workbench.transforms.overrides import Override
 
 __all__ = ["Entries", "Entry", "History", "entry_of"]
+
+#: So many changes can be undone; a loop that switches one must not fill the memory.
+MOST_STEPS = 1000
 
 
 class Entry(NamedTuple):
@@ -35,15 +39,36 @@ def entry_of(entries: Entries, number: int) -> Entry:
     raise OverrideError(f"there is no override {number}; there are: {known}.")
 
 
+@dataclass(frozen=True, slots=True)
 class History:
     """What was changed, in words, with the overrides as they were before.
 
-    Since overrides are values, going back is taking an earlier tuple of them.
+    Since overrides are values, going back is taking an earlier tuple of them. The
+    last thousand changes are kept. A history never changes: a session swaps it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
+    >>> one = session.override("tanh", "0.5 * d")
+    >>> session.switch(one, False)
+    >>> session.undo()
+    >>> session.history
+    <history: scale ×0.5 on every tanh | switch off scale ×0.5>
     """
 
-    def __init__(self) -> None:
-        self._done: list[tuple[str, Entries]] = []
-        self._undone: list[tuple[str, Entries]] = []
+    _done: tuple[tuple[str, Entries], ...] = ()
+    _undone: tuple[tuple[str, Entries], ...] = ()
+
+    @property
+    def done(self) -> list[str]:
+        """What was changed, oldest first."""
+        return [text for text, _ in self._done]
+
+    @property
+    def undone(self) -> list[str]:
+        """What was taken back, in the order of redo."""
+        return [text for text, _ in reversed(self._undone)]
 
     @property
     def undo(self) -> str | None:
@@ -55,22 +80,39 @@ class History:
         """What was taken back last; None if nothing was."""
         return self._undone[-1][0] if self._undone else None
 
-    def note(self, text: str, before: Entries) -> None:
-        """Write down a change that has been made."""
-        self._done.append((text, before))
-        self._undone.clear()
+    def noted(self, text: str, before: Entries) -> History:
+        """The history after one more change; what was taken back is forgotten."""
+        return History((*self._done[1 - MOST_STEPS :], (text, before)))
 
-    def peek(self, back: bool) -> Entries:
-        """The overrides that one step back (or forth) leads to."""
-        steps = self._done if back else self._undone
-        if not steps:
-            raise UsageError(f"there is nothing to {'undo' if back else 'redo'}.")
-        return steps[-1][1]
+    def stepped(
+        self, back: bool, now: Entries, steps: int = 1
+    ) -> tuple[History, Entries]:
+        """The history after so many steps back (or forth), and where they lead.
 
-    def step(self, back: bool, now: Entries) -> None:
-        """Write down that this step was taken from the overrides ``now``."""
-        source, other = self._done, self._undone
-        if not back:
-            source, other = other, source
-        text, _ = source.pop()
-        other.append((text, now))
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+        """
+        word, left = ("undo", self._done) if back else ("redo", self._undone)
+        if type(steps) is not int or steps < 1:
+            raise UsageError(f"{word}({steps!r}): the steps are a number from 1.")
+        if not left:
+            raise UsageError(f"there is nothing to {word}.")
+        if steps > len(left):
+            there = "is 1 change" if len(left) == 1 else f"are {len(left)} changes"
+            raise UsageError(f"{word}({steps}): there {there} to {word}.")
+        moved = []
+        for text, before in reversed(left[-steps:]):
+            moved.append((text, now))
+            now = before
+        rest = left[:-steps]
+        if back:
+            return History(rest, (*self._undone, *moved)), now
+        return History((*self._done, *moved), rest), now
+
+    def __repr__(self) -> str:
+        parts = [", ".join(self.done[-10:]) or "nothing done"]
+        if self._undone:
+            parts.append(", ".join(self.undone[:10]))
+        return f"<history: {' | '.join(parts)}>"

@@ -7,9 +7,10 @@ changes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy as copied
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from workbench.errors import UnknownNodeError, UsageError
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
-from workbench.session import attached, question, stages
+from workbench.session import attached, coding, question, stages
 from workbench.session.attached import Attached
 from workbench.session.history import Entries, History
 from workbench.session.nodes import Arrays, Node, Nodes, handed
@@ -31,7 +32,20 @@ if TYPE_CHECKING:
     from workbench.checks.doctor.finding import Findings
     from workbench.checks.report import Report
 
-__all__ = ["Kept", "State"]
+__all__ = ["Kept", "State", "changing"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def changing(method: F) -> F:
+    """A method that one thread at a time may run: the page has one of its own."""
+
+    @wraps(method)
+    def alone(self: Kept, *args: Any, **kwargs: Any) -> Any:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return cast(F, alone)
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,9 @@ class State:
     entries: Entries
     resolution: Resolution | None
     backward: Backward | None
+    history: History
+    #: The number of the next override.
+    following: int
 
 
 class Kept:
@@ -71,19 +88,19 @@ class Kept:
         self.seed = question.seed_for(
             seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
         )
-        self.history = History()
-        self._next = 1
+        self._state: State
         self._listeners: list[Callable[[str], object]] = []
         # What was last asked for of the program, and of which of its states.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
         self._gradient_graph: tuple[State, Graph] | None = None
         traced = Forward(graph)
-        self._take(self._made(stages.own(traced) if copy else traced, ()))
+        first = stages.own(traced) if copy else traced
+        self._take(self._made(first, (), History()))
 
     # Stages
 
-    def _made(self, forward: Forward, entries: Entries) -> State:
+    def _made(self, forward: Forward, entries: Entries, history: History) -> State:
         """The state that follows from inputs and overrides."""
         nodes = forward.graph.nodes
         resolution = None
@@ -97,7 +114,10 @@ class Kept:
                 backward = self._swept(forward, resolution)
             else:
                 backward = self._true(forward)
-        return State(forward, entries, resolution, backward)
+        following = max((e.id + 1 for e in entries), default=1)
+        if hasattr(self, "_state"):  # numbers are not given twice
+            following = max(following, self._state.following)
+        return State(forward, entries, resolution, backward, history, following)
 
     def _swept(self, forward: Forward, resolution: Resolution | None) -> Backward:
         seed = self._seed_of(forward)
@@ -114,18 +134,61 @@ class Kept:
         return np.ones_like(forward.graph.nodes[self.output]._value)
 
     def _take(self, state: State) -> None:
-        self._state = state
+        self._state = state  # all at once: an interrupt comes before or after it
         self.nodes.current = state.forward.ids
 
     def _change(self, state: State, what: str) -> None:
         self._take(state)
         self._tell(what)
 
+    def _edit(self, text: str, entries: Entries) -> None:
+        """Take other overrides, as a step that can be undone."""
+        before = self._state
+        history = before.history.noted(text, before.entries)
+        self._change(self._made(before.forward, entries, history), "overrides")
+
     def _tell(self, what: str) -> None:
         for callback in list(self._listeners):
             callback(what)
 
     # What was found out about it
+
+    def frozen(self) -> Self:
+        """It as it is now: what later becomes of one is nothing to the other.
+
+        For work in another thread, which the session does not wait for.
+        """
+        with self.lock:
+            made = copied(self)
+            made.nodes = copied(self.nodes)
+            made.lock = Turns()
+            made._listeners = []
+            return made
+
+    def adopt(self, frozen: Kept, what: str) -> None:
+        """Take over the ``"report"`` or the ``"findings"`` of it as it was once."""
+        with self.lock:
+            if what == "report":
+                self._checked = frozen._checked
+            else:
+                self._diagnosed = frozen._diagnosed
+            self._tell("checks")
+
+    @overload
+    def examined(self, what: Literal["report"]) -> tuple[Forward, Report] | None: ...
+    @overload
+    def examined(
+        self, what: Literal["findings"]
+    ) -> tuple[Forward, Findings] | None: ...
+    def examined(self, what: str) -> tuple[Forward, Any] | None:
+        """The report or the findings, with the values that they speak of."""
+        found = self._checked if what == "report" else self._diagnosed
+        return None if found is None else (found[0].forward, found[1])
+
+    @property
+    def history(self) -> History:
+        """What was changed, and what was taken back."""
+        return self._state.history
 
     @property
     def report(self) -> Report | None:
@@ -266,18 +329,19 @@ class Kept:
         state = self._state
         if state.resolution is None:
             return []
+        found = state.resolution
         return [
             Attached(
                 entry.id,
                 entry.override,
-                places(state.forward, matched),
+                places(state.forward, found.matched[k]),
+                places(state.forward, found.covered[k]),
+                found.notes[k],
                 attached.target_text(entry.override.target, self.nodes),
-                attached.code_line(self.name, entry.override, self.nodes),
+                coding.code_line(self.name, entry, self.nodes),
                 partial(self._effects, state, entry.override),
             )
-            for entry, matched in zip(
-                state.entries, state.resolution.matched, strict=True
-            )
+            for k, entry in enumerate(state.entries)
         ]
 
     def _effects(self, state: State, override: Override) -> list[attached.Effect]:

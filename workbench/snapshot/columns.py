@@ -8,42 +8,43 @@ the new gradients and nothing else.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.graph import source, walk
+from workbench.graph import source
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import format_shape
 from workbench.ops.define import shape_of
-from workbench.session import Session, statistics
-from workbench.session.attached import Attached, is_data
+from workbench.session import Session
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Backward, Forward, is_leaf
+from workbench.session.stages import Forward, is_leaf
+from workbench.snapshot.found import checked, findings_data
+from workbench.snapshot.header import cut, finite_number, history_data, override_data
+from workbench.snapshot.numbers import (
+    change,
+    gradient_statistics,
+    overriding,
+    value_statistics,
+)
 from workbench.snapshot.protocol import (
     COLUMNS,
     KINDS,
     SCHEMA,
     STATISTICS,
     Column,
-    EffectData,
     Header,
-    OverrideData,
-    TargetData,
 )
-from workbench.transforms.targets import ByNode, ByOp, ByScope
 
 __all__ = ["Patch", "Snapshot", "changes", "failed", "take"]
 
 Array = np.ndarray[Any, Any]
 INPUT, CONSTANT, OP = range(len(KINDS))
-MOST_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,10 @@ def take(session: Session) -> Snapshot:
             if overrides:
                 columns["true_stats"] = gradient_statistics(truth, count)
             header["seconds"] += backward.seconds
-        if session.resolution is not None:
-            for k, node in session.resolution.winners.values():
-                columns["override"][forward.places(node)] = k
+        columns["override"] = overriding(session, overrides, count)
+        check = checked(session)
+        if check is not None:
+            columns["check"], columns["check_ratio"] = check.status, check.ratio
         output = session.graph.nodes[session.output]
         header["output"] = session.output
         header["output_name"] = output.name or output.op.name
@@ -115,6 +117,9 @@ def take(session: Session) -> Snapshot:
         header["columns"] = announced(columns)
         header["overrides"] = [override_data(one) for one in overrides]
         header["undo"], header["redo"] = session.history.undo, session.history.redo
+        header["history"] = history_data(session.history)
+        header["check"] = None if check is None else check.data
+        header["findings"] = findings_data(session)
         return shown
 
 
@@ -165,6 +170,9 @@ def blank(forward: Forward, structure: Structure, name: str) -> Snapshot:
         overrides=[],
         undo=None,
         redo=None,
+        history={"done": [], "undone": []},
+        check=None,
+        findings=None,
         backend="numpy",
         seconds=forward.seconds,
         error=None,
@@ -331,124 +339,6 @@ def reads(node: Tensor, i: int, forward: Forward) -> list[int]:
             if isinstance(x, Tensor):
                 found.append(forward.ids[x.serial])
     return list(dict.fromkeys(found))
-
-
-# Statistics, once for each stage
-
-_values: WeakKeyDictionary[Forward, Array] = WeakKeyDictionary()
-_gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
-
-
-def value_statistics(forward: Forward) -> Array:
-    """The column `value_stats`."""
-    if forward not in _values:
-        _values[forward] = table(node._value for node in forward.graph.nodes)
-    return _values[forward]
-
-
-def gradient_statistics(backward: Backward, count: int) -> Array:
-    """The column `grad_stats` or `true_stats`."""
-    if backward not in _gradients:
-        _gradients[backward] = table(map(backward.cotangents.get, range(count)))
-    return _gradients[backward]
-
-
-def table(arrays: Iterable[Any]) -> Array:
-    """The statistics of arrays, one after the other."""
-    return np.array([statistics.summary(x) for x in arrays], float).ravel()
-
-
-def change(session: Session, backward: Backward, truth: Backward, count: int) -> Array:
-    """The column `change`: only what lies behind an override can have changed."""
-    nodes, ids = session.graph.nodes, session.forward.ids
-    column = np.full(count, np.nan)
-    column[list(backward.cotangents)] = 0.0
-    if backward is truth or session.resolution is None:
-        return column
-    winners = {
-        i: nodes[i]
-        for _, node in session.resolution.winners.values()
-        for i in session.forward.places(node)
-    }
-    behind = {
-        ids[x.serial]
-        for x in walk.order(
-            [x for y in winners.values() for x in y.inputs if isinstance(x, Tensor)]
-        )
-    }
-    for i in behind & set(backward.cotangents):
-        g, true = backward.cotangents[i], truth.cotangents.get(i)
-        like = nodes[i]._value
-        if isinstance(like, tuple):
-            g, true = _filled(g, like), _filled(true, like)
-        elif true is None:
-            true = np.zeros_like(like)
-        column[i] = statistics.relative_change(g, true)
-    return column
-
-
-def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What flows back to the outputs of one op, with zeros where nothing does."""
-    given = (None,) * len(like) if parts is None else parts
-    return tuple(
-        np.zeros_like(x) if g is None else g for g, x in zip(given, like, strict=True)
-    )
-
-
-# The header
-
-
-def override_data(one: Attached) -> OverrideData:
-    """An override as the page sees it; a rule of nodes is told node by node."""
-    vjp = one.override.vjp
-    return OverrideData(
-        id=one.id,
-        label=one.label,
-        rule=cut(str(vjp)) if is_data(vjp) else one.rule,
-        data=one.data,
-        target=target_data(one),
-        enabled=one.enabled,
-        matched=list(one.matched),
-        effects=[
-            EffectData(
-                node=e.node,
-                name=e.name,
-                relative=finite_number(e.relative),
-                angle=finite_number(e.angle),
-            )
-            for e in one.effects
-        ],
-        code=one.code,
-    )
-
-
-def target_data(one: Attached) -> TargetData:
-    """What an override is attached to."""
-    target = one.override.target
-    if isinstance(target, ByNode):
-        return {"kind": "node", "node": one.matched[0]}
-    if isinstance(target, ByOp):
-        return {"kind": "op", "op": target.op}
-    if isinstance(target, ByScope):
-        return {"kind": "scope", "scope": target.glob.removesuffix("/*")}
-    return {"kind": "other", "text": one.where}
-
-
-def finite_number(x: Any) -> float | None:
-    """A finite real number, or None: JSON has no NaN."""
-    if x is None or isinstance(x, tuple) or shape_of(x) != ():
-        return None
-    if isinstance(x, complex) or np.dtype(getattr(x, "dtype", float)).kind == "c":
-        return None
-    number = float(x)
-    return number if math.isfinite(number) else None
-
-
-def cut(text: str) -> str:
-    """A string of bearable length."""
-    if len(text) <= MOST_CHARACTERS:
-        return text
-    return text[: MOST_CHARACTERS - 1] + "…"
 
 
 def version() -> str:

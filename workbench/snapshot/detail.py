@@ -13,7 +13,8 @@ from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
 from workbench.session.stages import is_leaf
-from workbench.snapshot.columns import constant_text, cut
+from workbench.snapshot.columns import constant_text
+from workbench.snapshot.header import cut
 from workbench.snapshot.inside import code_of, settings_of
 from workbench.snapshot.protocol import DetailBody
 from workbench.transforms.targets import ByNode, ByOp, ByScope, Target

@@ -11,29 +11,43 @@ from typing import Any, Literal, NotRequired, TypedDict
 from workbench.session.statistics import Distribution
 
 __all__ = [
+    "COLUMNS",
     "KINDS",
     "MIME_TYPE",
     "SCHEMA",
     "STATISTICS",
+    "STATUSES",
+    "CheckData",
     "Column",
     "Detail",
     "DetailBody",
+    "Done",
     "EffectData",
     "ErrorData",
     "ExpressionAnswer",
     "Failure",
+    "FindingData",
+    "FindingsData",
+    "FixData",
+    "GradientCheckData",
     "Header",
+    "HistoryData",
     "KernelMessage",
+    "MatrixData",
+    "NodeCheckData",
     "OverrideData",
     "PatchMessage",
     "PlotAnswer",
+    "Progress",
     "Saved",
     "SnapshotMessage",
     "TargetData",
+    "WindowData",
 ]
 
-#: The version of everything below. A reader refuses a newer one.
-SCHEMA = 1
+#: The version of everything below. A reader refuses a newer one, and takes what an
+#: older one lacks as absent: 2 added checks, findings, history and matrices.
+SCHEMA = 2
 
 #: The MIME type of a saved picture, which is drawn without a kernel.
 MIME_TYPE = "application/vnd.workbench.graph+json"
@@ -43,6 +57,9 @@ STATISTICS = ("min", "max", "mean", "std", "norm", "bad")
 
 #: What a node is: its code in the column `kind`.
 KINDS = ("input", "constant", "op")
+
+#: What a check says of a node's rule: its code in the column `check`.
+STATUSES = ("unchecked", "right", "wrong", "kink", "unsure", "overridden")
 
 #: The columns in the order in which their buffers come, with their dtypes.
 COLUMNS: dict[str, Literal["uint8", "int32", "float64"]] = {
@@ -65,6 +82,8 @@ COLUMNS: dict[str, Literal["uint8", "int32", "float64"]] = {
     "edge_norm": "float64",
     "change": "float64",
     "override": "int32",
+    "check": "uint8",
+    "check_ratio": "float64",
 }
 
 
@@ -102,11 +121,85 @@ class OverrideData(TypedDict):
     label: str
     rule: str
     data: bool
+    stored: bool
     target: TargetData
     enabled: bool
     matched: list[int]
+    covered: list[int]
+    note: str
     effects: list[EffectData]
     code: str
+
+
+class NodeCheckData(TypedDict):
+    """One node of a gradient check that is worth a line."""
+
+    node: int
+    status: str
+    mode: str
+    place: str
+    expected: float | None
+    got: float | None
+    ratio: float | None
+    text: str
+
+
+class GradientCheckData(TypedDict):
+    """The gradient of the whole program by one input, in one mode."""
+
+    name: str
+    mode: str
+    ok: bool
+    text: str
+
+
+class CheckData(TypedDict):
+    """The last gradient check of a session."""
+
+    ok: bool
+    stopped: bool
+    stale: bool
+    summary: str
+    counts: dict[str, int]
+    nodes: list[NodeCheckData]
+    gradients: list[GradientCheckData]
+
+
+class FixData(TypedDict):
+    """What would mend a finding."""
+
+    text: str
+    code: str
+    attachable: bool
+
+
+class FindingData(TypedDict):
+    """One thing that the doctor found."""
+
+    kind: str
+    severity: Literal["error", "warning", "note"]
+    node: int
+    path: list[int]
+    sweep: Literal["forward", "backward"]
+    title: str
+    evidence: str
+    cause: str
+    fix: FixData | None
+
+
+class FindingsData(TypedDict):
+    """What the doctor found, most important first."""
+
+    stale: bool
+    stopped: bool
+    list: list[FindingData]
+
+
+class HistoryData(TypedDict):
+    """What was changed, oldest first, and what was undone, in the order of redo."""
+
+    done: list[str]
+    undone: list[str]
 
 
 class ErrorData(TypedDict):
@@ -133,6 +226,9 @@ class Header(TypedDict):
     overrides: list[OverrideData]
     undo: str | None
     redo: str | None
+    history: HistoryData
+    check: CheckData | None
+    findings: FindingsData | None
     backend: str
     seconds: float
     error: ErrorData | None
@@ -197,6 +293,27 @@ class ExpressionAnswer(TypedDict):
     message: str
 
 
+class WindowData(TypedDict):
+    """Which entries of a matrix: rows and columns, each from and to (excluded)."""
+
+    rows: list[int]
+    columns: list[int]
+
+
+class MatrixData(TypedDict):
+    """What a heat map shows."""
+
+    kind: str
+    of: int
+    wrt: list[int]
+    path: list[int]
+    mode: str
+    rows: int
+    columns: int
+    window: WindowData
+    block: list[int]
+
+
 class PlotAnswer(TypedDict):
     """Kernel to page: a Plotly figure."""
 
@@ -206,6 +323,27 @@ class PlotAnswer(TypedDict):
     title: str
     note: str
     figure: dict[str, Any]
+    matrix: MatrixData | None
+    views: list[str]
+
+
+class Progress(TypedDict):
+    """Kernel to page: how far a long request is."""
+
+    type: Literal["progress"]
+    seq: int
+    request: int
+    done: int
+    total: int
+    left: float | None
+
+
+class Done(TypedDict):
+    """Kernel to page: a long command is done, or was stopped."""
+
+    type: Literal["done"]
+    seq: int
+    request: int
 
 
 class Failure(TypedDict):
@@ -218,5 +356,12 @@ class Failure(TypedDict):
 
 
 KernelMessage = (
-    SnapshotMessage | PatchMessage | Detail | ExpressionAnswer | PlotAnswer | Failure
+    SnapshotMessage
+    | PatchMessage
+    | Detail
+    | ExpressionAnswer
+    | PlotAnswer
+    | Progress
+    | Done
+    | Failure
 )

@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, NoReturn, cast
+from typing import cast
 
 import numpy as np
 
 from workbench.errors import SnapshotError
-from workbench.snapshot.columns import Array, Snapshot, announced, cut
+from workbench.snapshot.columns import Array, Snapshot, announced
+from workbench.snapshot.doubt import (
+    count,
+    damaged,
+    record,
+    rising,
+    text,
+    texts,
+    within,
+)
+from workbench.snapshot.header import cut
+from workbench.snapshot.listed import check_overrides, found
 from workbench.snapshot.protocol import (
     COLUMNS,
     KINDS,
     SCHEMA,
     STATISTICS,
+    STATUSES,
     Header,
     Saved,
 )
@@ -34,6 +46,8 @@ MOST_SAVED = 50_000
 MOST_NODES, MOST_EDGES, MOST_STRINGS = 1_000_000, 4_000_000, 1_000_000
 
 _NAMED = ("op", "name", "dtype", "shape", "scope", "place", "source")
+#: Absent without an override, and before the first check.
+_OPTIONAL = ("true_stats", "check", "check_ratio")
 _TEXTS = ("version", "session", "output_name", "backend")
 
 
@@ -93,33 +107,18 @@ def read_saved(data: object) -> Snapshot:
     nodes = count(inner, "nodes", MOST_NODES)
     edges = count(inner, "edges", MOST_EDGES)
     for name in _TEXTS:
-        if not isinstance(inner.get(name), str):
-            damaged(f"{name} is not text")
-    strings = inner.get("strings")
-    if not isinstance(strings, list) or len(strings) > MOST_STRINGS:
-        damaged("strings is not a list of bearable length")
-    if not all(isinstance(text, str) for text in strings):
-        damaged("strings holds what is not text")
-    for name in ("wrt", "overrides", "columns"):
+        text(inner, name, name)
+    strings = texts(inner.get("strings"), MOST_STRINGS, "strings")
+    for name in ("wrt", "columns"):
         if not isinstance(inner.get(name), list):
             damaged(f"{name} is not a list")
-    for i, item in enumerate(inner["overrides"]):
-        check_override(record(item, f"overrides[{i}]"), f"overrides[{i}]", nodes)
     within(inner["wrt"], 0, nodes, "wrt")
     within([inner.get("output")], -1, nodes, "output")
+    attached = check_overrides(inner.get("overrides"), nodes)
+    inner = {**inner, "overrides": attached, **found(inner, nodes)}
     columns = read_columns(inner["columns"], whole.get("buffers"))
     check_columns(columns, nodes, edges, len(strings), len(inner["overrides"]))
     return Snapshot(cast(Header, inner), columns)
-
-
-def check_override(data: dict[str, Any], where: str, nodes: int) -> None:
-    """An override as the header lists it: the fields that are looked up by it."""
-    for name, kind in (("id", int), ("label", str), ("rule", str), ("enabled", bool)):
-        if type(data.get(name)) is not kind:
-            damaged(f"{where}.{name} is {cut(repr(data.get(name)))}")
-    if not isinstance(data.get("matched"), list):
-        damaged(f"{where}.matched is not a list")
-    within(data["matched"], 0, nodes, f"{where}.matched")
 
 
 def check_schema(schema: object, version: object) -> None:
@@ -140,7 +139,7 @@ def read_columns(listed: list[object], buffers: object) -> dict[str, Array]:
     if not isinstance(buffers, list) or len(buffers) != len(listed):
         damaged("it does not hold one buffer for each column")
     columns: dict[str, Array] = {}
-    for i, (item, text) in enumerate(zip(listed, buffers, strict=True)):
+    for i, (item, packed) in enumerate(zip(listed, buffers, strict=True)):
         column = record(item, f"columns[{i}]")
         name = column.get("name")
         dtype = COLUMNS.get(name) if isinstance(name, str) else None
@@ -150,10 +149,10 @@ def read_columns(listed: list[object], buffers: object) -> dict[str, Array]:
         wire = np.dtype(dtype).newbyteorder("<")
         size = length * wire.itemsize
         # Looked at before it is decoded: base64 makes four characters of three bytes.
-        if not isinstance(text, str) or len(text) > 4 * (size // 3 + 1):
+        if not isinstance(packed, str) or len(packed) > 4 * (size // 3 + 1):
             damaged(f"the buffer of {name} is not its base64")
         try:
-            raw = base64.b64decode(text, validate=True)
+            raw = base64.b64decode(packed, validate=True)
         except (binascii.Error, ValueError):
             damaged(f"the buffer of {name} is not base64")
         if len(raw) != size:
@@ -178,7 +177,7 @@ def check_columns(
     }
     for name in COLUMNS:
         if name not in columns:
-            if name == "true_stats":
+            if name in _OPTIONAL:
                 continue
             damaged(f"the column {name} is missing")
         if name != "saved" and columns[name].size != lengths[name]:
@@ -190,47 +189,11 @@ def check_columns(
         within(columns[name], -1, strings, name)
     within(columns["kind"], 0, len(KINDS), "kind")
     within(columns["override"], -1, overrides, "override")
+    if "check" in columns:
+        within(columns["check"], 0, len(STATUSES), "check")
     within(columns["saved"], 0, nodes, "saved")
     rising(columns["input_start"], edges, "input_start")
     rising(columns["saved_start"], columns["saved"].size, "saved_start")
     readers = np.repeat(np.arange(nodes), np.diff(columns["input_start"]))
     if bool(np.any((columns["inputs"] < 0) | (columns["inputs"] >= readers))):
         damaged("a node reads one that does not stand before it")
-
-
-def rising(starts: Array, end: int, name: str) -> None:
-    """Whether starts rise from 0 to the end of their list."""
-    if starts[0] != 0 or starts[-1] != end or bool(np.any(np.diff(starts) < 0)):
-        damaged(f"{name} does not rise from 0 to {end}")
-
-
-def within(values: Any, low: int, end: int, name: str) -> None:
-    """Whether all are whole numbers from ``low`` to before ``end``."""
-    if isinstance(values, list):
-        bad = any(type(x) is not int or not low <= x < end for x in values)
-    else:
-        bad = bool(np.any((values < low) | (values >= end)))
-    if bad:
-        damaged(f"{name} must be whole numbers from {low} to {end - 1}")
-
-
-def record(data: object, what: str) -> dict[str, Any]:
-    """A JSON object."""
-    if not isinstance(data, dict):
-        damaged(f"{what} is not an object")
-    return data
-
-
-def count(data: dict[str, Any], name: str, most: int) -> int:
-    """A number of things."""
-    value = data.get(name)
-    if type(value) is not int or not 0 <= value <= most:
-        damaged(f"{name} is {cut(repr(value))}, not a number from 0 to {most}")
-    return value
-
-
-def damaged(why: str) -> NoReturn:
-    """Say that saved data cannot be read, and what to do."""
-    raise SnapshotError(
-        f"this saved picture cannot be read: {why}. Run the cell again to draw it anew."
-    )

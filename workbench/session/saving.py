@@ -1,0 +1,120 @@
+"""What a session keeps in a file of its own: its overrides, as far as they are data."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from os import PathLike
+
+from workbench.errors import OverrideError, WorkbenchError
+from workbench.session import attached, storing
+from workbench.session.history import Entry
+from workbench.session.kept import Kept, changing
+
+__all__ = ["Saving"]
+
+
+class Saving(Kept):
+    """The part of `Session` that writes overrides to files and reads them."""
+
+    def save(self, path: str | PathLike[str]) -> list[str]:
+        """Write the overrides to a file, those that are data.
+
+        Parameters
+        ----------
+        path
+            The file, which is replaced. It holds JSON: rules that are texts or lists
+            of nodes (`wb.graph_rule`), and targets that are nodes, ops or scopes.
+
+        Returns
+        -------
+        What was not kept, a line for each override whose rule or target is code; a
+        warning says it too.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, workbench as wb
+        >>> path = tempfile.mkdtemp() + "/overrides.json"
+        >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+        >>> session = wb.Session(graph)
+        >>> one = session.override("tanh", "0.5 * d")
+        >>> session.save(path)
+        []
+        >>> other = wb.Session(graph)
+        >>> other.load(path)
+        []
+        >>> other.overrides
+        [<override 1: scale ×0.5 on every tanh; changes x by 50 %>]
+        """
+        with self.lock:
+            text, lost = storing.written(
+                self.name, self._state.entries, self.nodes, self.graph.nodes
+            )
+        storing.write(path, text)
+        if lost:
+            warnings.warn(
+                f"{self.name}.save: not kept, for they are code: {'; '.join(lost)}."
+                f" {self.name}.code() prints their lines.",
+                stacklevel=2,
+            )
+        return lost
+
+    @changing
+    def load(self, path: str | PathLike[str], *, strict: bool = True) -> list[str]:
+        """Attach the overrides of a file that :meth:`save` has written.
+
+        They come after those that are there, as one change, which one undo takes
+        back; one that is there already is not attached again. The file is not
+        trusted: nothing in it runs.
+
+        Parameters
+        ----------
+        path
+            The file.
+        strict
+            Whether all have to fit. If not, those that do are attached.
+
+        Returns
+        -------
+        What did not fit, a line for each; empty if all did.
+
+        Raises
+        ------
+        OverrideError
+            If something does not fit: a node that is gone or has another op or
+            shape, a rule that nobody has named. Nothing has changed then.
+        SnapshotError
+            If the file is damaged, too large, or of a newer Workbench.
+        """
+        stored = storing.read(path)
+        before, added, problems = self._state, list[Entry](), list[str]()
+        following = before.following
+        for one in stored:
+            try:
+                made = storing.fitted(one, self.nodes, self.graph.nodes)
+                target = attached.target_in(
+                    self.nodes, self.forward.program, made.target
+                )
+                made = replace(made, target=target)
+                known = [e.override for e in (*before.entries, *added)]
+                if any(attached.alike(made, other) for other in known):
+                    continue
+                entry = Entry(following, made)
+                if not strict:  # does it fit, with what fits?
+                    self._made(
+                        before.forward, (*before.entries, *added, entry), before.history
+                    )
+                added.append(entry)
+                following += 1
+            except WorkbenchError as error:
+                problems.append(f"{one.where}: {error}")
+        if problems and strict:
+            raise OverrideError(
+                f"{self.name}.load: {len(problems)} of {len(stored)} overrides do not"
+                f" fit, and none was attached. {' '.join(problems[:5])} With"
+                " strict=False those that fit are."
+            )
+        if added:
+            count = f"{len(added)} override{'s' * (len(added) != 1)}"
+            self._edit(f"load {count}", (*before.entries, *added))
+        return problems

@@ -1,0 +1,263 @@
+"""Overrides of a session in a file: those that are data, as JSON.
+
+A file is not trusted. Everything in it is looked at before it is used, its rules are
+texts that the expression language reads or lists of nodes, and a node is the one that
+was meant only if its op and its shape are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+from workbench.custom.rules import graph_rule
+from workbench.errors import OverrideError, SnapshotError
+from workbench.graph.tensor import Tensor
+from workbench.ops.define import shape_of
+from workbench.session import attached
+from workbench.session.history import Entry
+from workbench.session.nodes import Nodes
+from workbench.transforms import overrides as overriding
+from workbench.transforms.overrides import Override
+from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
+
+__all__ = ["Stored", "fitted", "read", "write", "written"]
+
+#: The version of the file. A reader refuses a newer one.
+SCHEMA = 1
+#: The largest file that is read, and what may be in it.
+MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 10_000, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One override of a file, of known types, not yet looked at beside a program."""
+
+    where: str
+    target: dict[str, Any]
+    vjp: str | dict[str, Any]
+    jvp: str | dict[str, Any] | None
+    name: str | None
+    enabled: bool
+
+
+# Out
+
+
+def written(
+    session: str, entries: Iterable[Entry], nodes: Nodes, tensors: Sequence[Tensor]
+) -> tuple[str, list[str]]:
+    """Overrides as the text of a file, and in words those that are not data."""
+    kept, lost = [], []
+    for number, made in entries:
+        where = f"override {number} ({made.label})"
+        functions = [
+            which
+            for which, rule in (("rule", made.vjp), ("forward rule", made.jvp))
+            if not attached.storable(rule)
+        ]
+        if not attached.data_target(made.target):
+            functions.append(f"target, {attached.target_text(made.target, nodes)},")
+        if functions:
+            lost.append(f"{where}: its {' and its '.join(functions)} is code")
+            continue
+        kept.append(
+            {
+                "target": _target_data(made.target, nodes, tensors),
+                "vjp": _rule_data(made.vjp),
+                "jvp": _rule_data(made.jvp),
+                "name": made.name,
+                "enabled": made.enabled,
+            }
+        )
+    data = {"workbench_overrides": SCHEMA, "session": session, "overrides": kept}
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n", lost
+
+
+def _target_data(
+    target: Target, nodes: Nodes, tensors: Sequence[Tensor]
+) -> dict[str, Any]:
+    if isinstance(target, ByNode):
+        i = nodes.find(target.node)
+        return {
+            "kind": "node",
+            "node": i,
+            "name": nodes.name_of(i),
+            "op": tensors[i].op.name,
+            "shape": _shape(tensors[i]),
+        }
+    if isinstance(target, ByOp):
+        return {"kind": "op", "op": target.op}
+    assert isinstance(target, ByScope)
+    return {"kind": "scope", "scope": target.glob}
+
+
+def _rule_data(rule: Any) -> Any:
+    return rule if rule is None or isinstance(rule, str) else json.loads(rule.to_json())
+
+
+def _shape(node: Tensor) -> list[int | None]:
+    shape = shape_of(node)
+    return [] if shape is None else [int(n) if n is not None else None for n in shape]
+
+
+def write(path: str | PathLike[str], text: str) -> None:
+    """Replace a file, which is whole at any moment."""
+    goal = Path(path)
+    handle, name = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, goal)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+# In
+
+
+def read(path: str | PathLike[str]) -> list[Stored]:
+    """What a file holds, looked at; nothing of it runs.
+
+    Raises
+    ------
+    SnapshotError
+        If it is damaged, too large, or of a newer Workbench.
+    """
+    with open(path, "rb") as file:
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        _damaged(f"it has more than {MOST_BYTES:,} bytes")
+    try:
+        data = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        _damaged(f"it is no JSON ({_cut(str(error))})")
+    if not isinstance(data, dict) or "workbench_overrides" not in data:
+        _damaged('it has no "workbench_overrides"')
+    version = data["workbench_overrides"]
+    if type(version) is not int or version < 1:
+        _damaged(f"its version is {_cut(repr(version))}")
+    if version > SCHEMA:
+        raise SnapshotError(
+            f"these overrides were written with schema {version}; this Workbench reads"
+            f" up to {SCHEMA}: update autodiff-workbench."
+        )
+    listed = data.get("overrides")
+    if not isinstance(listed, list) or len(listed) > MOST_OVERRIDES:
+        _damaged("overrides is no list of bearable length")
+    return [_stored(item, f"overrides[{i}]") for i, item in enumerate(listed)]
+
+
+def _stored(item: object, where: str) -> Stored:
+    if not isinstance(item, dict):
+        _damaged(f"{where} is not an object")
+    target, name = item.get("target"), item.get("name")
+    if not isinstance(target, dict):
+        _damaged(f"{where}.target is not an object")
+    if name is not None:
+        _text(name, f"{where}.name")
+    enabled = item.get("enabled", True)
+    if not isinstance(enabled, bool):
+        _damaged(f"{where}.enabled is neither true nor false")
+    rules: list[Any] = []
+    for which in ("vjp", "jvp"):
+        rule = item.get(which)
+        if not isinstance(rule, dict) and not (rule is None and which == "jvp"):
+            _text(rule, f"{where}.{which}")
+        rules.append(rule)
+    kind = target.get("kind")
+    if kind == "node":
+        if target.get("name") is not None:
+            _text(target["name"], f"{where}.target.name")
+        if type(target.get("node")) is not int:
+            _damaged(f"{where}.target.node is {_cut(repr(target.get('node')))}")
+        _text(target.get("op"), f"{where}.target.op")
+        shape = target.get("shape")
+        if not isinstance(shape, list) or any(
+            n is not None and type(n) is not int for n in shape
+        ):
+            _damaged(f"{where}.target.shape is no shape")
+    elif kind in ("op", "scope"):
+        _text(target.get(kind), f"{where}.target.{kind}")
+    else:
+        _damaged(f"{where}.target.kind is {_cut(repr(kind))}, not node, op or scope")
+    return Stored(where, target, rules[0], rules[1], name, enabled)
+
+
+def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
+    """An override of a file as one of this program.
+
+    Raises
+    ------
+    OverrideError
+        If its node is not there, or is another; ExpressionError if a rule is
+        refused; RegistrationError for a list of nodes that is none.
+    """
+    return overriding.override(
+        _target(stored.target, nodes, tensors),
+        _rule(stored.vjp),
+        jvp=_rule(stored.jvp),
+        name=stored.name,
+        enabled=stored.enabled,
+    )
+
+
+def _rule(rule: Any) -> Any:
+    return graph_rule.from_json(rule) if isinstance(rule, dict) else rule
+
+
+def _target(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> Target:
+    if data["kind"] == "op":
+        return ByOp(data["op"])
+    if data["kind"] == "scope":
+        return ByScope(data["scope"])
+    name, i = data["name"] if "name" in data else None, data["node"]
+    if name is not None:
+        if name not in nodes.names:
+            raise OverrideError(
+                f"no node is named {_cut(repr(name))}. There are"
+                f" {_cut(', '.join(nodes.names)) or 'none with a name'}."
+            )
+        i = nodes.names[name]
+    elif not 0 <= i < nodes.count:
+        raise OverrideError(
+            f"there is no node {i}: ids go from 0 to {nodes.count - 1}."
+        )
+    node = tensors[i]
+    if node.op.name != data["op"] or _shape(node) != data["shape"]:
+        raise OverrideError(
+            f"{nodes.labels[i]} is {node.op.name} {_shown(_shape(node))} here, and was"
+            f" {_cut(data['op'])} {_cut(_shown(data['shape']))} where the override was"
+            " saved: it is another node."
+        )
+    return ByNode(i)
+
+
+def _shown(shape: list[int | None]) -> str:
+    return "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"
+
+
+def _text(value: object, where: str) -> None:
+    if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
+        _damaged(f"{where} is {_cut(repr(value))}, not text of bearable length")
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _damaged(why: str) -> NoReturn:
+    raise SnapshotError(f"this file of overrides cannot be read: {why}.")

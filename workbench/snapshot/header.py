@@ -1,0 +1,87 @@
+"""What the header of a snapshot says of overrides, and its numbers and texts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.define import shape_of
+from workbench.session.attached import Attached, is_data
+from workbench.session.history import History
+from workbench.snapshot.protocol import (
+    EffectData,
+    HistoryData,
+    OverrideData,
+    TargetData,
+)
+from workbench.transforms.targets import ByNode, ByOp, ByScope
+
+__all__ = ["cut", "finite_number", "history_data", "override_data"]
+
+MOST_CHARACTERS = 2000
+#: So many changes are told each way; a session keeps more.
+MOST_STEPS = 200
+
+
+def override_data(one: Attached) -> OverrideData:
+    """An override as the page sees it; a rule of nodes is told node by node."""
+    vjp = one.override.vjp
+    return OverrideData(
+        id=one.id,
+        label=one.label,
+        rule=cut(str(vjp)) if is_data(vjp) else one.rule,
+        data=one.data,
+        stored=one.stored,
+        target=target_data(one),
+        enabled=one.enabled,
+        matched=list(one.matched),
+        covered=list(one.covered),
+        note=cut(one.note),
+        effects=[
+            EffectData(
+                node=e.node,
+                name=e.name,
+                relative=finite_number(e.relative),
+                angle=finite_number(e.angle),
+            )
+            for e in one.effects
+        ],
+        code=one.code,
+    )
+
+
+def target_data(one: Attached) -> TargetData:
+    """What an override is attached to."""
+    target = one.override.target
+    if isinstance(target, ByNode):
+        return {"kind": "node", "node": one.matched[0]}
+    if isinstance(target, ByOp):
+        return {"kind": "op", "op": target.op}
+    if isinstance(target, ByScope):
+        return {"kind": "scope", "scope": target.glob.removesuffix("/*")}
+    return {"kind": "other", "text": cut(one.where)}
+
+
+def history_data(history: History) -> HistoryData:
+    """The last changes, and the next that could be done again."""
+    return HistoryData(
+        done=[cut(text) for text in history.done[-MOST_STEPS:]],
+        undone=[cut(text) for text in history.undone[:MOST_STEPS]],
+    )
+
+
+def finite_number(x: Any) -> float | None:
+    """A finite real number, or None: JSON has no NaN."""
+    if x is None or isinstance(x, tuple) or shape_of(x) != ():
+        return None
+    if isinstance(x, complex) or np.dtype(getattr(x, "dtype", float)).kind == "c":
+        return None
+    number = float(x)
+    return number if math.isfinite(number) else None
+
+
+def cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    """A string of bearable length."""
+    return text if len(text) <= most else text[: most - 1] + "…"

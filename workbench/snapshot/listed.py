@@ -1,0 +1,181 @@
+"""Overrides, checks, findings and history of a saved picture, read with suspicion.
+
+Only what is known is taken over. What the first schema lacks is absent: nothing is
+covered, checked, found or done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.snapshot.doubt import (
+    count,
+    damaged,
+    flag,
+    items,
+    one_of,
+    record,
+    said,
+    text,
+    texts,
+    within,
+)
+from workbench.snapshot.header import cut
+from workbench.snapshot.protocol import (
+    STATUSES,
+    CheckData,
+    FindingData,
+    FindingsData,
+    FixData,
+    GradientCheckData,
+    HistoryData,
+    NodeCheckData,
+)
+
+__all__ = ["check_overrides", "found"]
+
+MOST_OVERRIDES = 10_000
+MOST_LINES = 10_000
+_FLAGS = ("enabled", "data", "stored")
+
+
+def found(header: dict[str, Any], nodes: int) -> dict[str, Any]:
+    """The fields that schema 2 has added, those of an older picture empty."""
+    history = record(header.get("history") or {}, "history")
+    check, findings = header.get("check"), header.get("findings")
+    return {
+        "history": HistoryData(
+            done=texts(history.get("done", []), MOST_LINES, "history.done"),
+            undone=texts(history.get("undone", []), MOST_LINES, "history.undone"),
+        ),
+        "check": None if check is None else _check(record(check, "check"), nodes),
+        "findings": None
+        if findings is None
+        else _findings(record(findings, "findings"), nodes),
+    }
+
+
+def check_overrides(value: object, nodes: int) -> list[dict[str, Any]]:
+    """The overrides that a header lists: the fields that are looked up by it."""
+    if not isinstance(value, list):
+        damaged("overrides is not a list")
+    return [
+        _override(record(item, f"overrides[{i}]"), f"overrides[{i}]", nodes)
+        for i, item in enumerate(items(value, MOST_OVERRIDES, "overrides"))
+    ]
+
+
+def _override(data: dict[str, Any], where: str, nodes: int) -> dict[str, Any]:
+    known = data.get("data", False)
+    data = {"covered": [], "note": "", "stored": known, "data": False, **data}
+    if type(data.get("id")) is not int:
+        damaged(f"{where}.id is {cut(repr(data.get('id')))}")
+    for name in ("label", "rule", "note"):
+        text(data, name, f"{where}.{name}")
+    for name in _FLAGS:
+        flag(data, name, f"{where}.{name}")
+    for name in ("matched", "covered"):
+        if not isinstance(data.get(name), list):
+            damaged(f"{where}.{name} is not a list")
+        within(data[name], 0, nodes, f"{where}.{name}")
+    return data
+
+
+def _check(data: dict[str, Any], nodes: int) -> CheckData:
+    counts = record(data.get("counts"), "check.counts")
+    return CheckData(
+        ok=flag(data, "ok", "check.ok"),
+        stopped=flag(data, "stopped", "check.stopped"),
+        stale=flag(data, "stale", "check.stale"),
+        summary=text(data, "summary", "check.summary"),
+        counts={
+            name: count(counts, name, nodes) if name in counts else 0
+            for name in STATUSES
+        },
+        nodes=[
+            _node(record(item, f"check.nodes[{i}]"), f"check.nodes[{i}]", nodes)
+            for i, item in enumerate(
+                items(data.get("nodes"), MOST_LINES, "check.nodes")
+            )
+        ],
+        gradients=[
+            _gradient(record(item, f"check.gradients[{i}]"), f"check.gradients[{i}]")
+            for i, item in enumerate(
+                items(data.get("gradients"), MOST_LINES, "check.gradients")
+            )
+        ],
+    )
+
+
+def _records(
+    data: dict[str, Any], name: str, where: str
+) -> list[tuple[dict[str, Any], str]]:
+    """The objects of a list, each with its place."""
+    return [
+        (record(item, f"{where}[{i}]"), f"{where}[{i}]")
+        for i, item in enumerate(items(data.get(name), MOST_LINES, where))
+    ]
+
+
+def _node(data: dict[str, Any], where: str, nodes: int) -> NodeCheckData:
+    within([data.get("node")], 0, nodes, f"{where}.node")
+    return NodeCheckData(
+        node=data["node"],
+        status=one_of(data, "status", STATUSES, f"{where}.status"),
+        mode=text(data, "mode", f"{where}.mode"),
+        place=text(data, "place", f"{where}.place"),
+        expected=said(data, "expected", f"{where}.expected"),
+        got=said(data, "got", f"{where}.got"),
+        ratio=said(data, "ratio", f"{where}.ratio"),
+        text=text(data, "text", f"{where}.text"),
+    )
+
+
+def _gradient(data: dict[str, Any], where: str) -> GradientCheckData:
+    return GradientCheckData(
+        name=text(data, "name", f"{where}.name"),
+        mode=text(data, "mode", f"{where}.mode"),
+        ok=flag(data, "ok", f"{where}.ok"),
+        text=text(data, "text", f"{where}.text"),
+    )
+
+
+def _findings(data: dict[str, Any], nodes: int) -> FindingsData:
+    return FindingsData(
+        stale=flag(data, "stale", "findings.stale"),
+        stopped=flag(data, "stopped", "findings.stopped"),
+        list=[
+            _finding(record(item, f"findings[{i}]"), f"findings[{i}]", nodes)
+            for i, item in enumerate(
+                items(data.get("list"), MOST_LINES, "findings.list")
+            )
+        ],
+    )
+
+
+def _finding(data: dict[str, Any], where: str, nodes: int) -> FindingData:
+    within([data.get("node")], 0, nodes, f"{where}.node")
+    path = items(data.get("path"), nodes, f"{where}.path")
+    within(path, 0, nodes, f"{where}.path")
+    fix = data.get("fix")
+    severity = one_of(data, "severity", ("error", "warning", "note"), where)
+    sweep = one_of(data, "sweep", ("forward", "backward"), f"{where}.sweep")
+    return FindingData(
+        kind=text(data, "kind", f"{where}.kind"),
+        severity=severity,  # type: ignore[typeddict-item]
+        node=data["node"],
+        path=path,
+        sweep=sweep,  # type: ignore[typeddict-item]
+        title=text(data, "title", f"{where}.title"),
+        evidence=text(data, "evidence", f"{where}.evidence"),
+        cause=text(data, "cause", f"{where}.cause"),
+        fix=None if fix is None else _fix(record(fix, f"{where}.fix"), f"{where}.fix"),
+    )
+
+
+def _fix(data: dict[str, Any], where: str) -> FixData:
+    return FixData(
+        text=text(data, "text", f"{where}.text"),
+        code=text(data, "code", f"{where}.code"),
+        attachable=flag(data, "attachable", f"{where}.attachable"),
+    )
