@@ -32,6 +32,7 @@ FLOORS = {
     "loops": 5,
     "systems": 5,
     "matrices": 5,
+    "rules": 5,
     "symbolic": 5,
     "gradient": 5,
     "checks": 5,

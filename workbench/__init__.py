@@ -22,10 +22,13 @@ from workbench.matrices import hessian, jacfwd, jacobian, jacrev, vmap
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
+from workbench.transforms.named import LOADERS as _LOADERS
+from workbench.transforms.named import named_rule
 from workbench.transforms.overrides import override
 from workbench.transforms.resolving import overrides
 
 if TYPE_CHECKING:
+    from workbench import rules
     from workbench.checkpoints import checkpoint
     from workbench.checks.verify import check_grads
     from workbench.custom.from_graph import OpFromGraph
@@ -96,10 +99,12 @@ __all__ = [
     "logsumexp",
     "matrices",
     "matrix",
+    "named_rule",
     "override",
     "overrides",
     "plots",
     "register_gradient",
+    "rules",
     "scalar",
     "scalars",
     "scan",
@@ -164,6 +169,7 @@ _MODULES = {
     "numpy": "workbench.numpy",
     "plots": "workbench.jupyter.plots",
     "random": "workbench.random",
+    "rules": "workbench.rules",
     "scipy": "workbench.scipy",
 }
 
@@ -172,6 +178,9 @@ _FUNCTIONS["namespace"] = lambda: _import(_MODULES["numpy"])
 _FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.evaluating").evaluate(
     *args
 )
+
+# Which rules are known by their names: the shipped ones load when one is asked for.
+_LOADERS.append(lambda: _import("workbench.rules"))
 
 del _operators, _ops
 

@@ -22,10 +22,11 @@ from workbench.errors import ShapeError, UsageError
 from workbench.graph.op import Op
 from workbench.graph.tensor import NO_PARAMS, Tensor
 from workbench.ops import several
-from workbench.transforms.expression import Expression, parse
+from workbench.transforms.expression import Expression
 from workbench.transforms.lending import NOTHING, WITHOUT, takes_arrays
 from workbench.transforms.rules import Node, Pull, Push, filled, has_derivative
 from workbench.transforms.targets import name_of
+from workbench.transforms.texts import Bound, read
 
 __all__ = ["Rules"]
 
@@ -107,7 +108,19 @@ class Rules:
 
     def _one(self, rule: Any, which: str, gives: int, arriving: str) -> Any:
         if isinstance(rule, str):
-            return rule if rule in (TRUE, ZERO, APART) else parse(rule, arriving)
+            if rule in (TRUE, ZERO, APART):
+                return rule
+            found = read(rule, arriving)
+            if which == "jvp" and isinstance(found, Bound):
+                forward = found.forward()
+                if forward is None:
+                    raise UsageError(
+                        f"{self.op.name}: the rule {found.name} says nothing of forward"
+                        " mode. Leave jvp= out: the op's vjp is then transposed, if it"
+                        " is linear."
+                    )
+                return forward
+            return found
         if hasattr(rule, "whole") and isinstance(rule, Op):
             self._check_op(rule, which, gives)
         elif not callable(rule):

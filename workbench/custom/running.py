@@ -77,6 +77,8 @@ class OpNode(Node):
     ) -> None:
         self.op = op
         self.name = None
+        self.names = (None,) * len(inputs)
+        self.position = 0
         self.inputs = tuple(shaped(inputs))
         self.outputs = tuple(map(read_only, y if isinstance(y, tuple) else (y,)))
         self.params = params

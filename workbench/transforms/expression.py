@@ -10,7 +10,7 @@ A rule such as ``"clip(d, -1, 1)"`` says what flows back to one input of a node:
 numbers                 finite: ``2``, ``0.5``, ``1e-3``
 ``+ - * / **``          arithmetic; constant exponents up to 16 in magnitude
 ``< <= > >= == !=``     comparisons of two operands, for ``where``
-functions               those of `FUNCTIONS`, NumPy's by NumPy's names
+functions               those of `language.FUNCTIONS`, NumPy's by NumPy's names
 ``axis=``, ``keepdims=``  of reductions: whole numbers, True or False
 ======================  ======================================================
 
@@ -26,7 +26,8 @@ In grammar::
     setting  = "axis" "=" axis | "keepdims" "=" ("True" | "False")
 
 A forward-mode rule is written alike, with ``t`` (``t0``, ``t1``, ...) for the
-tangents that arrive in place of ``g``. At most 1,000 characters and 50 levels of
+tangents that arrive in place of ``g``. A text may also be the name of a registered
+rule, see `texts.py`. At most 1,000 characters and 50 levels of
 nesting. Everything else is an `ExpressionError` that says where and what is
 allowed. Texts come from saved notebooks and are not trusted: they are read by
 `ast.parse`, which runs nothing, and compiled to the steps of a stack machine.
@@ -37,84 +38,33 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from workbench.errors import ExpressionError
+from workbench.transforms.language import (
+    CHARACTERS,
+    COMPARISONS,
+    FUNCTIONS,
+    LARGEST_EXPONENT,
+    MEANING,
+    MEANT,
+    MOST_CHARACTERS,
+    MOST_NESTING,
+    NUMBERED,
+    OPERATOR_REFUSED,
+    OPERATORS,
+    OTHERWISE,
+    REDUCTIONS,
+    REFUSED,
+    usage,
+)
 
-__all__ = ["FUNCTIONS", "Expression", "parse"]
-
-MOST_CHARACTERS = 1000
-MOST_NESTING = 50
-LARGEST_EXPONENT = 16
-
-
-class Function(NamedTuple):
-    """A function of the language: what computes it and what it takes."""
-
-    compute: Callable[..., Any]
-    arguments: int
-    reduces: bool = False
-
-
-_ONE = """
-abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil conj cos cosh exp exp2
-expm1 floor isfinite isinf isnan log log10 log1p log2 logical_not nan_to_num
-ones_like reciprocal rint sign sin sinh sqrt square tan tanh trunc zeros_like
-""".split()
-_TWO = """
-arctan2 copysign hypot logaddexp logical_and logical_or maximum minimum
-""".split()
-_REDUCTIONS = "max mean min prod std sum var".split()
-
-#: Every function by its name.
-FUNCTIONS: dict[str, Function] = {
-    **{name: Function(getattr(np, name), 1) for name in _ONE},
-    **{name: Function(getattr(np, name), 2) for name in _TWO},
-    **{name: Function(getattr(np, name), 1, True) for name in _REDUCTIONS},
-    "clip": Function(np.clip, 3),
-    "norm": Function(np.linalg.norm, 1, True),
-    "where": Function(np.where, 3),
-}
-
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-
-#: What people write for the names of the language.
-_MEANT = {
-    **dict.fromkeys(("gradient", "grad", "dy", "cotangent", "upstream"), "g"),
-    **dict.fromkeys(("dx", "delta", "default", "true", "rule"), "d"),
-    **dict.fromkeys(("input", "inp", "a"), "x"),
-    **dict.fromkeys(("output", "out", "value"), "y"),
-}
-
-_MEANING = {
-    "g": "g (the gradient that arrives)",
-    "t": "t (the tangent that arrives)",
-    "d": "d (what the true rule gives)",
-    "x": "x (the input; x0, x1, ... all of them)",
-    "y": "y (the output)",
-}
-_NUMBERED = re.compile(r"[xt]\d{1,2}")
-_CHARACTERS = re.compile(r"[A-Za-z0-9_ \t.,()+\-*/<>=!]*")
+__all__ = ["CHARACTERS", "FUNCTIONS", "MOST_CHARACTERS", "Expression", "parse"]
 
 #: A step of the stack machine: a number of operands with what joins them, or a
 #: constant (-1), or a name (-2).
@@ -211,7 +161,7 @@ class _Reader:
                 f"the rule has {len(text)} characters; at most {MOST_CHARACTERS} are"
                 " read. Write a function rule(node, g) instead."
             )
-        strange = _CHARACTERS.match(text).end()  # type: ignore[union-attr]
+        strange = CHARACTERS.match(text).end()  # type: ignore[union-attr]
         if strange < len(text):
             self.refuse(
                 strange,
@@ -269,7 +219,7 @@ class _Reader:
             return self.comparison(node, depth)
         if isinstance(node, ast.Call):
             return self.call(node, depth)
-        self.refuse_at(node, *_REFUSED.get(type(node), _OTHERWISE))
+        self.refuse_at(node, *REFUSED.get(type(node), OTHERWISE))
 
     def number(self, node: ast.Constant) -> float:
         value = node.value
@@ -284,7 +234,7 @@ class _Reader:
 
     def name(self, node: ast.Name) -> list[_Step]:
         name = node.id
-        numbered = _NUMBERED.fullmatch(name) and name[0] in ("x", self.arriving)
+        numbered = NUMBERED.fullmatch(name) and name[0] in ("x", self.arriving)
         if name not in self.allowed and not numbered:
             if name in FUNCTIONS:
                 self.refuse_at(
@@ -301,9 +251,9 @@ class _Reader:
             links.append(links[-1].left)
         made = self.emit(links[-1].left, depth + 1)
         for link in reversed(links):
-            compute = _OPERATORS.get(type(link.op))
+            compute = OPERATORS.get(type(link.op))
             if compute is None:
-                self.refuse_at(link, *_OPERATOR_REFUSED)
+                self.refuse_at(link, *OPERATOR_REFUSED)
             right = self.emit(link.right, depth + 1)
             if isinstance(link.op, ast.Pow) and isinstance(right, float):
                 if abs(right) > LARGEST_EXPONENT:
@@ -316,9 +266,9 @@ class _Reader:
         return made
 
     def comparison(self, node: ast.Compare, depth: int) -> list[_Step] | float:
-        compute = _COMPARISONS.get(type(node.ops[0]))
+        compute = COMPARISONS.get(type(node.ops[0]))
         if compute is None:
-            self.refuse_at(node, *_OPERATOR_REFUSED)
+            self.refuse_at(node, *OPERATOR_REFUSED)
         if len(node.ops) > 1:
             self.refuse_at(
                 node.comparators[1],
@@ -330,7 +280,7 @@ class _Reader:
 
     def call(self, node: ast.Call, depth: int) -> list[_Step] | float:
         if not isinstance(node.func, ast.Name):
-            self.refuse_at(node.func, *_REFUSED.get(type(node.func), _OTHERWISE))
+            self.refuse_at(node.func, *REFUSED.get(type(node.func), OTHERWISE))
         name = node.func.id
         function = FUNCTIONS.get(name)
         if function is None:
@@ -340,7 +290,7 @@ class _Reader:
             self.refuse_at(
                 node,
                 f"{name} with {len(node.args)}",
-                f"{name} takes {function.arguments} {plural}: {_usage(name)}.",
+                f"{name} takes {function.arguments} {plural}: {usage(name)}.",
             )
         compute = function.compute
         settings = {str(k.arg): self.setting(name, k) for k in node.keywords}
@@ -355,7 +305,7 @@ class _Reader:
             self.refuse_at(
                 keyword,
                 f"{name} with {keyword.arg or '**'}=",
-                f"Reductions ({', '.join(_REDUCTIONS)}, norm) take axis= and keepdims=;"
+                f"Reductions ({', '.join(REDUCTIONS)}, norm) take axis= and keepdims=;"
                 " nothing else takes a setting.",
             )
         try:
@@ -413,14 +363,14 @@ class _Reader:
     # Errors
 
     def meanings(self) -> str:
-        return ", ".join(_MEANING[name] for name in self.allowed)
+        return ", ".join(MEANING[name] for name in self.allowed)
 
     def unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
         from difflib import get_close_matches
 
         candidates = [*self.allowed, *FUNCTIONS] if kind == "name" else [*FUNCTIONS]
         close = get_close_matches(name, candidates, 1, 0.5)
-        meant = _MEANT.get(name.lower(), "")
+        meant = MEANT.get(name.lower(), "")
         if kind == "name" and meant in self.allowed:
             close = [meant]
         hint = f"Did you mean {close[0]}? " if close else ""
@@ -448,36 +398,3 @@ def _quote(text: str) -> str:
 def _refuse(text: str, at: int, what: str, allowed: str = "") -> NoReturn:
     where = f"{_quote(text)}: {what} at character {at + 1}."
     raise ExpressionError(f"{where} {allowed}".rstrip())
-
-
-def _usage(name: str) -> str:
-    examples = {
-        "clip": "clip(d, -1, 1)",
-        "where": "where(x > 0, d, 0)",
-        "maximum": "maximum(d, 0)",
-        "minimum": "minimum(d, 1)",
-    }
-    count = FUNCTIONS[name].arguments
-    return examples.get(name, f"{name}({', '.join(['d', 'g', 'y'][:count])})")
-
-
-_OPERATOR_REFUSED = (
-    "this operator",
-    "Use + - * / ** and < <= > >= == !=; matrix products need a function"
-    " rule(node, g).",
-)
-_OTHERWISE = (
-    "this is not part of an expression",
-    "Use numbers, names, functions, + - * / **, comparisons and parentheses.",
-)
-_REFUSED: dict[type, tuple[str, str]] = {
-    ast.BoolOp: (
-        "'and' and 'or'",
-        "Write logical_and(a, b) or logical_or(a, b).",
-    ),
-    ast.UnaryOp: ("'not'", "Write logical_not(a)."),
-    ast.IfExp: ("'if'", "Write where(condition, a, b)."),
-    ast.Attribute: ("a dot", "Functions stand alone: clip(d, -1, 1)."),
-    ast.Tuple: ("a comma", "A rule gives one gradient; it runs once per input."),
-    ast.Starred: ("a star", "Write the arguments one by one."),
-}

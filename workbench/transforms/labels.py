@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+from workbench.errors import ExpressionError
 from workbench.transforms.targets import name_of
+from workbench.transforms.texts import Bound, read
 
 __all__ = ["label_of"]
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+
+#: Labels of expressions; those that the functions of `workbench.rules` write too.
 _LABELS: list[tuple[str, Callable[..., str]]] = [
     ("true|d", lambda: "true"),
     (
@@ -24,7 +29,18 @@ _LABELS: list[tuple[str, Callable[..., str]]] = [
     (rf"{_NUMBER}\*d", lambda factor: f"scale ×{short(float(factor))}"),
     (r"zeros_like\(d\)", lambda: "stop"),
     ("-d", lambda: "reverse"),
+    (rf"-\({_NUMBER}\*d\)", lambda factor: f"reverse ×{short(float(factor))}"),
     ("g", lambda: "straight-through"),
+    (
+        rf"where\(abs\(x\)<={_NUMBER},g,0\)",
+        lambda limit: f"straight-through ±{short(float(limit))}",
+    ),
+    (r"where\(isfinite\(d\),d,0\)", lambda: "sanitise"),
+    (
+        rf"d\*\({_NUMBER}/maximum\({_NUMBER},norm\(d[^()]*(?:\([^()]*\))?[^()]*\)\)\)",
+        lambda limit, _: f"norm ≤ {short(float(limit))}",
+    ),
+    (r"d/where\(norm\((.*)\)==0,1,norm\(\1\)\)", lambda _: "normalise"),
 ]
 
 
@@ -35,13 +51,24 @@ def label_of(rule: str | Callable[..., Any]) -> str:
     ('clip ±0.1', 'scale ×0.5', 'straight-through')
     """
     if not isinstance(rule, str):
-        return name_of(rule)
+        return str(getattr(rule, "label", None) or name_of(rule))
+    if (known := _known(rule)) is not None:
+        return known
+    try:
+        named = read(rule)
+    except ExpressionError:  # it is that of a forward rule, or of one unregistered
+        named = None
+    text = named.label if isinstance(named, Bound) else " ".join(rule.split())
+    return text if len(text) <= 28 else f"{text[:27]}…"
+
+
+@lru_cache(maxsize=256)
+def _known(rule: str) -> str | None:
     packed = "".join(rule.split())
     for pattern, label in _LABELS:
         if (match := re.fullmatch(pattern, packed)) is not None:
             return label(*match.groups())
-    text = " ".join(rule.split())
-    return text if len(text) <= 28 else f"{text[:27]}…"
+    return None
 
 
 def short(number: float) -> str:

@@ -4,7 +4,8 @@ An `Override` says which nodes (its target) and what runs there (its rules). It
 changes nothing by itself: `resolving.py` finds the nodes of a given program that it
 applies to, and the sweeps run the rules that result. Targets stand in `targets.py`,
 what a rule does at a node in `rules.py`, the language of textual rules in
-`expression.py`, the short texts for them in `labels.py`.
+`expression.py`, rules by their names in `named.py` and `texts.py`, the short texts for
+them in `labels.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 
 from workbench.errors import OverrideError
 from workbench.graph.tensor import Tensor
-from workbench.transforms.expression import parse
 from workbench.transforms.labels import label_of
 from workbench.transforms.rules import Pull, Push
 from workbench.transforms.targets import Target, name_of, target_of
+from workbench.transforms.texts import Bound, read
 
 __all__ = ["Override", "override"]
 
@@ -32,7 +33,8 @@ class Override:
     target
         Which nodes.
     vjp, jvp
-        The rules: an expression, a function, ``"true"``, or (``jvp``) None.
+        The rules: an expression, the name of a registered rule, a function,
+        ``"true"``, or (``jvp``) None.
     name
         What the picture and errors call it.
     enabled
@@ -52,28 +54,57 @@ class Override:
 
     @property
     def rule(self) -> str:
-        """The expression, or the name of the function."""
+        """The text, or the name of the function."""
         if self.vjp == "true":
             return "d"
         return self.vjp if isinstance(self.vjp, str) else name_of(self.vjp)
 
     @property
     def data(self) -> bool:
-        """Whether the rule is data, so that it can be edited and stored."""
-        return isinstance(self.vjp, str)
+        """Whether the rules are texts, so that they can be edited and stored."""
+        return isinstance(self.vjp, str) and isinstance(self.jvp, (str, type(None)))
 
-    def pull(self, node: Tensor) -> Pull | None:
-        """The reverse rule at a node; None for the true one."""
+    @property
+    def stored(self) -> bool:
+        """Whether the rules can be stored: texts, or `wb.graph_rule`'s nodes."""
+        return all(
+            rule is None or isinstance(rule, str) or hasattr(rule, "to_json")
+            for rule in (self.vjp, self.jvp)
+        )
+
+    def pull(self, node: Tensor, position: int = 0) -> Pull | None:
+        """The reverse rule at a node; None for the true one.
+
+        ``position`` is that of the node among those that the override means.
+        """
         if self.vjp == "true":
             return None
-        return Pull(node, ready(self.vjp, "g"), self.label)
+        return Pull(node, self._at(node), self.label, position)
 
-    def push(self, node: Tensor) -> Push | None:
+    def push(self, node: Tensor, position: int = 0) -> Push | None:
         """The forward rule at a node; None for the true one."""
-        if self.jvp == "true" or (self.jvp is None and self.vjp == "true"):
+        jvp: Any = self.jvp
+        if jvp is None and self.vjp == "true":
             return None
-        pull = Pull(node, ready(self.vjp, "g"), self.label)
-        return Push(pull, None if self.jvp is None else ready(self.jvp, "t"))
+        rule = self._at(node)
+        if jvp is None:
+            jvp = rule.forward() if isinstance(rule, Bound) else None
+        elif isinstance(jvp, str) and jvp != "true":
+            jvp = ready(jvp, "t")
+            if isinstance(jvp, Bound):
+                jvp.check(node)
+                # Without a forward rule of its own, it is itself transposed.
+                rule, jvp = jvp, jvp.forward()
+        if isinstance(jvp, str):
+            return None
+        return Push(Pull(node, rule, self.label, position), jvp)
+
+    def _at(self, node: Tensor) -> Any:
+        """The reverse rule as it runs at a node."""
+        rule = ready(self.vjp, "g")
+        if isinstance(rule, Bound):
+            rule.check(node)
+        return rule
 
     def __repr__(self) -> str:
         off = "" if self.enabled else ", off"
@@ -106,11 +137,14 @@ def override(
         Or an expression, such as ``"clip(d, -1, 1)"``, that is computed once for
         each input: ``g`` is the gradient that arrives, ``d`` what the true rule
         would pass on, ``x`` the input (``x0``, ``x1``, ... all of them), ``y`` the
-        output. Or ``"true"``.
+        output; `workbench.transforms.expression` has the grammar. Or the name of a
+        registered rule, ``"safe_sqrt"`` or ``"safe_sqrt(eps=1e-6)"``: those of
+        `workbench.rules` and your own (:func:`workbench.named_rule`). Or ``"true"``.
     jvp
         The forward rule: a function ``rule(node, *tangents)`` with None for an
         input that does not vary, an expression of the tangent ``t`` (``t0``, ...),
-        or ``"true"``. By default ``vjp`` transposed, if it is linear in ``g``.
+        the name of a registered rule, or ``"true"``. By default what the rule of
+        ``vjp`` says of forward mode, or ``vjp`` transposed, if it is linear in ``g``.
     name
         What to call it; by default a short text for its rule.
     enabled
@@ -119,7 +153,8 @@ def override(
     Raises
     ------
     OverrideError
-        If it has no rule; ExpressionError if an expression is refused.
+        If it has no rule; ExpressionError if an expression is refused, or no rule
+        has that name.
 
     Examples
     --------
@@ -136,7 +171,7 @@ def override(
         )
     for rule, arriving, which in ((vjp, "g", "vjp"), (jvp, "t", "jvp")):
         if isinstance(rule, str) and rule != "true":
-            parse(rule, arriving)
+            read(rule, arriving)
         elif rule is not None and not isinstance(rule, str) and not callable(rule):
             raise OverrideError(
                 f"{which}={rule!r} is not a rule: give an expression in a string, or a"
@@ -148,7 +183,7 @@ def override(
 
 
 def ready(rule: str | Callable[..., Any], arriving: str) -> Any:
-    """A rule as it runs: an expression read, a function as it is."""
+    """A rule as it runs: a text read, a function as it is."""
     if isinstance(rule, str):
-        return parse("d" if rule == "true" else rule, arriving)
+        return read("d" if rule == "true" else rule, arriving)
     return rule

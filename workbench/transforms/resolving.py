@@ -8,7 +8,7 @@ the say; `resolve_call` does so for a call of `grad` and its like, with those of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from types import TracebackType
 from typing import Any
@@ -61,13 +61,19 @@ class Resolution:
 
     def pulls(self) -> dict[int, Pull]:
         """The rules for `reverse.pull_back`."""
-        made = {s: self.overrides[i].pull(n) for s, (i, n) in self.winners.items()}
+        made = {s: self.overrides[i].pull(n, k) for s, i, n, k in self._placed()}
         return {s: rule for s, rule in made.items() if rule is not None}
 
     def pushes(self) -> dict[int, Push]:
         """The rules for `forward.push_forward`."""
-        made = {s: self.overrides[i].push(n) for s, (i, n) in self.winners.items()}
+        made = {s: self.overrides[i].push(n, k) for s, i, n, k in self._placed()}
         return {s: rule for s, rule in made.items() if rule is not None}
+
+    def _placed(self) -> Iterator[tuple[int, int, Tensor, int]]:
+        """Serial, override, node, and the node's position among those it means."""
+        at = [{n.serial: k for k, n in enumerate(found)} for found in self.matched]
+        for serial, (i, node) in self.winners.items():
+            yield serial, i, node, at[i].get(serial, 0)
 
 
 #: When an override last matched something: the serial of a Tensor made then.

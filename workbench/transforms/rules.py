@@ -52,6 +52,10 @@ class Node:
         is recorded (for second order, or the picture).
     params
         The op's settings.
+    names
+        The user's names for the inputs, None for one without a name.
+    position
+        Which one it is of the nodes that the override means, from 0.
 
     Examples
     --------
@@ -65,13 +69,25 @@ class Node:
     array([1., 0.])
     """
 
-    __slots__ = ("_mask", "_y", "inputs", "name", "op", "outputs", "params")
+    __slots__ = (
+        "_mask",
+        "_y",
+        "inputs",
+        "name",
+        "names",
+        "op",
+        "outputs",
+        "params",
+        "position",
+    )
 
     def __init__(
         self, tensor: Tensor, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
     ) -> None:
         self.op: Op = tensor.op
         self.name = tensor.name
+        self.names = tuple([getattr(x, "name", None) for x in tensor.inputs])
+        self.position = 0
         self.inputs = inputs
         self.outputs = y if isinstance(y, tuple) else (y,)
         self.params = params
@@ -106,11 +122,15 @@ class Node:
 class Pull:
     """An override's rule at one node, in the place of ``op.pull``."""
 
-    __slots__ = ("label", "node", "rule")
+    __slots__ = ("label", "node", "position", "rule")
 
-    def __init__(self, node: Tensor, rule: Expression | Rule, label: str) -> None:
+    def __init__(
+        self, node: Tensor, rule: Expression | Rule, label: str, position: int = 0
+    ) -> None:
         self.node = node
         self.rule = rule
+        #: Which one it is of the nodes that the override means.
+        self.position = position
         #: What the provenance of its Tensors says.
         self.label = label
 
@@ -135,6 +155,7 @@ class Pull:
 
     def applied(self, view: Node, mask: int, g: Any, y: Any) -> list[Any]:
         """What the rule gives at a node."""
+        view.position = self.position
         inputs = view.inputs
         if isinstance(self.rule, Expression):
             made = self.evaluate(self.rule, view, mask, g)
@@ -287,6 +308,7 @@ class Push:
                 )
             return forward.transposed(self.pull)(tangents, y, inputs, params)
         view = Node(node, mask, y, inputs, params)
+        view.position = self.pull.position
         if isinstance(rule, Expression):
             made = self.evaluate(rule, view, tangents)
         else:
@@ -295,6 +317,14 @@ class Push:
                 self.pull.refuse(f"the rule {NOTHING}", STILL)
         if made is None or isinstance(y, tuple):
             return made
+        if not types.weak(made):
+            if not hasattr(made, "dtype"):
+                made = np.asarray(made)  # host array: a list of numbers
+            if np.dtype(made.dtype).kind not in "iufc":
+                self.pull.refuse(
+                    f"the tangent is of dtype {made.dtype}",
+                    "A condition becomes a tangent with where(x > 0, t, 0).",
+                )
         have, want = shape_of(made), shape_of(y)
         if have != want and not is_broadcast(have, want):
             self.pull.refuse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.errors import TraceError
 from workbench.graph import types
 from workbench.graph.tensor import Tensor, leaf
 from workbench.graph.traces import OpenTrace
@@ -11,12 +12,15 @@ from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.expression import Expression
 from workbench.transforms.rules import Pull, has_derivative
+from workbench.transforms.texts import Bound
 
 __all__ = ["check_on"]
 
 
-def check_on(rule: Expression, node: Tensor, label: str) -> None:
+def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
     """Run a rule on Tensors like those of a node, which have no values.
+
+    A function by its name that asks for values is left to the run.
 
     Raises
     ------
@@ -30,7 +34,13 @@ def check_on(rule: Expression, node: Tensor, label: str) -> None:
         g = abstract(node)
         if isinstance(g, tuple):
             g = several.Parts(c if has_derivative(c) else None for c in g)
-        Pull(node, rule, label)(mask, g, y, inputs, node.params)
+        if isinstance(rule, Bound):
+            rule.check(node)
+        try:
+            Pull(node, rule, label)(mask, g, y, inputs, node.params)
+        except TraceError:
+            if isinstance(rule, Expression):
+                raise
 
 
 def abstract(node: Tensor) -> Any:

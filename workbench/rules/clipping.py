@@ -1,0 +1,329 @@
+"""Rules that change what the true rule passes on: expressions, one line each.
+
+``d`` is what the true rule would pass on to an input, in the shape of that input, and
+``g`` what arrives at the node, in the shape of its output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import OverrideError
+from workbench.transforms.texts import read
+
+__all__ = [
+    "clip",
+    "clip_by_norm",
+    "formula",
+    "normalise",
+    "reverse",
+    "sanitise",
+    "scale",
+    "stop",
+    "straight_through",
+]
+
+Axis = int | Sequence[int] | None
+
+
+def clip(low: float, high: float | None = None) -> str:
+    """Each entry of the gradient clipped: ``clip(d, low, high)``.
+
+    A single large entry then moves a parameter no further than any other. The
+    direction changes; `clip_by_norm` keeps it (Mikolov, "Statistical language models
+    based on neural networks", 2012, clips by value so).
+
+    Parameters
+    ----------
+    low, high
+        The bounds; one alone means ``-low`` and ``low``.
+
+    Returns
+    -------
+    An expression. Not linear, so forward mode needs a rule of its own. Its derivative
+    is 1 inside the bounds and 0 outside, as second order sees it.
+
+    Raises
+    ------
+    OverrideError
+        If a bound is no finite number, or they are in the wrong order.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.rules.clip(0.1), wb.rules.clip(0, 2)
+    ('clip(d, -0.1, 0.1)', 'clip(d, 0, 2)')
+    >>> f = lambda x: np.sum(np.square(x))
+    >>> rule = wb.override("square", wb.rules.clip(1))
+    >>> wb.grad(f, overrides=[rule])(np.array([0.2, -5.0]))
+    array([ 0.4, -1. ])
+    """
+    if high is None:
+        low, high = -_number("clip", "the bound", low), low
+    low = _number("clip", "low", low)
+    high = _number("clip", "high", high)
+    if low >= high:
+        raise OverrideError(
+            f"clip: the bounds {low!r} and {high!r} leave nothing between them. Give"
+            " the lower one first; one alone is positive: clip(0.1)."
+        )
+    return f"clip(d, {low!r}, {high!r})"
+
+
+def clip_by_norm(limit: float, axis: Axis = None) -> str:
+    """The gradient shortened to a norm: ``d · limit / max(limit, ‖d‖)``.
+
+    Where the norm is smaller, nothing changes; the direction never does. This keeps a
+    recurrent network from exploding (Pascanu, Mikolov and Bengio, "On the difficulty
+    of training recurrent neural networks", 2013, algorithm 1). The norm is that of
+    the gradient of one input of the node, not of all parameters together.
+
+    Parameters
+    ----------
+    limit
+        The largest Euclidean norm.
+    axis
+        The axis or axes of the norm, one for each of the other entries; by default
+        all.
+
+    Returns
+    -------
+    An expression. Not linear, so forward mode needs a rule of its own.
+
+    Raises
+    ------
+    OverrideError
+        If the limit is not positive and finite, or an axis is no whole number.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> f = lambda x: np.sum(np.square(x)) / 2
+    >>> rule = wb.override("square", wb.rules.clip_by_norm(1))
+    >>> wb.grad(f, overrides=[rule])(np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
+    limit = _positive("clip_by_norm", "the limit", limit)
+    return f"d * ({limit!r} / maximum({limit!r}, {_norm('clip_by_norm', axis)}))"
+
+
+def scale(factor: float) -> str:
+    """The gradient times a number: ``factor · d``.
+
+    What lies before the node learns faster, or slower, than the rest: the usual form
+    of a learning rate for each layer.
+
+    Returns
+    -------
+    An expression. Linear: forward mode scales the tangent alike, and a second
+    derivative through the node is scaled wherever the first one was.
+
+    Raises
+    ------
+    OverrideError
+        If the factor is no finite number.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> half = wb.override("tanh", wb.rules.scale(0.5))
+    >>> wb.grad(np.tanh, overrides=[half])(0.0), half.label
+    (np.float64(0.5), 'scale ×0.5')
+    """
+    return f"{_number('scale', 'the factor', factor)!r} * d"
+
+
+def normalise(axis: Axis = None) -> str:
+    """The direction of the gradient alone: ``d / ‖d‖``; a gradient of 0 stays 0.
+
+    Every step then has the same length, whatever the scale of the loss (Hazan, Levy
+    and Shalev-Shwartz, "Beyond convexity: stochastic quasi-convex optimization",
+    2015). At 0 there is no direction; the derivative of the rule is 1 there.
+
+    Parameters
+    ----------
+    axis
+        The axis or axes of the norm; by default all.
+
+    Returns
+    -------
+    An expression. Not linear, so forward mode needs a rule of its own.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> f = lambda x: np.sum(np.square(x)) / 2
+    >>> rule = wb.override("square", wb.rules.normalise())
+    >>> wb.grad(f, overrides=[rule])(np.array([30.0, 40.0]))
+    array([0.6, 0.8])
+    """
+    norm = _norm("normalise", axis)
+    return f"d / where({norm} == 0, 1, {norm})"
+
+
+def stop() -> str:
+    """No gradient: ``zeros_like(d)``. What lies before the node stays as it is.
+
+    As ``wb.stop_gradient`` at this place, without a change of the program.
+
+    Returns
+    -------
+    An expression. Linear: in forward mode nothing moves behind the node.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> f = lambda x: np.tanh(x) + x
+    >>> wb.grad(f, overrides=[wb.override("tanh", wb.rules.stop())])(0.0)
+    np.float64(1.0)
+    """
+    return "zeros_like(d)"
+
+
+def reverse(factor: float = 1.0) -> str:
+    """The gradient turned round: ``−factor · d``.
+
+    What lies before the node is trained to make the loss larger, what lies behind it
+    to make it smaller: the gradient reversal layer (Ganin and Lempitsky, "Unsupervised
+    domain adaptation by backpropagation", 2015, section 3.2; their λ is ``factor``).
+
+    Returns
+    -------
+    An expression. Linear: forward mode turns the tangent round too.
+
+    Raises
+    ------
+    OverrideError
+        If the factor is no finite number.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> turned = wb.override("tanh", wb.rules.reverse(0.5))
+    >>> wb.grad(np.tanh, overrides=[turned])(0.0), turned.label
+    (np.float64(-0.5), 'reverse ×0.5')
+    """
+    factor = _number("reverse", "the factor", factor)
+    return "-d" if factor == 1 else f"-({factor!r} * d)"
+
+
+def straight_through(limit: float | None = None) -> str:
+    """The gradient as if the node were not there: ``g``.
+
+    For steps, signs and rounding, whose true derivative is 0 everywhere (Bengio,
+    Léonard and Courville, "Estimating or propagating gradients through stochastic
+    neurons for conditional computation", 2013). With a limit it is 0 where ``|x|`` is
+    above it, as if the node were a hard tanh: saturated units stay where they are
+    (Hubara et al., "Binarized neural networks", 2016, equation 4).
+
+    Parameters
+    ----------
+    limit
+        Where the gradient ends; by default nowhere.
+
+    Returns
+    -------
+    An expression, for a node with one input of the shape of its output. Linear:
+    forward mode passes the tangent on.
+
+    Raises
+    ------
+    OverrideError
+        If the limit is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> f = lambda x: np.sum(np.sign(x) * np.array([1.0, 2.0]))
+    >>> rule = wb.override("sign", wb.rules.straight_through(1))
+    >>> wb.grad(f, overrides=[rule])(np.array([0.3, -4.0]))
+    array([1., 0.])
+    """
+    if limit is None:
+        return "g"
+    return (
+        f"where(abs(x) <= {_positive('straight_through', 'the limit', limit)!r}, g, 0)"
+    )
+
+
+def sanitise() -> str:
+    """NaN and infinity become 0: ``where(isfinite(d), d, 0)``.
+
+    Training goes on where one bad entry would make every parameter NaN. It hides the
+    fault and does not mend it: `wb.diagnose` finds the node to blame.
+
+    Returns
+    -------
+    An expression. It is not linear where the gradient is not finite, so forward mode
+    needs a rule of its own.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> f = lambda x: np.sum(np.sqrt(x))
+    >>> rule = wb.override("sqrt", wb.rules.sanitise())
+    >>> with np.errstate(divide="ignore"):
+    ...     wb.grad(f, overrides=[rule])(np.array([0.0, 4.0]))
+    array([0.  , 0.25])
+    """
+    return "where(isfinite(d), d, 0)"
+
+
+def formula(text: str) -> str:
+    """A gradient by a formula of ``g``, ``d``, ``x`` and ``y``.
+
+    The text itself, once it has been read: an error comes here, and not where it is
+    attached. The language is that of `workbench.transforms.expression`.
+
+    Returns
+    -------
+    The text. Forward mode transposes it if it is linear in ``g``.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is refused.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> soft = wb.override("sign", wb.rules.formula("g * (1 - tanh(3 * x)**2)"))
+    >>> wb.grad(lambda x: np.sum(np.sign(x)), overrides=[soft])(np.zeros(1))
+    array([1.])
+    """
+    read(text)
+    return text
+
+
+def _norm(name: str, axis: Axis) -> str:
+    """The norm of ``d`` as the language writes it."""
+    if axis is None:
+        return "norm(d)"
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    if not axes or any(type(a) is not int for a in axes):
+        raise OverrideError(f"{name}: axis={axis!r} is no axis; give a whole number.")
+    if len(axes) > 2:
+        raise OverrideError(f"{name}: a norm has one axis or two, not {len(axes)}.")
+    written = axes[0] if len(axes) == 1 else axes
+    return f"norm(d, axis={written}, keepdims=True)"
+
+
+def _number(name: str, what: str, value: Any) -> float | int:
+    """A finite number as Python has it."""
+    value = value.item() if hasattr(value, "item") else value
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(value)
+    ):
+        raise OverrideError(f"{name}: {what} is {value!r}; give a finite number.")
+    return value
+
+
+def _positive(name: str, what: str, value: Any) -> float | int:
+    found = _number(name, what, value)
+    if found <= 0:
+        raise OverrideError(f"{name}: {what} is {found!r}; give a positive number.")
+    return found

@@ -1,0 +1,299 @@
+"""Natural gradients of linear layers, whose metric is found from the gradients.
+
+At a node that multiplies by a matrix of weights, each example n of a batch has its own
+gradient ``sₙ aₙᵀ``: what went in, ``aₙ``, and what arrives, ``sₙ``. Their second
+moments are the empirical Fisher information, of which `kfac` takes the two factors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import DtypeError, OverrideError
+from workbench.ops.define import dtype_of, shape_of
+from workbench.rules.natural import damped
+from workbench.transforms.labels import short
+from workbench.transforms.named import named_rule
+from workbench.transforms.rules import Node
+from workbench.transforms.texts import spelled
+
+__all__ = ["fisher", "kfac"]
+
+
+def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
+    """The natural gradient of a matrix of weights by the empirical Fisher information.
+
+    ``(F + damping · I)⁻¹ d`` with ``F = mean(vec(sₙ aₙᵀ) vec(sₙ aₙᵀ)ᵀ)`` over the N
+    examples of the batch (Amari, "Natural gradient works efficiently in learning",
+    1998). F is never made: by Woodbury's identity a system of N equations does
+    (Henderson and Searle, "On deriving the inverse of a sum of matrices", 1981).
+
+    Parameters
+    ----------
+    damping
+        What is added to the diagonal; positive, since F has a rank of at most N.
+    weights
+        Which input of the node is the matrix of weights. By default the one of the
+        two that varies, or that is a matrix beside a vector.
+    mean
+        The loss is the mean over the examples, so the gradient that arrives for one
+        is N times what is seen; False: the sum.
+
+    Returns
+    -------
+    The text of a rule, for `matmul` and `dot`, or a pattern ``W @ x + b``. The other
+    inputs keep their true gradients. It is not linear in what arrives: forward mode
+    needs a rule of its own. Second order differentiates the metric too.
+
+    Raises
+    ------
+    OverrideError
+        If the damping is not positive; where it is not clear which input the weights
+        are.
+    DtypeError
+        If the node is complex.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> X, T = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, -1.0])
+    >>> loss = lambda w: np.mean((X @ w - T) ** 2) / 2
+    >>> rule = wb.override("matmul", wb.rules.fisher(damping=1.0))
+    >>> wb.grad(loss, overrides=[rule])(np.zeros(2))
+    array([-0.33333333,  0.33333333])
+    """
+    _check("fisher", damping)
+    return spelled("fisher", damping=damping, weights=weights, mean=mean)
+
+
+def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
+    """The natural gradient of a matrix of weights by Kronecker factors.
+
+    ``(G + √damping / π · I)⁻¹ D (A + π √damping · I)⁻¹`` for a gradient D of
+    ``W @ a``, with ``A = mean(aₙ aₙᵀ)``, ``G = mean(sₙ sₙᵀ)`` and π the root of the
+    quotient of their mean diagonals: the Fisher information if what goes in and what
+    comes back are independent (Martens and Grosse, "Optimizing neural networks with
+    Kronecker-factored approximate curvature", 2015, sections 3 and 6.3), here of the
+    gradients that arrive, not of samples of the model.
+
+    Parameters
+    ----------
+    damping
+        The damping λ of the whole, shared between the factors; positive.
+    weights, mean
+        As for :func:`fisher`.
+
+    Returns
+    -------
+    The text of a rule, for `matmul` and `dot`, or a pattern ``W @ x + b``. The other
+    inputs keep their true gradients. It is not linear in what arrives: forward mode
+    needs a rule of its own. Second order differentiates the metric too.
+
+    Raises
+    ------
+    OverrideError
+        If the damping is not positive; where it is not clear which input the weights
+        are.
+    DtypeError
+        If the node is complex.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> X, T = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, -1.0])
+    >>> loss = lambda w: np.mean((X @ w - T) ** 2) / 2
+    >>> rule = wb.override("matmul", wb.rules.kfac(damping=1e-9))
+    >>> wb.grad(loss, overrides=[rule])(np.zeros(2)).round(3)
+    array([-1. ,  0.5])
+    """
+    _check("kfac", damping)
+    return spelled("kfac", damping=damping, weights=weights, mean=mean)
+
+
+class Layer(NamedTuple):
+    """A node as a linear layer.
+
+    Attributes
+    ----------
+    place
+        The position of the weights among the inputs.
+    a, s
+        What goes in and what arrives, a row for each example.
+    d
+        The true gradient of the weights, a row for each output.
+    turned
+        Whether the weights have a column for each output instead.
+    shape
+        The shape of the weights.
+    """
+
+    place: int
+    a: Any
+    s: Any
+    d: Any
+    turned: bool
+    shape: tuple[int, ...]
+
+    def back(self, made: Any) -> Any:
+        """A matrix with a row for each output, as the weights have it."""
+        return np.reshape(made.T if self.turned else made, self.shape)
+
+
+@named_rule("fisher", label=lambda damping, **_: f"Fisher +{short(float(damping))}")
+def _fisher(
+    node: Node,
+    g: Any,
+    *,
+    damping: float = 1e-3,
+    weights: int | None = None,
+    mean: bool = True,
+) -> list[Any]:
+    _check("fisher", damping)
+    true = node.vjp(g)
+    layer = _layer("fisher", node, g, true, weights)
+    if layer is None:
+        return true
+    count = shape_of(layer.a)[0]
+    # F = Uᵀ U of rows uₙ = vec(sₙ aₙᵀ) · factor / √N, and U Uᵀ entry by entry.
+    factor = (count if mean else 1.0) / count**0.5
+    a, s = layer.a, layer.s * factor
+    among = (a @ a.T) * (s @ s.T)
+    along = np.sum((s @ layer.d) * a, axis=1)
+    inside = np.linalg.solve(damped(among, damping), along)
+    true[layer.place] = layer.back((layer.d - s.T @ (inside[:, None] * a)) / damping)
+    return true
+
+
+@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{short(float(damping))}")
+def _kfac(
+    node: Node,
+    g: Any,
+    *,
+    damping: float = 1e-3,
+    weights: int | None = None,
+    mean: bool = True,
+) -> list[Any]:
+    _check("kfac", damping)
+    true = node.vjp(g)
+    layer = _layer("kfac", node, g, true, weights)
+    if layer is None:
+        return true
+    count = shape_of(layer.a)[0]
+    s = layer.s * count if mean else layer.s
+    first, second = layer.a.T @ layer.a / count, s.T @ s / count
+    # A gradient of 0 has no diagonal to compare with: both factors share alike.
+    one, two = np.mean(np.diag(first)), np.mean(np.diag(second))
+    some = np.logical_and(one > 0, two > 0)
+    pi = np.sqrt(np.where(some, one, 1) / np.where(some, two, 1))
+    root = damping**0.5
+    left = np.linalg.solve(_plus(second, root / pi), layer.d)
+    true[layer.place] = layer.back(np.linalg.solve(_plus(first, root * pi), left.T).T)
+    return true
+
+
+def _plus(matrix: Any, number: Any) -> Any:
+    """A matrix with a number added to its diagonal."""
+    return matrix + number * np.eye(shape_of(matrix)[0], like=_plain(matrix))
+
+
+def _plain(x: Any) -> Any:
+    value = getattr(x, "_value", x)
+    return x if value is None else value
+
+
+def _check(name: str, damping: Any) -> None:
+    if isinstance(damping, bool) or not isinstance(damping, (int, float)):
+        raise OverrideError(f"{name}: damping={damping!r}; give a positive number.")
+    if not damping > 0:
+        raise OverrideError(
+            f"{name}: damping={damping!r}; give a positive number, since the Fisher"
+            " information of a few examples is not invertible."
+        )
+
+
+def _layer(
+    name: str, node: Node, g: Any, true: list[Any], weights: int | None
+) -> Layer | None:
+    """The node as a linear layer; None if no gradient of the weights is asked for."""
+    inputs = node.inputs
+    place = _place(name, node, true) if weights is None else weights
+    if not 0 <= place < len(inputs):
+        raise OverrideError(
+            f"{name}: weights={place}, and {node.op.name} has {len(inputs)} inputs."
+        )
+    d = true[place]
+    if d is None:
+        return None
+    if any(dtype_of(x).kind == "c" for x in (*inputs, g)):
+        raise DtypeError(
+            f"{name}: {node.op.name} is complex here, and the Fisher information is"
+            " that of real weights. Use wb.rules.natural with a metric of your own."
+        )
+    for other, x in enumerate(inputs):
+        if other == place:
+            continue
+        found = _fitting(node.op.name, place < other, inputs[place], x, g)
+        if len(found) > 1:
+            raise OverrideError(
+                f"{name}: at {node.op.name} the shapes {shape_of(inputs[place])} and"
+                f" {shape_of(x)} fit both W @ x and x @ W.T. Attach the rule to the"
+                " matmul itself."
+            )
+        if found:
+            a, s, turned = found[0]
+            rows = np.reshape(d, (-1, shape_of(s)[1])[:: 1 if turned else -1])
+            rows = rows.T if turned else rows
+            return Layer(place, a, s, rows, turned, shape_of(inputs[place]))
+    shapes = " and ".join(str(shape_of(x)) for x in inputs)
+    raise OverrideError(
+        f"{name}: {node.op.name} of shapes {shapes} is no linear layer: weights W with"
+        " W @ x or x @ W. Attach the rule to matmul, or to a pattern W @ x + b."
+    )
+
+
+def _place(name: str, node: Node, true: list[Any]) -> int:
+    """Which input the weights are, where nobody has said so."""
+    moving = [i for i, d in enumerate(true) if d is not None]
+    if len(moving) > 1:
+        matrices = [i for i in moving if len(shape_of(node.inputs[i])) == 2]
+        moving = matrices or moving
+    if len(moving) != 1:
+        raise OverrideError(
+            f"{name}: which input of {node.op.name} the weights are is not clear, since"
+            f" inputs {' and '.join(map(str, moving))} vary. Say it:"
+            f" wb.rules.{name}(weights={moving[0] if moving else 0})."
+        )
+    return moving[0]
+
+
+def _fitting(
+    op: str, before: bool, w: Any, x: Any, g: Any
+) -> list[tuple[Any, Any, bool]]:
+    """The rows of ``x`` and of ``g``, for each way in which x and W may be multiplied.
+
+    A product of two is W @ x where W comes first; a pattern may have them otherwise.
+    """
+    shape, data, out = shape_of(w), shape_of(x), shape_of(g)
+    found: list[tuple[Any, Any, bool]] = []
+    product = op in ("matmul", "dot")
+    if len(data) < 1 or len(shape) not in (1, 2):
+        return found
+    if len(shape) == 1:
+        # One output: a vector of weights, on either side.
+        n = shape[0]
+        if (before or not product) and data == (n, *out) and len(data) <= 2:
+            return [(np.reshape(x, (n, -1)).T, np.reshape(g, (-1, 1)), False)]
+        if (not before or not product) and data == (*out, n):
+            return [(np.reshape(x, (-1, n)), np.reshape(g, (-1, 1)), False)]
+        return found
+    m, k = shape
+    if (before or not product) and len(data) <= 2 and (m, *data[1:]) == out:
+        if data[0] == k:
+            found.append((np.reshape(x, (k, -1)).T, np.reshape(g, (m, -1)).T, False))
+    if (not before or not product) and data[-1] == m and (*data[:-1], k) == out:
+        found.append((np.reshape(x, (-1, m)), np.reshape(g, (-1, k)), True))
+    if not product and len(data) > 1 and data[-1] == k and (*data[:-1], m) == out:
+        found.append((np.reshape(x, (-1, k)), np.reshape(g, (-1, m)), False))
+    return found

@@ -1,0 +1,325 @@
+"""The natural gradient: the steepest direction where lengths are measured otherwise.
+
+Amari, "Natural gradient works efficiently in learning" (1998): on a space with the
+metric M the steepest direction of a loss is ``M⁻¹ d``, not ``d``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
+from workbench.graph.tensor import Tensor
+from workbench.graph.trace import live
+from workbench.ops.define import dtype_of, shape_of
+from workbench.systems import custom_linear_solve
+from workbench.transforms.rules import Node
+from workbench.transforms.targets import name_of
+
+__all__ = ["Natural", "natural", "solved"]
+
+Product = Callable[[Any], Any]
+Input = int | str | Sequence[int | str] | None
+
+
+def natural(
+    metric: Any,
+    *,
+    damping: float = 0.0,
+    input: Input = None,
+    solver: str | None = None,
+    tolerance: float | None = None,
+    iterations: int | None = None,
+) -> Natural:
+    """The natural gradient: ``(M + damping · I)⁻¹ d`` in the place of ``d``.
+
+    Amari, "Natural gradient works efficiently in learning", 1998. The metric M may be
+    any positive definite matrix: the Fisher information of the model (`fisher` and
+    `kfac` find it from the gradients themselves), the mass of a manifold, or a
+    preconditioner.
+
+    Parameters
+    ----------
+    metric
+        A matrix of n rows and columns for an input of n entries, in the order of
+        ``np.ravel``; or a function ``metric(node)`` that returns one, or that returns
+        the product ``v -> M v`` of vectors of n entries, as a function. A metric that
+        reads ``node.inputs`` is differentiated too where second order asks.
+    damping
+        What is added to the diagonal.
+    input
+        Which gradients it changes: the position of an input of the node, its name, or
+        several of them; the others keep the true gradient. By default all of them.
+    solver
+        ``"solve"`` by elimination (the default for a matrix), or ``"cg"`` by conjugate
+        gradients (Hestenes and Stiefel, 1952), which need only products.
+    tolerance, iterations
+        Of conjugate gradients: the residual that is small enough, relative to the
+        gradient (by default 1e-10; 1e-5 in float32), and the most iterations (by
+        default 10 n + 50).
+
+    Returns
+    -------
+    A rule: a function of a node, for ``wb.override(target, vjp=...)``. It is linear in
+    what arrives, so forward mode transposes it. It is no text, and not stored.
+
+    Raises
+    ------
+    OverrideError
+        If the options do not fit; of an input that the node does not have.
+    MatrixError
+        If the metric is not symmetric, or not positive definite.
+    ShapeError
+        If it does not fit the input.
+    ConvergenceError
+        If conjugate gradients do not arrive.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> M = np.array([[2.0, 0.0], [0.0, 4.0]])
+    >>> rule = wb.override("sin", wb.rules.natural(M))
+    >>> wb.grad(lambda x: np.sum(np.sin(x)), overrides=[rule])(np.zeros(2))
+    array([0.5 , 0.25])
+    >>> free = wb.rules.natural(lambda node: lambda v: 5 * v, solver="cg")
+    >>> float(wb.grad(np.sin, overrides=[wb.override("sin", free)])(0.0))
+    0.2
+    """
+    return Natural(metric, damping, input, solver, tolerance, iterations)
+
+
+class Natural:
+    """The rule that :func:`workbench.rules.natural` makes."""
+
+    def __init__(
+        self,
+        metric: Any,
+        damping: float,
+        input: Input,
+        solver: str | None,
+        tolerance: float | None,
+        iterations: int | None,
+    ) -> None:
+        if solver not in (None, "solve", "cg"):
+            raise OverrideError(
+                f'natural: solver={solver!r}; write "solve", or "cg" for conjugate'
+                " gradients."
+            )
+        if not damping >= 0:
+            raise OverrideError(
+                f"natural: damping={damping!r}; give a number that is not negative."
+            )
+        self.metric = metric
+        self.damping = damping
+        self.chosen = (
+            None
+            if input is None
+            else (input,)
+            if isinstance(input, (int, str))
+            else tuple(input)
+        )
+        self.solver = solver
+        self.tolerance = tolerance
+        self.iterations = iterations
+        called = f" by {name_of(metric)}" if callable(metric) else ""
+        self.__name__ = f"natural gradient{called}"
+        if not callable(metric):
+            check_metric(metric, damping)
+
+    def __call__(self, node: Node, *cotangents: Any) -> list[Any]:
+        """The gradients of a node."""
+        true = node.vjp(*cotangents)
+        wanted = range(len(true)) if self.chosen is None else self.places(node)
+        if not any(true[i] is not None for i in wanted):
+            return true
+        metric = self.metric
+        known = not callable(metric)
+        if not known:
+            metric = metric(node)
+            if not callable(metric) and not isinstance(metric, Tensor):
+                check_metric(metric, self.damping)
+        return [
+            self.applied(metric, d) if d is not None and i in wanted else d
+            for i, d in enumerate(true)
+        ]
+
+    def places(self, node: Node) -> set[int]:
+        """The positions of the inputs that were chosen."""
+        found = set()
+        for one in self.chosen or ():
+            names = list(node.names)
+            if isinstance(one, str) and one in names:
+                found.add(names.index(one))
+            elif isinstance(one, int) and -len(names) <= one < len(names):
+                found.add(one % len(names))
+            else:
+                known = ", ".join(repr(n) for n in names if n) or "none of them named"
+                raise OverrideError(
+                    f"natural: input={one!r}, and {node.op.name} has {len(names)}"
+                    f" inputs, {known}. Give a position from 0 to {len(names) - 1}."
+                )
+        return found
+
+    def applied(self, metric: Any, d: Any) -> Any:
+        """The gradient of one input."""
+        shape = shape_of(d)
+        flat = np.reshape(d, (prod(shape),))
+        if not callable(metric):
+            _check_size(metric, shape)
+            if self.solver != "cg":
+                return np.reshape(np.linalg.solve(damped(metric, self.damping), flat),
+                                  shape)  # fmt: skip
+            matrix = metric
+            metric = lambda v: matrix @ v  # noqa: E731
+        elif self.solver == "solve":
+            raise OverrideError(
+                'natural: the metric is a product, and "solve" needs a matrix. Write'
+                ' solver="cg", or leave it out.'
+            )
+        damping = self.damping
+        product = metric if not damping else lambda v: metric(v) + damping * v
+        found = solved(product, flat, self.tolerance, self.iterations)
+        return np.reshape(found, shape)
+
+
+def damped(metric: Any, damping: float) -> Any:
+    """``M + damping · I``."""
+    if not damping:
+        return metric
+    return metric + damping * np.eye(shape_of(metric)[0], like=_bare(metric))
+
+
+def _bare(x: Any) -> Any:
+    value = getattr(x, "_value", x)
+    return x if value is None else value
+
+
+def _check_size(metric: Any, shape: tuple[Any, ...]) -> None:
+    n = prod(shape)
+    if shape_of(metric) != (n, n):
+        raise ShapeError(
+            f"natural: the metric has shape {shape_of(metric)}, and the gradient of"
+            f" shape {shape} has {n} entries, so it must have shape {(n, n)}. Choose"
+            " the input that it belongs to: natural(metric, input=0)."
+        )
+
+
+def check_metric(metric: Any, damping: float) -> None:
+    """Raise an error if a matrix is no metric.
+
+    Raises
+    ------
+    MatrixError
+        If it is not symmetric (Hermitian), or not positive definite when damped.
+    ShapeError
+        If it is no square matrix.
+    """
+    if not hasattr(metric, "shape"):
+        metric = np.asarray(metric)  # host array: a list of numbers
+    if len(metric.shape) != 2 or metric.shape[0] != metric.shape[1]:
+        raise ShapeError(
+            f"natural: a metric is a square matrix, and this has shape {metric.shape}."
+        )
+    if np.dtype(metric.dtype).kind not in "iufc":
+        raise OverrideError(f"natural: a metric of dtype {metric.dtype} is no metric.")
+    size = float(np.max(np.abs(metric))) if metric.shape[0] else 0.0
+    kind = np.dtype(metric.dtype)
+    eps = float(np.finfo(kind if kind.kind in "fc" else np.float64).eps)
+    apart = np.abs(metric - np.conj(metric.T))
+    if metric.shape[0] and not float(np.max(apart)) <= 100 * eps * size:
+        raise MatrixError(
+            "natural: a metric is symmetric, and this matrix differs from its transpose"
+            f" by {float(np.max(apart)):.3g}. Take (M + M.T) / 2."
+        )
+    whole = damped(metric, damping)
+    try:
+        factor = np.linalg.cholesky(whole)
+        good = bool(np.all(np.isfinite(factor)))  # CuPy's does not raise
+    except np.linalg.LinAlgError:
+        good = False
+    if not good:
+        least = float(np.min(np.linalg.eigvalsh(whole)))
+        raise MatrixError(
+            "natural: a metric is positive definite, and the smallest eigenvalue of"
+            f" this one is {least:.3g}{' with its damping' if damping else ''}. Give"
+            f" damping={max(-2 * least, 1e-6 * size) + damping:.2g}, for example."
+        )
+
+
+# Conjugate gradients
+
+
+def solved(
+    product: Product,
+    b: Any,
+    tolerance: float | None = None,
+    iterations: int | None = None,
+) -> Any:
+    """The solution of ``M x = b`` by conjugate gradients, differentiable.
+
+    Raises
+    ------
+    MatrixError
+        If M turns out not to be positive definite.
+    ConvergenceError
+        If it does not arrive.
+    """
+    run = partial(conjugate_gradients, tolerance=tolerance, iterations=iterations)
+    if live(b) or isinstance(b, Tensor):
+        return custom_linear_solve(product, b, run, symmetric=True)
+    return run(product, b)
+
+
+def conjugate_gradients(
+    product: Product,
+    b: Any,
+    *,
+    tolerance: float | None = None,
+    iterations: int | None = None,
+) -> Any:
+    """Conjugate gradients on plain arrays (Hestenes and Stiefel, 1952)."""
+    n = shape_of(b)[0]
+    if tolerance is None:
+        tolerance = 1e-5 if dtype_of(b) in (np.float32, np.complex64) else 1e-10
+    most = 10 * n + 50 if iterations is None else iterations
+    x, r, p = np.zeros_like(b), b, b
+    square = _inner(r, r)
+    enough = tolerance**2 * square
+    for _ in range(most):
+        if square <= enough:
+            return x
+        q = product(p)
+        if shape_of(q) != (n,):
+            raise ShapeError(
+                f"natural: the product of the metric with a vector of shape {(n,)} has"
+                f" shape {shape_of(q)}."
+            )
+        curvature = _inner(p, q)
+        if not curvature > 0:
+            raise MatrixError(
+                "natural: a metric is positive definite, and along one direction v of"
+                f" this one v · M v = {curvature / _inner(p, p):.3g} |v|². Give"
+                " damping=, or another metric."
+            )
+        step = square / curvature
+        x, r = x + step * p, r - step * q
+        new = _inner(r, r)
+        p = r + (new / square) * p
+        square = new
+    if square <= enough:
+        return x
+    left = (square / _inner(b, b)) ** 0.5
+    raise ConvergenceError(
+        f"natural: after {most} iterations of conjugate gradients {left:.3g} of the"
+        f" gradient is left, and tolerance={tolerance:.3g} was asked for. Give more"
+        " iterations=, a larger tolerance=, or damping=."
+    )
+
+
+def _inner(a: Any, b: Any) -> float:
+    return float(np.real(np.vdot(a, b)))

@@ -1,0 +1,298 @@
+"""Rules from their texts: expressions, and registered rules by their names.
+
+Wherever a rule is given as a text, the text is an expression (`expression.py`) or the
+name of a registered rule (`named.py`), alone, ``"safe_sqrt"``, or with settings,
+``"safe_sqrt(eps=1e-6)"``. Settings are keywords whose values are finite numbers, True,
+False or None. A text is read by `ast.parse`, which runs nothing; it is data, so it can
+be stored and edited, and what a stranger wrote can be read.
+
+In grammar::
+
+    text     = rule | name ["(" [setting {"," setting}] ")"]
+    setting  = name "=" (["+" | "-"] number | "True" | "False" | "None")
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+import re
+import warnings
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+from workbench.errors import ExpressionError, OverrideError
+from workbench.graph import blame
+from workbench.graph.tensor import Tensor
+from workbench.transforms.expression import (
+    CHARACTERS,
+    FUNCTIONS,
+    MOST_CHARACTERS,
+    Expression,
+    parse,
+)
+from workbench.transforms.named import (
+    NAMES,
+    RULES,
+    NamedRule,
+    Setting,
+    is_setting,
+    known,
+    load,
+)
+
+__all__ = ["Bound", "read", "spelled"]
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALL = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*(\(.*\))?[ \t]*", re.DOTALL)
+
+
+class Bound:
+    """A registered rule with its settings, as a text means it.
+
+    It runs as a function of a node, whatever is registered under the name then.
+    """
+
+    def __init__(self, text: str, name: str, settings: Mapping[str, Setting]) -> None:
+        self.text = text
+        self.name = name
+        self.settings = dict(settings)
+        self.__name__ = " ".join(text.split())
+
+    @property
+    def entry(self) -> NamedRule:
+        """What is registered under the name now."""
+        found = known(self.name)
+        if found is None:
+            raise ExpressionError(_unknown(self.text, self.name))
+        return found
+
+    @property
+    def label(self) -> str:
+        """A short text for it."""
+        entry = self.entry
+        if entry.label is not None:
+            return entry.label(**{**entry.settings, **self.settings})
+        given = ", ".join(f"{k}={v:g}" if type(v) is float else f"{k}={v}"
+                          for k, v in self.settings.items())  # fmt: skip
+        words = self.name.replace("_", " ")
+        return f"{words} {given}" if given else words
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The parameters of the rule: a node and what arrives."""
+        whole = inspect.signature(self.entry.rule)
+        kept = [
+            p
+            for p in whole.parameters.values()
+            if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+        ]
+        return whole.replace(parameters=kept)
+
+    def __call__(self, node: Any, *cotangents: Any) -> Any:
+        """The gradients of a node."""
+        return self.entry.rule(node, *cotangents, **self.settings)
+
+    def forward(self) -> Any:
+        """Its rule in forward mode, as it runs; None: itself transposed."""
+        jvp = self.entry.jvp
+        if jvp is None or jvp == "true":
+            return jvp
+        return parse(jvp, "t") if isinstance(jvp, str) else Forward(self)
+
+    def check(self, node: Tensor) -> None:
+        """Raise an error if the rule is not made for the op of a node."""
+        of = self.entry.of
+        if of and node.op.name not in of:
+            others = sorted(r.name for r in RULES.values() if node.op.name in r.of)
+            instead = f" For {node.op.name} there is {' or '.join(others)}."
+            raise OverrideError(
+                f"the rule {self.name} is made for {' and '.join(of)}, and it would run"
+                f" on {blame.describe(node)}{blame.at(node.site)}. Choose a target"
+                f" that means {of[0]} alone.{instead if others else ''}"
+            )
+
+    def __repr__(self) -> str:
+        return f"Bound({self.text!r})"
+
+
+class Forward:
+    """The forward rule of a named rule, with its settings."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.__name__ = bound.__name__
+
+    def __call__(self, node: Any, *tangents: Any) -> Any:
+        """The tangent of a node."""
+        jvp: Any = self.bound.entry.jvp
+        return jvp(node, *tangents, **self.bound.settings)
+
+
+def read(text: str, arriving: str = "g") -> Expression | Bound:
+    """A rule from its text: an expression, or a rule by its name.
+
+    Parameters
+    ----------
+    text
+        The text.
+    arriving
+        The name of what arrives: ``"g"`` for a vjp, ``"t"`` for a jvp.
+
+    Raises
+    ------
+    ExpressionError
+        If it is neither; with what was close.
+
+    Examples
+    --------
+    >>> read("safe_sqrt(eps=1e-3)").settings
+    {'eps': 0.001}
+    >>> read("0.5 * d")
+    Expression('0.5 * d')
+    """
+    match = _CALL.fullmatch(text) if _short(text) else None
+    name = match[1] if match is not None else ""
+    by_name = not (
+        name in FUNCTIONS or NAMES.fullmatch(name) or keyword.iskeyword(name)
+    )
+    if name and by_name and (entry := known(name)) is not None:
+        return _bound(text, entry)
+    try:
+        return parse(text, arriving)
+    except ExpressionError as error:
+        told = str(error)
+    inside = [w for w in _WORD.findall(text) if w in RULES] if _short(text) else []
+    if inside:
+        told += (
+            f" {inside[0]} is a rule by its name, which stands alone:"
+            f' "{inside[0]}", or with settings.'
+        )
+    elif name and by_name:
+        load()
+        close = get_close_matches(name, [*FUNCTIONS, *RULES], 1, 0.6)
+        if close and close[0] in RULES:
+            told = _unknown(text, name)
+        else:
+            told += f" Rules by name: {', '.join(sorted(RULES))}."
+    raise ExpressionError(told)
+
+
+def _short(text: Any) -> bool:
+    return isinstance(text, str) and len(text) <= MOST_CHARACTERS
+
+
+def _unknown(text: str, name: str) -> str:
+    close = get_close_matches(name, [*RULES, *FUNCTIONS], 2, 0.6)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    rules = ", ".join(sorted(RULES)) or "none"
+    return (
+        f"{_quoted(text)}: no rule is called {name[:40]!r}.{hint} Rules by name:"
+        f" {rules}. Register yours with @wb.named_rule({name[:40]!r}), or write an"
+        " expression of g, d, x and y."
+    )
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:79]}…")
+
+
+@lru_cache(maxsize=256)
+def _bound(text: str, entry: NamedRule) -> Bound:
+    """A registered rule with the settings that stand in a text."""
+
+    def refuse(why: str) -> ExpressionError:
+        known = ", ".join(
+            k if v is inspect.Parameter.empty else f"{k}={v}"
+            for k, v in entry.settings.items()
+        )
+        takes = f"takes {known}" if known else "takes no settings"
+        return ExpressionError(
+            f"{_quoted(text)}: {why}. The rule {entry.name} {takes}; a setting is"
+            " written eps=1e-6, with a number, True, False or None."
+        )
+
+    strange = CHARACTERS.match(text).end()  # type: ignore[union-attr]
+    if strange < len(text):
+        raise refuse(f"{text[strange]!r} has no meaning")
+    try:
+        with warnings.catch_warnings():  # Python warns of things like "1if"
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError):
+        raise refuse("this cannot be read") from None
+    keywords: list[ast.keyword] = []
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        if tree.args:
+            raise refuse("settings have names")
+        keywords = tree.keywords
+    elif not isinstance(tree, ast.Name):
+        raise refuse("a rule by its name stands alone")
+    settings: dict[str, Setting] = {}
+    for one in keywords:
+        if one.arg is None:
+            raise refuse("** has no meaning here")
+        if one.arg not in entry.settings and not entry.more:
+            close = get_close_matches(one.arg, entry.settings, 1, 0.5)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            raise refuse(f"there is no setting {one.arg[:40]}{meant}")
+        settings[one.arg] = _value(one.value, one.arg, refuse)
+    missing = [
+        k
+        for k, v in entry.settings.items()
+        if v is inspect.Parameter.empty and k not in settings
+    ]
+    if missing:
+        raise refuse(f"the setting {missing[0]} is missing")
+    return Bound(text, entry.name, settings)
+
+
+def _value(node: ast.expr, name: str, refuse: Any) -> Setting:
+    """The value of a setting."""
+    sign = 1
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        sign = -1 if isinstance(node.op, ast.USub) else 1
+        node = node.operand
+        number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
+        if not number:
+            raise refuse(f"the value of {name[:40]} is no number")
+    if not isinstance(node, ast.Constant) or not is_setting(node.value):
+        raise refuse(
+            f"the value of {name[:40]} is no finite number, True, False or None"
+        )
+    value: Any = node.value
+    if value is None or isinstance(value, bool):
+        return value
+    return sign * value  # type: ignore[no-any-return]
+
+
+def spelled(name: str, **settings: Any) -> str:
+    """The text of a registered rule with settings; those by default are left out.
+
+    Raises
+    ------
+    OverrideError
+        If a setting is not a finite number, True, False or None.
+
+    Examples
+    --------
+    >>> spelled("safe_sqrt", eps=1e-3), spelled("safe_sqrt", eps=1e-6)
+    ('safe_sqrt(eps=0.001)', 'safe_sqrt')
+    """
+    entry = known(name)
+    assert entry is not None, name
+    given = []
+    for key, value in settings.items():
+        value = value.item() if hasattr(value, "item") else value
+        if not is_setting(value):
+            raise OverrideError(
+                f"{name}: {key}={value!r} is no setting: give a finite number, True,"
+                " False or None."
+            )
+        default = entry.settings.get(key, inspect.Parameter.empty)
+        if type(value) is not type(default) or value != default:
+            given.append(f"{key}={value!r}")
+    return f"{name}({', '.join(given)})" if given else name
