@@ -62,7 +62,7 @@ class Page:
         self.link.receive({"type": "event", "seq": self.seq, "event": event, **fields})
 
     def hello(self) -> None:
-        self.send("hello", schema=1)
+        self.send("hello", schema=2)
         self.acknowledge()
 
     def acknowledge(self) -> None:
@@ -109,7 +109,7 @@ def page(session: Session) -> Page:
 def test_hello_is_answered_by_everything(session: Session) -> None:
     page = Page(session)
     assert page.got == []
-    page.send("hello", schema=1)
+    page.send("hello", schema=2)
     assert [m["type"] for m in page.got] == ["snapshot"]
     assert page.shows(session)
 

@@ -3,7 +3,8 @@
 `extension/src/protocol.ts` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
-Nothing here knows a widget: messages leave through a function.
+What a page may ask for stands in `asked.py`, long work in `jobs.py`. Nothing here
+knows a widget: messages leave through a function.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from copy import copy
 from typing import Any
 
 from workbench.errors import UsageError, WorkbenchError
-from workbench.jupyter import plots, worker
+from workbench.jupyter import worker
+from workbench.jupyter.asked import COMMANDS, LONG, QUESTIONS, cut, integer, plotted
+from workbench.jupyter.jobs import Job, Jobs
 from workbench.session import Session
-from workbench.snapshot import Snapshot, changes, detail, read_target, take
+from workbench.snapshot import Snapshot, changes, take
 
 __all__ = ["Later", "Link", "after"]
 
 #: Seconds from one patch to the next.
 PAUSE = 0.05
-#: The longest text that is taken from or sent to the page.
-MOST_TEXT = 2000
 
 Send = Callable[[dict[str, Any], list[Any]], object]
 Later = Callable[[float, Callable[[], None]], object]
@@ -59,13 +59,13 @@ class Link:
         *,
         clock: Callable[[], float] = time.monotonic,
         later: Later = after,
-        start: Callable[[Callable[[], None]], object] = worker.start,
+        start: Callable[[Callable[[], None]], Any] = worker.start,
     ) -> None:
         self._session = weakref.ref(session)
         self._send = send
         self._clock = clock
         self._later = later
-        self._start = start
+        self._jobs = Jobs(clock, later, start)
         self._lock = threading.RLock()
         self._seq = 0
         #: What the page has been told; None: nothing yet.
@@ -74,6 +74,8 @@ class Link:
         self._stale = False
         #: A command waits for the state that it led to.
         self._answering = False
+        #: Long requests that are done when the state is sent that they led to.
+        self._finished: list[int] = []
         self._waiting = False
         self._last = -PAUSE
         # The session keeps the subscription, so it must not keep us.
@@ -123,6 +125,7 @@ class Link:
         else:
             patch = changes(old, new)
             if patch is None and not self._answering:
+                self._finish()
                 return
             header, columns, buffers = patch if patch else ({}, [], [])
             if self._answering:
@@ -131,6 +134,13 @@ class Link:
         self._answering = False
         self._unacknowledged = self._seq
         self._last = self._clock()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Say of long requests that they are done: what they found has been sent."""
+        finished, self._finished = self._finished, []
+        for request in finished:
+            self._post({"type": "done", "request": request})
 
     def _post(self, message: dict[str, Any], buffers: list[Any] | None = None) -> None:
         self._seq += 1
@@ -182,28 +192,59 @@ class Link:
             return
         if request is None:
             raise UsageError(f"{cut(repr(event))} needs a request number")
-        if event in _COMMANDS:
+        if not isinstance(event, str):
+            raise UsageError(f"{cut(repr(event))} is no event")
+        if event in COMMANDS or event == "stop":
             with self._lock:
                 self._answering = True
-            _COMMANDS[event](session, message)
+            if event == "stop":
+                self._jobs.stop(integer(message, "of"))
+            else:
+                COMMANDS[event](session, message)
             self.changed()
-        elif event in _QUESTIONS:
-            self._reply(request, _QUESTIONS[event](session, message))
+        elif event in QUESTIONS:
+            self._reply(request, QUESTIONS[event](session, message))
         elif event == "plot":
-            with session.lock:
-                frozen = copy(session)  # it may change while the plot is made
-            self._start(lambda: self._work(request, frozen, message))
+            frozen = session.frozen()  # it may change while the plot is made
+            self._begin(request, event, lambda job: self._plot(job, frozen, message))
+        elif event in LONG:
+            frozen = session.frozen()
+            self._begin(request, event, lambda job: self._work(job, frozen))
         else:
             raise UsageError(
                 f"the page asks for {cut(repr(event))}, which this kernel does not"
                 " know: update autodiff-workbench, and reload the page"
             )
 
-    def _work(self, request: int, session: Session, message: dict[str, Any]) -> None:
-        try:
-            self._reply(request, _plot(session, message))
-        except (Exception, KeyboardInterrupt) as error:
-            self._fail(request, error)
+    def _begin(self, request: int, kind: str, work: Callable[[Job], None]) -> None:
+        def guarded(job: Job) -> None:
+            try:
+                work(job)
+            except (Exception, KeyboardInterrupt) as error:
+                self._fail(request, error)
+
+        self._jobs.begin(request, kind, self._say, guarded)
+
+    def _plot(self, job: Job, frozen: Session, message: dict[str, Any]) -> None:
+        self._reply(job.request, plotted(frozen, message))
+
+    def _work(self, job: Job, frozen: Session) -> None:
+        """Check or diagnose a session; what is found is told with its state."""
+        what, work = LONG[job.kind]
+        found = work(frozen, job.progress)
+        job.over = True  # what is found is as good as told: another may begin
+        session = self._session()
+        if session is None:
+            raise UsageError("This session is no more. Run the cell again.")
+        with session.lock:
+            with self._lock:
+                self._finished.append(job.request)
+            session.adopt(what, found, frozen)
+        self.changed()
+
+    def _say(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            self._post(message)
 
     def _reply(self, request: int, answer: dict[str, Any]) -> None:
         with self._lock:
@@ -221,105 +262,3 @@ def _notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
 
 def _nowhere(message: dict[str, Any], buffers: list[Any]) -> None:
     """Where messages go after the end."""
-
-
-def cut(text: str) -> str:
-    """A text of bearable length."""
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-
-
-# What the page may ask for
-
-
-def _inspect(session: Session, message: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "detail", **detail(session, _integer(message, "node"))}
-
-
-def _check_expression(session: Session, message: dict[str, Any]) -> dict[str, Any]:
-    try:
-        target, rule = _target(message), _text(message, "rule")
-        words, ok = session.check_rule(target, rule), True
-    except WorkbenchError as error:
-        words, ok = str(error), False
-    return {"type": "expression", "ok": ok, "message": cut(words)}
-
-
-def _plot(session: Session, message: dict[str, Any]) -> dict[str, Any]:
-    kind, of, wrt = message.get("plot"), message.get("of"), message.get("wrt")
-    if of is not None:
-        of = _integer(message, "of")
-    if not isinstance(wrt, list) or any(type(x) is not int for x in wrt):
-        raise UsageError("wrt is no list of nodes")
-    by = wrt or None
-    if kind == "jacobian":
-        plot = plots.jacobian_plot(session, of, by)
-    elif kind == "hessian":
-        plot = plots.hessian_plot(session, by)
-    elif kind == "check":
-        plot = plots.check_plot(session, by)
-    else:
-        raise UsageError(f"there is no plot {cut(repr(kind))}")
-    return {
-        "type": "plot",
-        "title": plot.title,
-        "note": plot.note,
-        "figure": plot.data,
-    }
-
-
-_QUESTIONS: dict[Any, Callable[[Session, dict[str, Any]], dict[str, Any]]] = {
-    "inspect": _inspect,
-    "check-expression": _check_expression,
-}
-
-
-def _override(session: Session, message: dict[str, Any]) -> None:
-    replacing = _integer(message, "id") if message.get("id") is not None else None
-    label = _text(message, "label").strip()
-    session.override(
-        _target(message),
-        _text(message, "rule"),
-        name=label or None,
-        replacing=replacing,
-    )
-
-
-def _switch(session: Session, message: dict[str, Any]) -> None:
-    enabled = message.get("enabled")
-    if not isinstance(enabled, bool):
-        raise UsageError("enabled is neither true nor false")
-    session.switch(_integer(message, "id"), enabled)
-
-
-def _remove(session: Session, message: dict[str, Any]) -> None:
-    session.remove(_integer(message, "id"))
-
-
-_COMMANDS: dict[Any, Callable[[Session, dict[str, Any]], None]] = {
-    "override": _override,
-    "switch": _switch,
-    "remove": _remove,
-    "undo": lambda session, message: session.undo(),
-    "redo": lambda session, message: session.redo(),
-}
-
-
-def _integer(message: dict[str, Any], field: str) -> int:
-    value = message.get(field)
-    if type(value) is not int:
-        raise UsageError(f"{field} is no whole number")
-    return value
-
-
-def _text(message: dict[str, Any], field: str) -> str:
-    value = message.get(field)
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
-        raise UsageError(f"{field} is no text of bearable length")
-    return value
-
-
-def _target(message: dict[str, Any]) -> Any:
-    target = message.get("target")
-    if not isinstance(target, dict):
-        raise UsageError("the target is none")
-    return read_target(target)

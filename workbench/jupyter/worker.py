@@ -14,13 +14,31 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["listen", "start", "stop"]
+__all__ = ["Work", "listen", "start", "stop"]
 
 _running: set[int] = set()
 _lock = threading.Lock()
 
 
-def start(work: Callable[[], None]) -> None:
+class Work:
+    """Something that runs in a thread of its own."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not come to its end."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Raise a KeyboardInterrupt at its next step; nothing once it is over."""
+        with _lock:
+            if self._thread.ident in _running:
+                _interrupt(self._thread.ident)
+
+
+def start(work: Callable[[], None]) -> Work:
     """Run something in a thread of its own; what stops it is a KeyboardInterrupt."""
 
     def run() -> None:
@@ -32,19 +50,34 @@ def start(work: Callable[[], None]) -> None:
         except KeyboardInterrupt:
             pass  # stopped after it had answered
         finally:
+            _forget(ident)
+
+    thread = threading.Thread(target=run, daemon=True, name="workbench")
+    thread.start()
+    return Work(thread)
+
+
+def _forget(ident: int) -> None:
+    while True:
+        try:
             with _lock:
                 _running.discard(ident)
-
-    threading.Thread(target=run, daemon=True, name="workbench").start()
+            return
+        except KeyboardInterrupt:  # too late to stop anything
+            continue
 
 
 def stop() -> None:
     """Stop all that `start` has started, each at its next step."""
     with _lock:
         for ident in _running:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(ident), ctypes.py_object(KeyboardInterrupt)
-            )
+            _interrupt(ident)
+
+
+def _interrupt(ident: int | None) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(ident or 0), ctypes.py_object(KeyboardInterrupt)
+    )
 
 
 def listen() -> None:

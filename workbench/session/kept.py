@@ -165,13 +165,13 @@ class Kept:
             made._listeners = []
             return made
 
-    def adopt(self, frozen: Kept, what: str) -> None:
-        """Take over the ``"report"`` or the ``"findings"`` of it as it was once."""
+    def adopt(self, what: str, found: Any, of: Kept) -> None:
+        """Keep a ``"report"`` or ``"findings"`` of the session as it was in ``of``."""
         with self.lock:
             if what == "report":
-                self._checked = frozen._checked
+                self._checked = of._state, found
             else:
-                self._diagnosed = frozen._diagnosed
+                self._diagnosed = of._state, found
             self._tell("checks")
 
     @overload
