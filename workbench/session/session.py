@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from workbench.errors import UsageError
-from workbench.session import derivatives
+from workbench.session import derivatives, diagnosing
 from workbench.session.changing import Changing
 from workbench.session.derivative import Derivative, derivative
 from workbench.session.nodes import Node
 
 if TYPE_CHECKING:
+    from workbench.checks.doctor.case import Progress
+    from workbench.checks.doctor.finding import Finding, Findings
     from workbench.checks.report import Report
+    from workbench.session.attached import Attached
 
 __all__ = ["Session"]
 
@@ -187,6 +190,66 @@ class Session(Changing):
         True
         """
         return derivatives.check(self, wrt, settings)
+
+    def diagnose(self, progress: Progress | None = None) -> Findings:
+        """Find the nodes to blame for what is wrong with values and gradients.
+
+        Overrides are in force: it looks at what runs. What it finds is kept as
+        `findings`, and shown in the picture.
+
+        Parameters
+        ----------
+        progress
+            Called with (done, all) now and then; true stops it, and what was found so
+            far is returned.
+
+        Returns
+        -------
+        `Findings`, most important first; empty for a healthy program.
+
+        Raises
+        ------
+        UsageError
+            If the session has no values.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> length = lambda x: np.sqrt(np.sum(x**2))
+        >>> with np.errstate(all="ignore"):
+        ...     session = wb.Session(wb.trace(length)(np.zeros(2)))
+        >>> [finding.title for finding in session.diagnose()]
+        ['sqrt 3 has an infinite slope at 0']
+        """
+        return diagnosing.diagnose(self, progress)
+
+    def fix(self, which: Finding | int) -> Attached | str:
+        """Attach what mends a finding, as an override on the node to blame.
+
+        Parameters
+        ----------
+        which
+            A finding, or its position among the `findings`.
+
+        Returns
+        -------
+        The override. Where the program itself has to change: the line to write.
+
+        Raises
+        ------
+        UsageError
+            If there is no such finding, or nothing general mends it.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> length = lambda x: np.sqrt(np.sum(x**2))
+        >>> with np.errstate(all="ignore"):
+        ...     session = wb.Session(wb.trace(length)(np.zeros(2)))
+        >>> session.fix(session.diagnose()[0]).matched, session.grads["x"]
+        ((3,), array([0., 0.]))
+        """
+        return diagnosing.fix(self, which)
 
     def show(self) -> Any:
         """The session as a picture in the notebook; see `workbench.show`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, overload
 
 from workbench.graph import blame
@@ -75,18 +76,27 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """The user's line that made the node, ``" (at [3]:2: y = ..."``, or nothing."""
+        """The user's line that made the node, ``" (at [3]:2: y = ..."``, or nothing.
+
+        An input has none: it was made where the program was traced.
+        """
+        if not self.node.inputs:
+            return ""
         return blame.at(self.node.site)
 
     def __str__(self) -> str:
         rows = [
-            f"{self.severity}: {self.title}",
+            f"{self.severity}: {self.title}{self.place}",
             f"  {self.evidence}",
             f"  {self.cause}",
         ]
         if self.fix is not None:
-            rows.append(f"  Fix: {self.fix.text}. {self.fix.code}")
+            rows.append(f"  Fix: {self.fix.text}:")
+            rows.append(f"    {self.fix.code}")
         return "\n".join(rows)
+
+    def __repr__(self) -> str:
+        return f"<{self.severity} {self.kind!r}: {self.title}{self.place}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +131,56 @@ class Findings(Sequence[Finding]):
         return iter(self.found)
 
     def __repr__(self) -> str:
-        early = " (stopped early)" if self.stopped else ""
+        early = " Stopped before it was done." if self.stopped else ""
         if not self.found:
-            return f"{self.of}: nothing to report{early}."
-        return "\n".join([*map(str, self.found)]) + early
+            return f"{self.of}: nothing to report.{early}"
+        head = f"{self.of}: {counts(self.found)}.{early}"
+        rows = [
+            f"{i}  {text}".replace("\n", "\n   ")
+            for i, text in enumerate(map(str, self.found))
+        ]
+        return "\n".join([head, *rows])
+
+    def _repr_html_(self) -> str:
+        """The findings as a table for a notebook; everything in it is text."""
+        early = " Stopped before it was done." if self.stopped else ""
+        told = counts(self.found) if self.found else "nothing to report"
+        head = f"<p><b>{escape(self.of)}</b>: {told}.{early}</p>"
+        if not self.found:
+            return head
+        rows = "".join(map(_row, range(len(self.found)), self.found))
+        return (
+            f"{head}<table><thead><tr><th></th><th></th><th>finding</th>"
+            "<th>why</th><th>what mends it</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+
+def counts(found: Sequence[Finding]) -> str:
+    """How many there are of each severity: ``"1 error, 2 notes"``."""
+    told = []
+    for severity in ("error", "warning", "note"):
+        n = sum(one.severity == severity for one in found)
+        if n:
+            told.append(f"{n} {severity}{'s' * (n != 1)}")
+    return ", ".join(told)
+
+
+#: Colours that are read on light and dark pages, beside the word itself.
+_COLOURS = {"error": "#d1453b", "warning": "#b7791f", "note": "#5b7083"}
+
+
+def _row(i: int, one: Finding) -> str:
+    fix = ""
+    if one.fix is not None:
+        fix = f"{escape(one.fix.text)}<br><code>{escape(one.fix.code)}</code>"
+    place = f"<br><small>{escape(one.place.strip())}</small>" if one.place else ""
+    style = "text-align:left;vertical-align:top"
+    cells = (
+        str(i),
+        f'<b style="color:{_COLOURS[one.severity]}">{one.severity}</b>',
+        f"{escape(one.title)}{place}<br>{escape(one.evidence)}",
+        escape(one.cause),
+        fix,
+    )
+    return f"<tr>{''.join(f'<td style={style!r}>{cell}</td>' for cell in cells)}</tr>"

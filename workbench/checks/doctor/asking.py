@@ -1,0 +1,311 @@
+"""`diagnose`: what is wrong with the values and gradients of a program, and where.
+
+The doctors stand in one list, in the order in which they are asked; each looks at the
+same `Case` and knows which nodes were blamed before. What they find is sorted, told
+once for many of a kind, and handed back as `Findings`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from workbench.checks.doctor import (
+    digits,
+    edges,
+    slopes,
+    steps,
+    units,
+    values,
+    ways,
+    zeros,
+)
+from workbench.checks.doctor.case import Case, Progress, Stopped
+from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.errors import UsageError
+from workbench.graph import tree, types
+from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import argument_names, check_function, record
+from workbench.transforms.resolving import resolve_call
+
+__all__ = ["diagnose", "examine"]
+
+#: At most so many findings of one kind; the last tells how many more there are.
+MOST = 5
+
+
+def diagnose(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: int | Sequence[int] | None = None,
+    progress: Progress | None = None,
+) -> Findings:
+    """Run a function and its gradient, and find the nodes to blame for what is wrong.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests. An output that is not one number is summed.
+    args
+        Its arguments; integers and whole-number arrays stay as they are.
+    argnums
+        The positions of what it is differentiated by; by default every argument of
+        float dtype.
+    progress
+        Called with (done, all) now and then; true stops it, and what was found so far
+        is returned. So does an interrupt.
+
+    Returns
+    -------
+    `Findings`, errors first, then the earliest cause first; empty for a healthy
+    program. Overrides of the ``with workbench.overrides(...)`` blocks around the call
+    are in force.
+
+    Raises
+    ------
+    UsageError
+        If no argument is of float dtype.
+    Exception
+        What ``f`` itself raises before anything was computed; later on that is a
+        finding too.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def length(x):
+    ...     return np.sqrt(np.sum(x**2))
+    >>> found = wb.diagnose(length, np.zeros(3))
+    >>> [finding.kind for finding in found], found[0].node.op.name
+    (['infinite-slope'], 'sqrt')
+    >>> list(wb.diagnose(length, np.ones(3)))
+    []
+    """
+    check_function(f, "diagnose")
+    flat, structure = tree.flatten(args)
+    chosen = _chosen(args, flat, argnums)
+    if not chosen:
+        raise UsageError(
+            "diagnose: no argument is of float dtype. Pass x.astype(float)."
+        )
+    names = argument_names(f, args, {})
+    started: list[Tensor] = []
+
+    def call(leaves: list[Tensor]) -> Any:
+        started.extend(leaves)
+        filled = list(flat)
+        for i, x in zip(chosen, leaves, strict=True):
+            filled[i] = x
+        return f(*structure(filled))
+
+    of = getattr(f, "__name__", type(f).__name__)
+    of = "the function" if of == "<lambda>" else of
+    with _quiet():
+        try:
+            made = record(
+                call,
+                [value_of(flat[i]) for i in chosen],
+                [names[i] or f"arg{i}" for i in chosen],
+            )
+        except Exception as error:
+            reached = _reached(error, started)
+            if reached is None:
+                raise
+            return _half_way(of, error, reached, started, progress)
+    outputs = [
+        y
+        for y in made.outputs
+        if isinstance(y, Tensor) and types.differentiable(y.dtype)
+    ]
+    resolution = resolve_call(None, outputs, made.leaves, "diagnose")
+    case = Case(
+        of,
+        outputs,
+        [np.ones_like(y._value) for y in outputs],
+        made.leaves if outputs else [],
+        None if resolution is None else resolution.pulls(),
+        unread=[] if outputs else made.leaves,
+        progress=progress,
+    )
+    return examine(case)
+
+
+def _chosen(
+    args: tuple[Any, ...], flat: Sequence[Any], argnums: int | Sequence[int] | None
+) -> list[int]:
+    """The positions among the leaves of what is differentiated by."""
+    wanted = None
+    if argnums is not None:
+        places = [argnums] if isinstance(argnums, int) else list(argnums)
+        for place in places:
+            if not -len(args) <= place < len(args):
+                raise UsageError(
+                    f"diagnose: argnums={place}, and there are {len(args)} arguments."
+                )
+        wanted = {place % len(args) for place in places}
+    chosen, at = [], 0
+    for k, value in enumerate(args):
+        count = len(tree.flatten(value)[0])
+        for i in range(at, at + count):
+            x = flat[i]
+            if wanted is not None and k not in wanted:
+                continue
+            known = isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype")
+            if known and types.differentiable(
+                x.dtype if isinstance(x, Tensor) else types.spec_of(x).dtype
+            ):
+                chosen.append(i)
+        at += count
+    return chosen
+
+
+def examine(case: Case) -> Findings:
+    """Ask all doctors about a case; what was found until it was stopped, if it was."""
+    found: list[Finding] = []
+    stopped = False
+    with _quiet():
+        try:
+            for finding in _asked(case, found):
+                found.append(finding)
+        except (Stopped, KeyboardInterrupt):
+            stopped = True
+    return Findings(tuple(_sorted(_folded(found))), case.of, stopped)
+
+
+def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
+    yield from steps.refined(case, values.look(case))
+    yield from steps.refined(case, slopes.look(case, [f.node for f in found]))
+    yield from units.look(case)
+    yield from zeros.look(case, [f.node for f in found])
+    # What is not finite has no size and no digits; noise has no size of its own.
+    if not any(f.severity == "error" for f in found):
+        before = len(found)
+        yield from digits.look(case)
+        if len(found) == before:
+            yield from ways.look(case, [f.node for f in found])
+    yield from edges.look(case, [f.node for f in found])
+
+
+class _quiet:
+    """No warning of NumPy's: what it would warn of is what is being told."""
+
+    def __enter__(self) -> None:
+        self.state = np.errstate(all="ignore")
+        self.warned = warnings.catch_warnings()
+        self.state.__enter__()
+        self.warned.__enter__()
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+
+    def __exit__(self, *error: Any) -> None:
+        self.warned.__exit__(*error)
+        self.state.__exit__(*error)
+
+
+# A function that stops half-way
+
+
+def _reached(error: BaseException, leaves: Iterable[Tensor]) -> list[Tensor] | None:
+    """The Tensors that stood in the user's frames when a function raised."""
+    first = min((x.serial for x in leaves), default=0)
+    found: dict[int, Tensor] = {}
+    trace = error.__traceback__
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            for x in value if isinstance(value, (list, tuple)) else (value,):
+                if type(x) is Tensor and x.serial >= first and x._value is not None:
+                    found[x.serial] = x
+        trace = trace.tb_next
+    made = [found[s] for s in sorted(found) if found[s].inputs]
+    return made or None
+
+
+def _half_way(
+    of: str,
+    error: Exception,
+    reached: list[Tensor],
+    leaves: list[Tensor],
+    progress: Progress | None,
+) -> Findings:
+    """What is to say of a function that raised, from what it had computed."""
+    case = Case(of, reached, [], leaves, progress=progress)
+    found: list[Finding] = []
+    stopped = False
+    with _quiet():
+        try:
+            for finding in steps.refined(case, values.look(case)):
+                found.append(finding)
+        except (Stopped, KeyboardInterrupt):
+            stopped = True
+    last = found[0].node if found else reached[-1]
+    text = f"{type(error).__name__}: {error}".strip()
+    cause = (
+        "The values that it had computed were not finite any more; see the finding"
+        " above it."
+        if found
+        else "All values until then are finite; the error itself says what is wrong."
+    )
+    found.append(
+        Finding(
+            "raised",
+            "error",
+            last if not found else reached[-1],
+            "forward",
+            f"{of} raised an error before it returned",
+            text if len(text) < 600 else f"{text[:600]}…",
+            cause,
+        )
+    )
+    return Findings(tuple(found), of, stopped)
+
+
+# Order
+
+
+def _folded(found: Sequence[Finding]) -> list[Finding]:
+    """One finding for many that are alike: same kind, op and line; few of a kind."""
+    groups: dict[Any, list[Finding]] = {}
+    for one in found:
+        node = one.node
+        key = one.kind, node.op.name, node.code, node.lasti, bool(node.inputs)
+        if not node.inputs or node.code is None:
+            key = (*key, node.serial)  # type: ignore[assignment]
+        groups.setdefault(key, []).append(one)
+    by_kind: dict[str, list[tuple[Finding, int]]] = {}
+    for group in groups.values():
+        by_kind.setdefault(group[0].kind, []).append((group[0], len(group) - 1))
+    kept: list[Finding] = []
+    for some in by_kind.values():
+        some.sort(key=lambda pair: _rank(pair[0]))
+        for k, (one, more) in enumerate(some[:MOST]):
+            if k == MOST - 1:
+                more += sum(1 + extra for _, extra in some[MOST:])
+            if more:
+                nodes = "node" if more == 1 else "nodes"
+                told = f"{one.evidence} And {more} more {nodes} like it."
+                one = replace(one, evidence=told)
+            kept.append(one)
+    return kept
+
+
+def _rank(one: Finding) -> tuple[int, int, int]:
+    order = {"error": 0, "warning": 1, "note": 2}[one.severity]
+    if one.sweep == "forward":
+        return order, 0, one.node.serial
+    return order, 1, -one.node.serial
+
+
+def _sorted(found: Iterable[Finding]) -> list[Finding]:
+    return sorted(found, key=_rank)
+
+
+def fix_of(finding: Finding) -> Fix:
+    """The fix of a finding, or the error that says that there is none."""
+    if finding.fix is None:
+        raise UsageError(
+            f"{finding.title}: nothing general mends this. {finding.cause}"
+        )
+    return finding.fix

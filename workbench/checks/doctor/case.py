@@ -1,0 +1,295 @@
+"""What the doctor looks at: a program with values, and one sweep back through it.
+
+A function, a session and symbols with values all become a `Case`. Numbers about
+arrays are taken once here; the files beside this one read them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.graph import types, walk
+from workbench.graph.tensor import IDENTITY, Tensor, value_of
+from workbench.ops.several import flat
+from workbench.transforms import reverse
+
+__all__ = [
+    "Case",
+    "Progress",
+    "Step",
+    "Stopped",
+    "at",
+    "counted",
+    "finite",
+    "first",
+    "is_leaf",
+    "kinds",
+    "size",
+]
+
+Progress = Callable[[int, int], Any]
+
+#: How often somebody who waits is told how far it is.
+TELL = 256
+
+#: The work after the two passes, in parts of one pass; for the bar alone.
+AFTER = 0.5
+
+
+class Stopped(Exception):
+    """Raised where ``progress`` has said that it is enough."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One step of the backward sweep, in numbers.
+
+    Attributes
+    ----------
+    node
+        Whose rule ran.
+    norm, finite
+        The L2 norm of the cotangent that arrived, and whether all of it is finite.
+    passed
+        For each input that got something: its serial, the norm of what it got, and
+        whether that is finite.
+    arrays
+        The cotangent and what was passed on; kept only where a finite one became one
+        that is not.
+    """
+
+    node: Tensor
+    norm: float
+    finite: bool
+    passed: list[tuple[int, float, bool]]
+    arrays: tuple[Any, list[Any]] | None = None
+
+
+@dataclass(eq=False)
+class Case:
+    """A program with values, what is differentiated and by what.
+
+    Attributes
+    ----------
+    of
+        What it is called.
+    outputs, seeds
+        What is differentiated, and the cotangent of each.
+    wrt
+        By what.
+    rules
+        The rules of overrides in force, by the serial of the node.
+    named
+        What a node is called; by default its name, or its op.
+    unread
+        Inputs that are asked for and that the outputs do not depend on.
+    """
+
+    of: str
+    outputs: list[Tensor]
+    seeds: list[Any]
+    wrt: list[Tensor]
+    rules: Mapping[int, Any] | None = None
+    named: Callable[[Tensor], str] | None = None
+    unread: list[Tensor] = field(default_factory=list)
+    progress: Progress | None = None
+    #: How many loops this program is the inside of.
+    depth: int = 0
+
+    @cached_property
+    def nodes(self) -> list[Tensor]:
+        """All that the outputs depend on, ascending, and the inputs."""
+        return walk.order([*self.outputs, *self.wrt])
+
+    @cached_property
+    def readers(self) -> dict[int, list[Tensor]]:
+        """Which nodes read a node, by its serial."""
+        found: dict[int, list[Tensor]] = {}
+        for node in self.nodes:
+            for x in node.inputs:
+                if isinstance(x, Tensor):
+                    found.setdefault(x.serial, []).append(node)
+        return found
+
+    @cached_property
+    def by_serial(self) -> dict[int, Tensor]:
+        """Each node by its serial."""
+        return {node.serial: node for node in self.nodes}
+
+    @cached_property
+    def unfinite(self) -> dict[int, str]:
+        """The nodes whose value is not finite, by serial: ``"nan"``, ``"inf"``."""
+        found: dict[int, str] = {}
+        total = len(self.nodes)
+        for i, node in enumerate(self.nodes):
+            if not finite(node._value):
+                found[node.serial] = kinds(node._value)
+            if not i % TELL:
+                self.tell(i, total)
+        return found
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The backward sweep, in its order."""
+        found: list[Step] = []
+        total = len(self.nodes)
+
+        def visit(seen: reverse.Visit) -> None:
+            if not len(found) % TELL:
+                self.tell(total + len(found), total)
+            norm, whole = size(seen.cotangent)
+            passed = [
+                (x.serial, *size(c))
+                for x, c in zip(seen.node.inputs, seen.passed, strict=False)
+                if c is not None and isinstance(x, Tensor)
+            ]
+            step = Step(seen.node, norm, whole, passed)
+            if whole and not all(ok for _, _, ok in passed):
+                step.arrays = seen.cotangent, seen.passed
+            found.append(step)
+
+        made = reverse.pull_back(
+            self.outputs,
+            self.seeds,
+            self.wrt,
+            rules=self.rules,
+            visit=visit,
+            nulls_pass=True,
+        )
+        self.gradients = [None if g is None else value_of(g) for g in made]
+        return found
+
+    #: The gradient by each of `wrt`, None where nothing arrived; set by the sweep.
+    gradients: list[Any] = field(default_factory=list, init=False)
+
+    @cached_property
+    def step_of(self) -> dict[int, Step]:
+        """The step of each node, by its serial."""
+        return {step.node.serial: step for step in self.steps}
+
+    @cached_property
+    def varying(self) -> set[int]:
+        """The serials of what depends on an input through derivatives."""
+        return {s for step in self.steps for s, _, _ in step.passed} | {
+            step.node.serial for step in self.steps
+        }
+
+    def tell(self, done: int, passes: int) -> None:
+        """Say how far it is; raise `Stopped` where that is enough.
+
+        ``passes`` is the length of one pass, and there are two and what follows.
+        """
+        if self.progress is not None and self.progress(
+            done, max(1, int((2 + AFTER) * passes))
+        ):
+            raise Stopped
+
+    def call(self, node: Tensor) -> str:
+        """What a message calls a node: ``log 'h'``, ``log``, ``the input 'x'``."""
+        if self.named is not None:
+            return self.named(node)
+        name = f" {node.name!r}" if node.name else ""
+        if not is_leaf(node):
+            return f"{node.op.name}{name}"
+        return f"the input{name}" if name else "a constant"
+
+
+def is_leaf(node: Any) -> bool:
+    """Whether something is an input or a constant of its program."""
+    return not isinstance(node, Tensor) or (node.op is IDENTITY and not node.inputs)
+
+
+def finite(x: Any) -> bool:
+    """Whether all numbers in an array, or in several, are finite."""
+    if isinstance(x, tuple):
+        return all(finite(part) for part in x)
+    x = value_of(x)
+    if x is None:
+        return True
+    dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        return not isinstance(x, (float, complex)) or (
+            math.isfinite(x.real) and math.isfinite(x.imag)
+        )
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "fc":
+        return True
+    return bool(np.isfinite(x).all())
+
+
+def kinds(x: Any) -> str:
+    """``"nan"`` if there is one, else ``"inf"``; of all arrays in a nest."""
+    for part in flat([x]):
+        part = value_of(part)
+        if _floats(part) and bool(np.isnan(part).any()):
+            return "nan"
+    return "inf"
+
+
+def _floats(x: Any) -> bool:
+    return x is not None and types.differentiable(types.spec_of(x).dtype)
+
+
+def size(g: Any) -> tuple[float, bool]:
+    """The L2 norm of a cotangent, and whether it is finite; of all its parts."""
+    if isinstance(g, tuple):
+        found = [size(part) for part in g if part is not None]
+        norm = math.hypot(*[n for n, _ in found]) if found else 0.0
+        return norm, all(ok for _, ok in found)
+    g = value_of(g)
+    dtype = getattr(g, "dtype", None)
+    if dtype is None or dtype.kind not in "fc":
+        try:
+            number = abs(complex(g))
+        except (TypeError, ValueError):
+            return 0.0, True
+        return number, math.isfinite(number)
+    if g.shape == ():
+        number = float(abs(g))
+        return number, math.isfinite(number)
+    row = g.ravel()
+    if dtype.kind == "c":
+        row = abs(row)
+    found_sum = float(row.dot(row))
+    if 1e-30 < found_sum < 1e30:
+        return math.sqrt(found_sum), True
+    if row.size == 0:
+        return 0.0, True
+    largest = float(abs(row).max())
+    if largest == 0 or not math.isfinite(largest):
+        return largest, math.isfinite(largest)
+    # Squares overflow or vanish: scaled first.
+    scaled = row / row.dtype.type(largest)
+    return largest * math.sqrt(float(scaled.dot(scaled))), True
+
+
+def counted(x: Any) -> str:
+    """How many numbers are not finite, in words: ``"3 NaN and 1 inf of 12"``."""
+    nans = infs = total = 0
+    for part in flat([x]):
+        part = value_of(part)
+        if part is None or not _floats(part):
+            continue
+        nans += int(np.isnan(part).sum())
+        infs += int(np.isinf(part).sum())
+        total += int(np.size(part))
+    told = [f"{n:,} {w}" for n, w in ((nans, "NaN"), (infs, "infinite")) if n]
+    if total == 1:
+        return "NaN" if nans else "infinite"
+    return f"{' and '.join(told) or 'none not finite'} of {total:,}"
+
+
+def first(mask: Any) -> tuple[int, ...]:
+    """The index of the first true entry."""
+    where = np.flatnonzero(np.asarray(mask))
+    return tuple(map(int, np.unravel_index(int(where[0]), np.shape(mask))))
+
+
+def at(index: Sequence[int]) -> str:
+    """An index as one writes it; nothing for that of a single number."""
+    return f"[{', '.join(map(str, index))}]" if len(index) else ""

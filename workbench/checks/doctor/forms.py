@@ -1,0 +1,321 @@
+"""Stable forms: what to write for an expression that overflows or loses its digits.
+
+Each is found from the node at its heart (the `exp` of a log-sum-exp, the `subtract` of
+``1 - cos(x)``), in the ways people write it, and told with the user's own names.
+
+The forms are those of N. J. Higham, "Accuracy and Stability of Numerical Algorithms",
+2nd ed., 2002, sections 1.7 to 1.14, and of P. Blanchard, D. J. Higham, N. J. Higham,
+"Accurately computing the log-sum-exp and softmax functions", 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from workbench.checks.doctor.case import Case
+from workbench.checks.doctor.spelling import operand
+from workbench.graph.tensor import Tensor
+
+__all__ = ["Form", "form_of"]
+
+
+class Form(NamedTuple):
+    """A form that there is a better one for.
+
+    ``name`` is what people call it, ``code`` what to write, ``whole`` the node that
+    the code stands for.
+    """
+
+    name: str
+    code: str
+    whole: Tensor
+
+
+#: What an operand may pass through and still be the operand.
+THROUGH = {
+    "reshape",
+    "broadcast_to",
+    "getitem",
+    "transpose",
+    "copy",
+    "strong",
+    "astype",
+}
+SUMS = {"sum", "mean"}
+
+
+def form_of(case: Case, node: Tensor) -> Form | None:
+    """The better form for what a node is part of; None where none is known."""
+    name = node.op.name
+    finder = FINDERS.get(name)
+    return None if finder is None else next(finder(case, node), None)
+
+
+def inner(x: Any) -> Any:
+    """What an operand was before it was only reshaped."""
+    while isinstance(x, Tensor) and x.op.name in THROUGH:
+        x = x.inputs[0]
+    return x
+
+
+def _is(x: Any, *names: str) -> bool:
+    return isinstance(x, Tensor) and x.op.name in names
+
+
+def number(x: Any) -> float | None:
+    """A constant that is one number."""
+    if isinstance(x, Tensor):
+        if x.inputs or x.name is not None:
+            return None
+        x = x._value
+    if isinstance(x, (int, float)):
+        return float(x)
+    if getattr(x, "shape", None) == () and x.dtype.kind in "iuf":
+        return float(x)
+    return None
+
+
+def _other(node: Tensor, x: Any) -> Any:
+    """The other operand of two."""
+    a, b = node.inputs[:2]
+    return b if inner(a) is x or a is x else a
+
+
+def _after(case: Case, node: Tensor, *names: str) -> Iterator[Tensor]:
+    """The readers of a node that are one of some ops, past those that only reshape."""
+    stack = list(case.readers.get(node.serial, ()))
+    for reader in stack:
+        if reader.op.name in names:
+            yield reader
+        elif reader.op.name in THROUGH and len(stack) < 50:
+            stack += case.readers.get(reader.serial, ())
+
+
+def _axis(node: Tensor) -> str:
+    told = ""
+    axis = node.params.get("axis")
+    if axis is not None:
+        if isinstance(axis, tuple) and len(axis) == 1:
+            axis = axis[0]
+        told += f", axis={axis}"
+    if node.params.get("keepdims"):
+        told += ", keepdims=True"
+    return told
+
+
+def _kept(total: Tensor) -> str:
+    axis = _axis(total).replace(", keepdims=True", "")
+    return f"{axis}, keepdims=True"
+
+
+# Around exp
+
+
+def _exp(case: Case, node: Tensor) -> Iterator[Form]:
+    z = operand(node, 0)
+    for total in _after(case, node, "sum"):
+        for log in _after(case, total, "log"):
+            yield Form("log-sum-exp", f"wb.logsumexp({z}{_axis(total)})", log)
+        for share in _after(case, total, "divide"):
+            if inner(share.inputs[0]) is not node:
+                continue
+            for log in _after(case, share, "log"):
+                code = f"{z} - wb.logsumexp({z}{_kept(total)})"
+                yield Form("log-softmax", code, log)
+            code = f"np.exp({z} - wb.logsumexp({z}{_kept(total)}))"
+            yield Form("softmax", code, share)
+    for log in _after(case, node, "log1p"):
+        yield Form("softplus", f"np.logaddexp(0, {z})", log)
+    for total in _after(case, node, "add"):
+        beside = inner(_other(total, node))
+        if number(beside) == 1:
+            for log in _after(case, total, "log"):
+                yield Form("softplus", f"np.logaddexp(0, {z})", log)
+            for share in _after(case, total, "divide", "reciprocal"):
+                yield _sigmoid(node, share, z)
+        elif _is(beside, "exp"):
+            for log in _after(case, total, "log"):
+                code = f"np.logaddexp({z}, {operand(beside, 0)})"
+                yield Form("log of a sum of exponentials", code, log)
+    for less in _after(case, node, "subtract"):
+        if number(less.inputs[1]) == 1:
+            yield Form("exp(x) - 1", f"np.expm1({z})", less)
+
+
+def _sigmoid(exp: Tensor, share: Tensor, z: str) -> Form:
+    above = share.inputs[0]
+    if share.op.name == "divide" and inner(above) is exp:
+        return Form("sigmoid", f"workbench.scipy.special.expit({z})", share)
+    text = z[1:] if z.startswith("-") and z[1:].isidentifier() else f"-({z})"
+    code = f"workbench.scipy.special.expit({text})"
+    if number(above) not in (None, 1) and share.op.name == "divide":
+        code = f"{operand(share, 0)} * {code}"
+    return Form("sigmoid", code, share)
+
+
+# Around log
+
+
+def _log(case: Case, node: Tensor) -> Iterator[Form]:
+    x = inner(node.inputs[0])
+    if _is(x, "sum") and _is(inner(x.inputs[0]), "exp"):
+        z = operand(inner(x.inputs[0]), 0)
+        yield Form("log-sum-exp", f"wb.logsumexp({z}{_axis(x)})", node)
+    if _is(x, "divide"):
+        above, below = map(inner, x.inputs)
+        if _is(above, "exp") and _is(below, "sum"):
+            z = operand(above, 0)
+            yield Form("log-softmax", f"{z} - wb.logsumexp({z}{_kept(below)})", node)
+        if (z2 := _sigmoid_of(x)) is not None:
+            yield Form("log of a sigmoid", f"-np.logaddexp(0, {_minus(z2)})", node)
+    if _is(x, "expit"):
+        z = operand(x, 0)
+        yield Form("log of a sigmoid", f"-np.logaddexp(0, {_minus(z)})", node)
+    if _is(x, "softmax"):
+        z = operand(x, 0)
+        yield Form(
+            "log-softmax", f"workbench.scipy.special.log_softmax({z}{_axis(x)})", node
+        )
+    if _is(x, "add"):
+        for k in (0, 1):
+            if number(x.inputs[1 - k]) == 1:
+                other = inner(x.inputs[k])
+                if _is(other, "exp"):
+                    z = operand(other, 0)
+                    yield Form("softplus", f"np.logaddexp(0, {z})", node)
+                else:
+                    yield Form("log(1 + x)", f"np.log1p({operand(x, k)})", node)
+    if _is(x, "subtract") and number(x.inputs[0]) == 1:
+        other = inner(x.inputs[1])
+        if _is(other, "expit"):
+            z = operand(other, 0)
+            yield Form("log(1 - sigmoid)", f"-np.logaddexp(0, {z})", node)
+        elif _is(other, "divide") and (z2 := _sigmoid_of(other)) is not None:
+            yield Form("log(1 - sigmoid)", f"-np.logaddexp(0, {z2})", node)
+        else:
+            yield Form("log(1 - x)", f"np.log1p({_minus(operand(x, 1))})", node)
+
+
+def _minus(z: str) -> str:
+    if z.startswith("-") and z[1:].isidentifier():
+        return z[1:]
+    return f"-{z}" if z.isidentifier() else f"-({z})"
+
+
+def _sigmoid_of(x: Tensor) -> str | None:
+    """The text of ``z`` where a quotient is ``1 / (1 + exp(-z))``."""
+    below = inner(x.inputs[1])
+    if number(x.inputs[0]) != 1 or not _is(below, "add"):
+        return None
+    for k in (0, 1):
+        exp = inner(below.inputs[k])
+        if number(below.inputs[1 - k]) == 1 and _is(exp, "exp"):
+            return _minus(operand(exp, 0))
+    return None
+
+
+# Differences
+
+
+def _subtract(case: Case, node: Tensor) -> Iterator[Form]:
+    a, b = map(inner, node.inputs)
+    if number(a) == 1 and _is(b, "cos"):
+        yield Form("1 - cos(x)", f"2 * np.sin({_half(operand(b, 0))})**2", node)
+    if number(b) == 1 and _is(a, "exp"):
+        yield Form("exp(x) - 1", f"np.expm1({operand(a, 0)})", node)
+    if number(a) == 1:
+        for log in _after(case, node, "log"):
+            yield from _log(case, log)
+    if number(b) == 1 and _is(a, "cosh"):
+        yield Form("cosh(x) - 1", f"2 * np.sinh({_half(operand(a, 0))})**2", node)
+    if _is(a, "mean") and _is(inner(a.inputs[0]), "square", "power", "multiply"):
+        if _is(b, "square", "power", "multiply") and _is(inner(b.inputs[0]), "mean"):
+            x = inner(a.inputs[0])
+            code = f"np.var({operand(x, 0)}{_axis(a)})"
+            yield Form("the mean of squares less the square of the mean", code, node)
+    if _squared(a) and _squared(b):
+        p, q = operand(a, 0), operand(b, 0)
+        yield Form("a**2 - b**2", f"({p} - {q}) * ({p} + {q})", node)
+    if _is(a, "sqrt") and _is(b, "sqrt"):
+        p, q = operand(a, 0), operand(b, 0)
+        code = f"({p} - ({q})) / (np.sqrt({p}) + np.sqrt({q}))"
+        yield Form("a difference of square roots", code, node)
+    if _is(a, "log") and _is(b, "log"):
+        p, q = operand(a, 0), operand(b, 0)
+        yield Form("a difference of logarithms", f"np.log(({p}) / ({q}))", node)
+
+
+def _half(x: str) -> str:
+    return f"{x} / 2" if x.isidentifier() else f"({x}) / 2"
+
+
+def _squared(x: Any) -> bool:
+    return (
+        _is(x, "square")
+        or (_is(x, "power") and number(x.inputs[1]) == 2)
+        or (_is(x, "multiply") and x.inputs[0] is x.inputs[1])
+    )
+
+
+def _add(case: Case, node: Tensor) -> Iterator[Form]:
+    for k in (0, 1):
+        if number(node.inputs[1 - k]) == 1:
+            for log in _after(case, node, "log"):
+                yield from _log(case, log)
+        if number(node.inputs[1 - k]) == -1 and _is(inner(node.inputs[k]), "exp"):
+            z = operand(inner(node.inputs[k]), 0)
+            yield Form("exp(x) - 1", f"np.expm1({z})", node)
+
+
+# Lengths
+
+
+def _sqrt(case: Case, node: Tensor) -> Iterator[Form]:
+    x = inner(node.inputs[0])
+    if _is(x, *SUMS) and _squared(inner(x.inputs[0])):
+        squares = inner(x.inputs[0])
+        base = inner(squares.inputs[0])
+        if x.op.name == "mean" and _is(base, "subtract"):
+            mean = inner(base.inputs[1])
+            if _is(mean, "mean"):
+                yield Form(
+                    "a standard deviation",
+                    f"np.std({operand(base, 0)}{_axis(x)})",
+                    node,
+                )
+        if x.op.name == "sum":
+            code = f"np.linalg.norm({operand(squares, 0)}{_axis(x)})"
+            yield Form("the length of a vector", code, node)
+    if _is(x, "var"):
+        yield Form("a standard deviation", f"np.std({operand(x, 0)}{_axis(x)})", node)
+    if _is(x, "matmul", "tensordot", "einsum") and len(x.inputs) == 2:
+        if x.inputs[0] is x.inputs[1]:
+            code = f"np.linalg.norm({operand(x, 0)})"
+            yield Form("the length of a vector", code, node)
+    if _is(x, "add"):
+        a, b = map(inner, x.inputs)
+        if _squared(a) and _squared(b):
+            code = f"np.hypot({operand(a, 0)}, {operand(b, 0)})"
+            yield Form("the length of two numbers", code, node)
+
+
+def _divide(case: Case, node: Tensor) -> Iterator[Form]:
+    below = inner(node.inputs[1])
+    lengths = ("norm", "sqrt", "hypot", "std")
+    if _is(below, *lengths):
+        x = operand(node, 0)
+        y = operand(node, 1)
+        code = f"{x} / np.where({y} == 0, 1, {y})"
+        word = "standard deviation" if below.op.name == "std" else "length"
+        yield Form(f"a quotient by a {word} that may be 0", code, node)
+
+
+FINDERS = {
+    "exp": _exp,
+    "log": _log,
+    "subtract": _subtract,
+    "add": _add,
+    "sqrt": _sqrt,
+    "divide": _divide,
+}

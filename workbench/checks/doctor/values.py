@@ -1,0 +1,151 @@
+"""Forward: which nodes made the NaN and infinities that reach a result.
+
+From a result that is not finite the walk goes back through nodes that are not, NaN to
+NaN first, until the operands are finite: there it began. A NaN that was made from
+infinities is blamed on who made these, unless they are constants that were meant.
+Infinities that harm nothing (a mask of minus infinity before a softmax) are never
+met: no result that is not finite leads to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from workbench.checks.doctor import words
+from workbench.checks.doctor.case import Case, counted, finite, is_leaf
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.graph.tensor import Tensor, value_of
+
+__all__ = ["look", "origins", "told"]
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """A finding for each origin of what is not finite in the outputs."""
+    roots = [y for y in case.outputs if y.serial in case.unfinite]
+    for node, path in origins(case, roots).items():
+        yield told(case, node, path)
+
+
+def origins(case: Case, roots: list[Tensor]) -> dict[Tensor, tuple[Tensor, ...]]:
+    """The nodes where it began, each with the way to the result that shows it."""
+    found: dict[Tensor, tuple[Tensor, ...]] = {}
+    came: dict[int, Tensor | None] = {y.serial: None for y in roots}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        sources = _sources(case, node)
+        if not sources:
+            found[node] = _path(case, node, came)
+        for x in sources:
+            if x.serial not in came:
+                came[x.serial] = node
+                stack.append(x)
+    return dict(sorted(found.items(), key=lambda item: item[0].serial))
+
+
+def _sources(case: Case, node: Tensor) -> list[Tensor]:
+    """The operands that a node has its trouble from; none where it makes it."""
+    bad = [
+        x for x in node.inputs if isinstance(x, Tensor) and x.serial in case.unfinite
+    ]
+    if not bad or _makes_more(node):
+        return []
+    if case.unfinite[node.serial] == "nan":
+        nans = [x for x in bad if case.unfinite[x.serial] == "nan"]
+        if nans:
+            return nans
+        # NaN of infinities: whose they are, unless they were given.
+        made = [x for x in bad if not _given(case, x)]
+        return made
+    return bad
+
+
+def _given(case: Case, x: Tensor) -> bool:
+    """Whether infinities were put there on purpose, as constants are."""
+    stack, seen = [x], {x.serial}
+    while stack:
+        node = stack.pop()
+        sources = [
+            a
+            for a in node.inputs
+            if isinstance(a, Tensor) and a.serial in case.unfinite
+        ]
+        constants = any(
+            not isinstance(a, Tensor) and not finite(_array(a)) for a in node.inputs
+        )
+        if not sources and not constants and not is_leaf(node):
+            return False
+        for a in sources:
+            if a.serial not in seen:
+                seen.add(a.serial)
+                stack.append(a)
+    return True
+
+
+def _array(a: Any) -> Any:
+    return a if isinstance(a, (int, float, complex)) or hasattr(a, "dtype") else None
+
+
+def _makes_more(node: Tensor) -> bool:
+    """Whether an op entry by entry spoils entries that its operands had whole."""
+    if not node.op.elementwise or isinstance(node._value, tuple):
+        return False
+    y = node._value
+    try:
+        clean = np.ones(np.shape(y), bool)
+        for a in node.args:
+            clean = clean & np.isfinite(value_of(a))
+        return bool((clean & ~np.isfinite(y)).any())
+    except (TypeError, ValueError):
+        return False
+
+
+def _path(
+    case: Case, node: Tensor, came: dict[int, Tensor | None]
+) -> tuple[Tensor, ...]:
+    path = [node]
+    while (after := came[path[-1].serial]) is not None:
+        path.append(after)
+    return tuple(path)
+
+
+def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
+    """The finding for one origin."""
+    name = case.call(node)
+    if is_leaf(node):
+        how = counted(node._value)
+        return Finding(
+            "input-not-finite",
+            "error",
+            node,
+            "forward",
+            f"{name} holds {how}",
+            f"{how[0].upper()}{how[1:]} entries of {name} are not finite before"
+            " anything is computed.",
+            "The program is given what is not finite; what is computed from it is not"
+            " finite either.",
+            Fix(
+                "leave such rows out, or fill them",
+                f"{node.name or 'x'} = np.nan_to_num({node.name or 'x'})",
+            ),
+            path,
+        )
+    bad = [x for x in node.inputs if not finite(_array(value_of(x)))]
+    if bad and not _makes_more(node):
+        said = words.from_infinity(case, node)
+    else:
+        said = words.value(case, node)
+    return Finding(
+        said.kind,
+        "error",
+        node,
+        "forward",
+        f"{name} {said.trouble}",
+        said.evidence,
+        said.cause,
+        said.fix,
+        path,
+    )

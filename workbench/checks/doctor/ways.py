@@ -1,0 +1,184 @@
+"""Vanishing and exploding gradients: the way from the result back to an input.
+
+Along each way the factor of every node is what it passes on over what arrived, in L2
+norms; where several readers pass something on, the largest counts. Thresholds, with
+reasons: a gradient 1e8 times smaller than at the result is below the rounding of a
+float32 next to it, and half of the digits of a float64 below; 1e8 times larger, it
+leaves no step size that suits both ends. No single node counts for more than a factor
+of 100 there, so that a change of units is no alarm, and six decades must remain; but
+one node that is no scaling by a constant may make 1e8 alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from workbench.checks.doctor.case import Case, Step, finite
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.forms import number
+from workbench.checks.doctor.units import PRODUCTS
+from workbench.graph.tensor import Tensor
+
+__all__ = ["look"]
+
+DECADES = 8.0
+CAPPED = 6.0
+#: What one node may add to the capped sum, in decades.
+ONE = 2.0
+
+
+class Way(NamedTuple):
+    """From the result to a node: decades gained, capped; the extreme single one."""
+
+    total: float
+    capped: float
+    single: float
+    where: Tensor | None
+    reader: Tensor | None
+
+
+def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """One finding for what vanishes, one for what explodes.
+
+    ``known`` are the nodes that were blamed already: dead and saturated layers.
+    """
+    ways = _ways(case)
+    blamed = {node.serial for node in known}
+    for sign in (-1, 1):
+        found = []
+        for x, g in zip(case.wrt, case.gradients, strict=True):
+            way = ways.get(x.serial)
+            if way is None or g is None or not finite(g):
+                continue
+            single = sign * way.single >= DECADES and way.where is not None
+            gradual = sign * way.capped >= CAPPED
+            if sign * way.total >= DECADES and (single or gradual):
+                found.append((sign * way.total, x))
+        if not found:
+            continue
+        _, worst = max(found, key=lambda pair: pair[0])
+        nodes = _nodes(worst, ways)
+        if any(node.serial in blamed for node in nodes):
+            continue
+        yield _told(case, worst, nodes, ways, sign, len(found) - 1)
+
+
+def _ways(case: Case) -> dict[int, Way]:
+    """The way to each node, by its serial; linear in the edges of the program."""
+    ways: dict[int, Way] = {}
+    best: dict[int, float] = {}
+    nothing = Way(0.0, 0.0, 0.0, None, None)
+    for step in case.steps:
+        own = ways.get(step.node.serial, nothing)
+        if not (step.norm > 0 and step.finite):
+            continue
+        for serial, norm, whole in step.passed:
+            if not whole or not norm > best.get(serial, 0.0):
+                continue
+            best[serial] = norm
+            factor = math.log10(norm) - math.log10(step.norm)
+            capped = max(-ONE, min(ONE, factor))
+            single, where = own.single, own.where
+            if abs(factor) > abs(single) and not _scaling(step):
+                single, where = factor, step.node
+            ways[serial] = Way(
+                own.total + factor, own.capped + capped, single, where, step.node
+            )
+    return ways
+
+
+def _scaling(step: Step) -> bool:
+    """Whether a node multiplies by one constant number: a change of units."""
+    node = step.node
+    return node.op.name in ("multiply", "divide") and any(
+        number(x) is not None for x in node.inputs
+    )
+
+
+def _nodes(x: Tensor, ways: dict[int, Way]) -> list[Tensor]:
+    """The nodes on the way, from the input to the result."""
+    found = []
+    reader = ways[x.serial].reader
+    while reader is not None:
+        found.append(reader)
+        way = ways.get(reader.serial)
+        reader = None if way is None else way.reader
+    return found
+
+
+def _told(
+    case: Case,
+    x: Tensor,
+    nodes: list[Tensor],
+    ways: dict[int, Way],
+    sign: int,
+    others: int,
+) -> Finding:
+    steps = case.step_of
+    way = ways[x.serial]
+    # What each node on the way did to it: the difference to the node before.
+    ends = [x, *nodes[:-1]]
+    factors = []
+    for end, node in zip(ends, nodes, strict=True):
+        before = ways.get(node.serial)
+        factors.append(
+            ways[end.serial].total - (0.0 if before is None else before.total)
+        )
+    products = [k for k, node in enumerate(nodes) if node.op.name in PRODUCTS]
+    # The layer where it happens: the product (or, without any, the node) that does
+    # most, taken from one product to the next.
+    if sign * way.single >= DECADES / 2 and way.where is not None:
+        blamed = way.where
+    elif len(products) > 2:
+        blamed = _worst_layer(nodes, factors, products, sign)
+    else:
+        blamed = nodes[max(range(len(nodes)), key=lambda k: sign * factors[k])]
+    word = "explodes" if sign > 0 else "vanishes"
+    top = steps[nodes[-1].serial].norm
+    count = len(products) if len(products) > 2 else len(nodes)
+    what = "matrix products" if len(products) > 2 else "nodes"
+    each = 10 ** (way.total / max(1, count))
+    at = next(k for k, node in enumerate(nodes) if node is blamed)
+    step = 10 ** factors[at]
+    more = f" So for {others} more of the inputs." if others else ""
+    where = f" in scope {blamed.scope!r}" if blamed.scope else ""
+    return Finding(
+        "exploding" if sign > 0 else "vanishing",
+        "warning",
+        blamed,
+        "backward",
+        f"the gradient {word} on the way to {case.call(x)}, most of all at"
+        f" {case.call(blamed)}{where}",
+        f"From {top:.3g} at the result it comes to {top * 10**way.total:.3g} over"
+        f" {count} {what}: a factor of {each:.2g} at each, {step:.2g} at"
+        f" {case.call(blamed)}.{more}",
+        "Each factor on the way multiplies the ones before."
+        + (
+            " Weights that are too large, or a step repeated too often, make it grow."
+            if sign > 0
+            else " Small weights or flat nonlinearities make it shrink."
+        ),
+        Fix(
+            "bound the norm of what flows there" if sign > 0 else
+            "scale the weights to keep norms, or add skip connections",
+            f'wb.override({blamed.op.name!r}, "d / maximum(1, norm(d))")'
+            if sign > 0 else "W / np.sqrt(W.shape[0])",
+            "d / maximum(1, norm(d))" if sign > 0 else None,
+        ),
+        tuple(reversed(nodes)),
+    )  # fmt: skip
+
+
+def _worst_layer(
+    nodes: list[Tensor], factors: list[float], products: list[int], sign: int
+) -> Tensor:
+    """The product around which the most is lost or gained, with what follows it."""
+    best, found = -math.inf, nodes[products[0]]
+    for k, place in enumerate(products):
+        end = products[k + 1] if k + 1 < len(products) else len(nodes)
+        own = sign * sum(factors[place:end])
+        if own > best:
+            best, found = own, nodes[place]
+    return found

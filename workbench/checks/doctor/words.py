@@ -1,0 +1,432 @@
+"""Why a value or a slope is not finite, op by op: numbers, plain words, what to write.
+
+One row per op and kind of trouble: the entries where it is so, what to say, and the
+line that avoids it. `forms.py` knows better lines where the op is part of a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.checks.doctor.case import Case, at, counted, finite, first, kinds, size
+from workbench.checks.doctor.finding import Fix
+from workbench.checks.doctor.forms import form_of
+from workbench.checks.doctor.spelling import operand
+from workbench.graph.tensor import Tensor, value_of
+
+__all__ = ["MEND", "Told", "slope", "value"]
+
+#: What one attaches where a slope is infinite: nothing flows there. By data alone.
+MEND = "where(isfinite(d), d, 0)"
+
+#: The named rules that know the singular points of an op.
+SAFE = {
+    "sqrt": "safe_sqrt",
+    **dict.fromkeys(("log", "log2", "log10", "log1p"), "safe_log"),
+    **dict.fromkeys(("divide", "reciprocal"), "safe_divide"),
+    **dict.fromkeys(("power", "float_power"), "safe_power"),
+    "arccos": "safe_arccos",
+    "arcsin": "safe_arcsin",
+    "arctan2": "safe_atan2",
+}
+
+
+class Told(NamedTuple):
+    """What there is to say of a node."""
+
+    kind: str
+    trouble: str
+    evidence: str
+    cause: str
+    fix: Fix | None = None
+
+
+class Row(NamedTuple):
+    """One kind of trouble of one op, at the operands' values.
+
+    ``where`` gives the mask of the entries; ``code`` has ``{0}``, ``{1}`` for the
+    operands as the user has written them.
+    """
+
+    kind: str
+    where: Callable[..., Any]
+    trouble: str
+    cause: str
+    text: str
+    code: str
+
+
+_LOG = [
+    Row("log-of-zero", lambda x: np.equal(x, 0), "takes the logarithm of 0",
+        "The logarithm of 0 is minus infinity.", "keep the operand above 0",
+        "np.{op}(np.maximum({0}, np.finfo(float).tiny))"),
+    Row("log-of-negative", lambda x: x < 0, "takes the logarithm of a negative number",
+        "A negative number has no real logarithm.", "keep the operand above 0",
+        "np.{op}(np.maximum({0}, np.finfo(float).tiny))"),
+]  # fmt: skip
+_BELOW = [
+    Row("division-by-zero", lambda *x: np.equal(x[-1], 0), "divides by 0",
+        "A number divided by 0 is infinite, and 0 / 0 is NaN.",
+        "divide by 1 where the divisor is 0",
+        "{0} / np.where({1} == 0, 1, {1})"),
+]  # fmt: skip
+_UNIT = Row(
+    "outside-domain", lambda x: np.abs(x) > 1, "has an operand outside [-1, 1]",
+    "It is defined between -1 and 1 only; rounding alone can lead a hair outside.",
+    "clip the operand", "np.{op}(np.clip({0}, -1, 1))",
+)  # fmt: skip
+
+VALUES: dict[str, list[Row]] = {
+    "log": _LOG,
+    "log2": _LOG,
+    "log10": _LOG,
+    "log1p": [
+        Row("log-of-zero", lambda x: np.equal(x, -1),
+            "takes the logarithm of 1 + (-1) = 0",
+            "The logarithm of 0 is minus infinity.", "keep the operand above -1",
+            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
+        Row("log-of-negative", lambda x: x < -1,
+            "takes the logarithm of a negative number",
+            "A negative number has no real logarithm.", "keep the operand above -1",
+            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
+    ],
+    "sqrt": [
+        Row("sqrt-of-negative", lambda x: x < 0,
+            "takes the square root of a negative number",
+            "A negative number has no real square root; a difference that should be 0"
+            " can be a hair below.", "keep the operand at 0 or above",
+            "np.sqrt(np.maximum({0}, 0))"),
+    ],
+    "divide": _BELOW,
+    "floor_divide": _BELOW,
+    "remainder": _BELOW,
+    "fmod": _BELOW,
+    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({0} == 0, 1, {0})")],
+    "power": [
+        Row("power-of-negative", lambda x, p: (x < 0) & (p != np.floor(p)),
+            "raises a negative number to a fraction",
+            "A negative number has no real power with a fraction as exponent.",
+            "take the size, and the sign apart",
+            "np.sign({0}) * np.abs({0}) ** {1}"),
+        Row("division-by-zero", lambda x, p: np.equal(x, 0) & (p < 0),
+            "raises 0 to a negative power",
+            "0 to a negative power is a division by 0.", "keep the base away from 0",
+            "np.where({0} == 0, 1, {0}) ** {1}"),
+    ],
+    "arccos": [_UNIT],
+    "arcsin": [_UNIT],
+    "arctanh": [
+        Row("outside-domain", lambda x: np.abs(x) >= 1,
+            "has an operand at or outside ±1",
+            "It is infinite at -1 and 1, and defined between them only.",
+            "clip the operand", "np.arctanh(np.clip({0}, -1 + 1e-12, 1 - 1e-12))"),
+    ],
+    "arccosh": [
+        Row("outside-domain", lambda x: x < 1, "has an operand below 1",
+            "It is defined from 1 on.", "clip the operand",
+            "np.arccosh(np.maximum({0}, 1))"),
+    ],
+}  # fmt: skip
+VALUES["float_power"] = VALUES["power"]
+
+_EXPONENTIAL = {"exp", "exp2", "expm1", "sinh", "cosh"}
+
+#: Where a slope is infinite though the value is not.
+SLOPES: dict[str, list[Row]] = {
+    "sqrt": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of sqrt(x) is 1 / (2 sqrt(x)): infinite at 0.", "", ""),
+    ],
+    "cbrt": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of the cube root is infinite at 0.", "", ""),
+    ],
+    "power": [
+        Row("infinite-slope", lambda x, p: np.equal(x, 0) & (p < 1),
+            "has an infinite slope at 0",
+            "The slope of x**p is p x**(p - 1): infinite at 0 where p < 1.", "", ""),
+    ],
+    "arccos": [
+        Row("infinite-slope", lambda x: np.equal(np.abs(x), 1),
+            "has an infinite slope at ±1",
+            "The slope is 1 / sqrt(1 - x²): infinite at -1 and 1.", "", ""),
+    ],
+    "log": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of log(x) is 1 / x: infinite at 0.", "", ""),
+    ],
+    "log1p": [
+        Row("infinite-slope", lambda x: np.equal(x, -1), "has an infinite slope at -1",
+            "The slope of log1p(x) is 1 / (1 + x): infinite at -1.", "", ""),
+    ],
+    "divide": [
+        Row("infinite-slope", lambda x, y: np.equal(y, 0),
+            "has an infinite slope where the divisor is 0",
+            "The slope of a / b is 1 / b: infinite where b is 0.", "", ""),
+    ],
+    "reciprocal": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of 1 / x is -1 / x²: infinite at 0.", "", ""),
+    ],
+    "arccosh": [
+        Row("infinite-slope", lambda x: np.equal(x, 1), "has an infinite slope at 1",
+            "The slope is 1 / sqrt(x² - 1): infinite at 1.", "", ""),
+    ],
+    "arctanh": [
+        Row("infinite-slope", lambda x: np.equal(np.abs(x), 1),
+            "has an infinite slope at ±1",
+            "The slope is 1 / (1 - x²): infinite at -1 and 1.", "", ""),
+    ],
+    "arctan2": [
+        Row("infinite-slope", lambda y, x: np.equal(x, 0) & np.equal(y, 0),
+            "has no slope at (0, 0)",
+            "The angle of (0, 0) is not defined: its slopes x / (x² + y²) are 0 / 0.",
+            "", ""),
+    ],
+}  # fmt: skip
+SLOPES["float_power"] = SLOPES["power"]
+SLOPES["arcsin"] = SLOPES["arccos"]
+SLOPES["log2"] = SLOPES["log10"] = SLOPES["log"]
+
+
+def _args(node: Tensor) -> list[Any]:
+    return [value_of(a) for a in (node.args or node.inputs)]
+
+
+def _hits(row: Row, args: list[Any]) -> Any:
+    """Where a row applies; None where it cannot be asked."""
+    try:
+        mask = np.asarray(row.where(*args))
+    except (TypeError, ValueError):
+        return None
+    return mask if mask.dtype == bool and mask.any() else None
+
+
+def _code(row: Row, node: Tensor) -> str:
+    names = [_closed(operand(node, k)) for k in range(min(2, len(node.inputs)))]
+    return row.code.format(*names, op=node.op.name)
+
+
+def _closed(text: str) -> str:
+    """In brackets, where it has operators of its own."""
+    simple = all(c.isalnum() or c in "_.[]" for c in text)
+    call = text.endswith(")") and text.count("(") == 1 and " " not in text
+    return text if simple or call else f"({text})"
+
+
+def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
+    """How many operands are there, and the first of them."""
+    count, total = int(mask.sum()), int(mask.size)
+    x = np.broadcast_to(_args(node)[k], mask.shape)
+    index = first(mask)
+    seen = f"{operand(node, k)}{at(index)} = {x[index]:.6g}"
+    return seen if total == 1 else f"{count:,} of {total:,} entries; {seen}"
+
+
+# Forward
+
+
+def value(case: Case, node: Tensor) -> Told:
+    """Why the value of a node is not finite, though its operands are."""
+    name, args = node.op.name, _args(node)
+    form = form_of(case, node)
+    for row in VALUES.get(name, ()):
+        mask = _hits(row, args)
+        if mask is not None:
+            k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
+            k = 0 if name in ("power", "float_power") else k
+            fix = Fix(row.text, _code(row, node))
+            if form is not None:
+                fix = Fix(f"the stable form of {form.name}", form.code)
+            return Told(row.kind, row.trouble, _numbers(node, mask, k), row.cause, fix)
+    dtype = np.asarray(value_of(flat_first(node._value))).dtype
+    how = counted(node._value)
+    if kinds(node._value) == "inf" or name in _EXPONENTIAL:
+        return _overflow(node, args, dtype, how, form)
+    better = None
+    if form is not None:
+        better = Fix(f"the stable form of {form.name}", form.code)
+    return Told(
+        "not-finite",
+        "gives NaN for finite operands",
+        f"The result holds {how}.",
+        f"{name} is not defined at these operands.",
+        better,
+    )
+
+
+def _overflow(node: Tensor, args: list[Any], dtype: Any, how: str, form: Any) -> Told:
+    name = node.op.name
+    limit = np.finfo(dtype).max if dtype.kind in "fc" else 0
+    largest = max(map(_largest, args), default=0.0)
+    evidence = (
+        f"Its operands reach {largest:.6g} in size, its result holds {how}; the largest"
+        f" {dtype} is {limit:.3g}."
+    )
+    narrow = dtype.itemsize < (16 if dtype.kind == "c" else 8)
+    cause = f"The result is larger than the largest {dtype}"
+    cause += "; float64 reaches 1.8e308." if narrow else "."
+    fix: Fix | None = None
+    if form is not None:
+        fix = Fix(f"the stable form of {form.name}", form.code)
+    elif narrow:
+        x = _closed(operand(node, 0))
+        fix = Fix("compute it in float64", f"{x}.astype(np.float64)")
+    elif name in _EXPONENTIAL:
+        top = np.floor(np.log(limit))
+        fix = Fix(
+            "bound the exponent", f"np.{name}(np.minimum({operand(node, 0)}, {top:g}))"
+        )
+    return Told("overflow", "overflows", evidence, cause, fix)
+
+
+def from_infinity(case: Case, node: Tensor) -> Told:
+    """Why a node makes NaN of infinities that were meant to be there."""
+    name = node.op.name
+    if name in ("subtract", "add", "sum", "mean"):
+        kind, cause = "inf-minus-inf", "Infinity less infinity is NaN."
+        if name == "subtract":
+            cause += (
+                " A row that is masked by minus infinity all along has no largest"
+                " entry to subtract."
+            )
+    elif name in ("multiply", "matmul", "einsum", "tensordot"):
+        kind, cause = "zero-times-inf", "0 times infinity is NaN."
+    else:
+        kind, cause = "not-finite", f"{name} of infinity is not defined here."
+    return Told(
+        kind,
+        "makes NaN of infinite operands",
+        f"The result holds {counted(node._value)}.",
+        cause,
+    )
+
+
+def flat_first(x: Any) -> Any:
+    """The first array that is not finite of several outputs, or the one there is."""
+    if isinstance(x, tuple):
+        return next((part for part in x if not finite(part)), x[0])
+    return x
+
+
+def _largest(x: Any) -> float:
+    try:
+        x = np.abs(np.asarray(x))
+        return float(x.max()) if x.size and x.dtype.kind in "biuf" else 0.0
+    except (TypeError, ValueError):
+        return 0.0
+
+
+# Backward
+
+
+def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
+    """Why a rule passes on what is not finite, though a finite cotangent arrived."""
+    name, args = node.op.name, _args(node)
+    bad = next(p for p in passed if p is not None and not finite(p))
+    how = counted(bad)
+    rule = None if case.rules is None else case.rules.get(node.serial)
+    if rule is not None:
+        label = getattr(rule, "label", "") or "an override"
+        return Told(
+            "override-not-finite",
+            f"has an override that passes on {_what(bad)}",
+            f"A finite gradient of norm {_norm(g)} arrives, and {label} makes {how}.",
+            f"The rule of the override {label!r} is not finite at these values.",
+            Fix("nothing where the rule is not finite", _line(node), MEND),
+        )
+    form = form_of(case, node)
+    for row in SLOPES.get(name, ()):
+        mask = _hits(row, args)
+        if mask is not None:
+            k = len(node.inputs) - 1 if name == "divide" else 0
+            rule = SAFE.get(name, MEND)
+            fix = Fix(_zero(node, k), _line(node, rule), rule)
+            cause = row.cause + _zero_arrives(g, mask)
+            if form is not None:
+                text = f"{fix.text}; or write {form.code}"
+                fix = Fix(text, fix.code, rule)
+            return Told(
+                row.kind,
+                row.trouble,
+                f"{_numbers(node, mask, k)}; passed on: {how}.",
+                cause,
+                fix,
+            )
+    wild = [k for k, a in enumerate(args) if not _finite(a)]
+    if wild or not finite(node._value):
+        what = f"Its operand {operand(node, wild[0])}" if wild else "Its value"
+        fix = Fix("nothing where the slope is not finite", _line(node), MEND)
+        if form is not None:
+            fix = Fix(f"the stable form of {form.name}", form.code)
+        overflowed = not wild and name in _EXPONENTIAL
+        return Told(
+            "overflow" if overflowed else "zero-times-inf",
+            "has overflowed, and its slope with it"
+            if overflowed
+            else "multiplies infinity by 0 on the way back",
+            f"{what} is not finite; passed on: {how}.",
+            "The value is infinite, so its slope is too: times the 0 that arrives it"
+            " is NaN.",
+            fix,
+        )
+    if kinds(bad) == "inf":
+        dtype = np.asarray(value_of(bad)).dtype
+        return Told(
+            "gradient-overflow",
+            f"passes on a gradient larger than {dtype} holds",
+            f"A gradient of norm {_norm(g)} arrives; passed on: {how}.",
+            f"The product with the slope of {name} overflows {dtype}.",
+            Fix("bound the gradient that flows there", _clip(node), "clip(d, -1, 1)"),
+        )
+    return Told(
+        "rule-not-finite",
+        f"passes on {_what(bad)}",
+        f"A finite gradient of norm {_norm(g)} arrives; passed on: {how}.",
+        f"The rule of {name} ({node.op.rule or 'its own'}) is not finite at these"
+        " values.",
+        Fix("nothing where the rule is not finite", _line(node), MEND),
+    )
+
+
+def _finite(a: Any) -> bool:
+    try:
+        return finite(a if isinstance(a, tuple) else np.asarray(a))
+    except (TypeError, ValueError):
+        return True
+
+
+def _zero(node: Tensor, k: int) -> str:
+    return f"zero gradient where {operand(node, k)} is at its singular point"
+
+
+def _zero_arrives(g: Any, mask: Any) -> str:
+    """What 0 · inf is, where a cotangent of 0 meets an infinite slope."""
+    if isinstance(g, tuple) or np.shape(g) != mask.shape:
+        return ""
+    if bool(np.all(np.asarray(value_of(g))[mask] == 0)):
+        return " The gradient that arrives there is 0, and 0 times infinity is NaN."
+    return ""
+
+
+def _what(bad: Any) -> str:
+    return "NaN" if kinds(bad) == "nan" else "infinity"
+
+
+def _norm(g: Any) -> str:
+    return f"{size(g)[0]:.3g}"
+
+
+def _line(node: Tensor, rule: str = MEND) -> str:
+    return f'wb.override({_target(node)}, "{rule}")'
+
+
+def _clip(node: Tensor) -> str:
+    return f'wb.override({_target(node)}, "clip(d, -1, 1)")'
+
+
+def _target(node: Tensor) -> str:
+    return repr(node.name) if node.name and not node.inputs else repr(node.op.name)

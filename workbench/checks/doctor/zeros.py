@@ -1,0 +1,256 @@
+"""Gradients that are exactly 0, or that do not arrive at all, and who cuts them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from workbench.checks.doctor.case import Case, size
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.graph import blame, types, walk
+from workbench.graph.tensor import Tensor, value_of
+
+__all__ = ["look"]
+
+ROUNDING = {"rint", "round", "floor", "ceil", "trunc", "floor_divide"}
+COMPARING = {
+    "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "isclose",
+    "sign", "heaviside", "signbit", "logical_and", "logical_or", "logical_not",
+}  # fmt: skip
+CHOOSING = {"argmax", "argmin", "argsort", "searchsorted", "digitize"}
+STOPPING = {"stop_gradient", "zero_grad"}
+
+#: Numbers that everybody writes: that a constant is one of them says nothing.
+COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
+
+
+def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """A finding for each input without a gradient, or one for each that cuts it.
+
+    ``known`` are the nodes that were blamed already for what is 0 after them.
+    """
+    case.steps  # noqa: B018  (which finds the gradients too)
+    serials = {node.serial for node in case.nodes}
+    told: set[int] = set()
+    for x, g in zip(case.wrt, case.gradients, strict=True):
+        if x.serial not in serials or (not case.readers.get(x.serial) and g is None):
+            yield _unread(case, x)
+        elif g is None:
+            yield from _cut(case, x, told)
+        elif np.size(g) and size(g) == (0.0, True):
+            yield from _zero(case, x, told, known)
+    for x in case.unread:
+        yield _unread(case, x)
+
+
+def _unread(case: Case, x: Tensor) -> Finding:
+    """An input that the result does not depend on."""
+    name = case.call(x)
+    copy = _copied(case, x)
+    if copy is None:
+        evidence = f"None of the {len(case.nodes):,} nodes behind the result reads it."
+        cause = (
+            "Its gradient is 0 everywhere. If it was meant to count, its value was"
+            " taken out on the way (x.value, float(x.value), a plain array), or"
+            " another variable stands where it should."
+        )
+    else:
+        evidence = (
+            f"No node reads it, but {case.call(copy)}{_place(copy)} reads a constant"
+            " that is its value."
+        )
+        cause = "x.value is a plain array: what is computed from it has no gradient."
+    return Finding(
+        "disconnected",
+        "warning",
+        x,
+        "backward",
+        f"the result does not depend on {name}",
+        evidence,
+        cause,
+        Fix("use the Tensor itself", (x.name or "x")),
+    )
+
+
+def _place(node: Tensor) -> str:
+    return blame.at(node.site)
+
+
+def _copied(case: Case, x: Tensor) -> Tensor | None:
+    """A node that reads the value of a Tensor as a constant."""
+    value = x._value
+    for node in case.nodes:
+        for a in node.inputs:
+            if isinstance(a, Tensor):
+                if a.inputs or a.name is not None or any(a is w for w in case.wrt):
+                    continue
+                a = a._value
+            if a is value and isinstance(a, np.ndarray):
+                return node
+            if isinstance(a, np.ndarray) and isinstance(value, np.ndarray):
+                if a.size and a.shape == value.shape and np.may_share_memory(a, value):
+                    return node
+            elif isinstance(a, (float, np.floating)) and np.shape(value) == ():
+                if float(a) == float(value_of(value)) and float(a) not in COMMON:
+                    return node
+    return None
+
+
+def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
+    """An input that counts, but through ops without derivative only."""
+    reached = walk.reaches(case.nodes, [x])
+    cuts = [
+        node
+        for node in case.nodes
+        if node.serial in reached
+        and node.inputs
+        and _cuts(node)
+        and any(isinstance(a, Tensor) and a.serial in reached for a in node.inputs)
+        # The first on each way: what is behind it varies no more.
+        and any(
+            isinstance(a, Tensor)
+            and a.serial in reached
+            and types.differentiable(a.dtype)
+            for a in node.inputs
+        )
+        and _smooth(case, x, node)
+    ]
+    for node in cuts:
+        if node.serial in told:
+            continue
+        told.add(node.serial)
+        yield _cutter(case, node, f"the gradient by {case.call(x)} is cut")
+    if not cuts:
+        yield Finding(
+            "zero-gradient",
+            "warning",
+            x,
+            "backward",
+            f"no gradient arrives at {case.call(x)}",
+            "The result depends on it, and nothing flows back.",
+            "Every way to it goes through a rule that gives nothing.",
+        )
+
+
+def _cuts(node: Tensor) -> bool:
+    return node.op.pull is None or node.op.name in STOPPING
+
+
+def _smooth(case: Case, x: Tensor, end: Tensor) -> bool:
+    """Whether a way without another cut leads from an input to a node."""
+    seen = {end.serial}
+    stack = [a for a in end.inputs if isinstance(a, Tensor)]
+    while stack:
+        node = stack.pop()
+        if node is x:
+            return True
+        if node.serial in seen or _cuts(node):
+            continue
+        seen.add(node.serial)
+        stack += [a for a in node.inputs if isinstance(a, Tensor)]
+    return False
+
+
+def _cutter(case: Case, node: Tensor, title: str) -> Finding:
+    name, op = case.call(node), node.op.name
+    rule: str | None = "g"
+    if op in ROUNDING:
+        kind, cause = "rounded", "What is rounded is flat almost everywhere: slope 0."
+        text, code = (
+            "let the gradient through as if nothing was rounded (straight-through)",
+            f'wb.override({op!r}, "g")',
+        )
+        if op == "floor_divide":
+            rule = None
+    elif op in COMPARING:
+        kind = "compared"
+        cause = "A comparison gives steps: its slope is 0 wherever it has one."
+        text = "a smooth step in its place, such as a sigmoid"
+        code, rule = "workbench.scipy.special.expit(x / width)", None
+    elif op == "astype" or not types.differentiable(node.dtype):
+        kind = "cast-to-integer" if op == "astype" else "chosen"
+        if op in CHOOSING:
+            cause = "A position has no slope."
+            text = "a weighted sum in its place (softmax)"
+            code, rule = "np.sum(softmax(z) * values)", None
+        else:
+            cause = "Integers do not vary: their slope is 0."
+            text, code, rule = "keep it a float", "np.rint(x)", None
+    elif op in STOPPING:
+        kind, cause = "stopped", f"{op} lets no gradient through."
+        text, code, rule = "let it through", "leave it out", None
+    else:
+        kind, cause = "no-derivative", f"{op} has no derivative."
+        text, code = "a rule for it", f'wb.override({op!r}, "g")'
+        rule = None
+    if node.shape != (
+        node.inputs[0].shape if isinstance(node.inputs[0], Tensor) else ()
+    ):
+        rule = None
+    return Finding(
+        kind,
+        "warning",
+        node,
+        "backward",
+        f"{title} by {name}",
+        f"Nothing flows back through {op}: all ways end at such nodes.",
+        cause,
+        Fix(text, code, rule),
+    )
+
+
+def _zero(
+    case: Case, x: Tensor, told: set[int], known: Collection[Tensor]
+) -> Iterator[Finding]:
+    """An input whose gradient arrives and is 0 all over: where it became so."""
+    passers: dict[int, list[Any]] = {}
+    for step in case.steps:
+        for serial, norm, _ in step.passed:
+            passers.setdefault(serial, []).append((step, norm))
+    found: dict[int, Any] = {}
+    seen, stack = {x.serial}, [x]
+    while stack:
+        for step, norm in passers.get(stack.pop().serial, ()):
+            if norm or step.node.serial in seen:
+                continue
+            seen.add(step.node.serial)
+            if step.norm:
+                found[step.node.serial] = step
+            else:
+                stack.append(step.node)
+    skip = {node.serial for node in known} | told
+    if not found or any(s in skip for s in found):
+        return
+    step = found[min(found)]
+    node = step.node
+    told.add(node.serial)
+    if node.op.name in STOPPING:
+        yield _cutter(case, node, f"the gradient by {case.call(x)} is stopped")
+        return
+    vanished = _vanished(case, node)
+    if known and not vanished:
+        return  # what is wrong elsewhere tells more than a 0 does
+    yield Finding(
+        "zero-gradient",
+        "warning" if vanished else "note",
+        node,
+        "backward",
+        f"the gradient by {case.call(x)} is exactly 0: {case.call(node)} passes on 0",
+        f"A gradient of norm {step.norm:.3g} arrives at {case.call(node)}, and all that"
+        " it passes on is 0.",
+        "The gradient has become too small for its dtype on the way."
+        if vanished
+        else "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
+        " that are not used.",
+    )
+
+
+def _vanished(case: Case, node: Tensor) -> bool:
+    """Whether what arrives is so small that a product with it underflows."""
+    norm = case.step_of[node.serial].norm
+    dtype = node.dtype
+    if dtype.kind not in "fc":
+        return False
+    return norm < float(np.finfo(dtype).tiny) * 1e6
