@@ -60,6 +60,8 @@ if TYPE_CHECKING:
         vectors,
     )
     from workbench.systems import custom_linear_solve
+    from workbench.transforms.patterns import pattern
+    from workbench.transforms.subgraphs import subgraph
 
 __version__ = "0.1.0"
 
@@ -102,6 +104,7 @@ __all__ = [
     "named_rule",
     "override",
     "overrides",
+    "pattern",
     "plots",
     "register_gradient",
     "rules",
@@ -112,6 +115,7 @@ __all__ = [
     "shared",
     "show",
     "stop_gradient",
+    "subgraph",
     "tensor",
     "trace",
     "until",
@@ -149,12 +153,14 @@ _LATER = {
     "linearize": "workbench.directions",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
+    "pattern": "workbench.transforms.patterns",
     "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",
     "scalars": "workbench.symbolic",
     "scan": "workbench.loops.scan",
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
+    "subgraph": "workbench.transforms.subgraphs",
     "tensor": "workbench.symbolic",
     "until": "workbench.loops.returned",
     "vector": "workbench.symbolic",

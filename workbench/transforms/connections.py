@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from workbench.graph import blame, late, walk
 from workbench.graph.tensor import Tensor
 from workbench.ops import several
+from workbench.transforms.standins import standing
 
 __all__ = ["DisconnectedType", "connected"]
 
@@ -47,7 +49,7 @@ def connected(
     outputs: Iterable[Tensor],
     stops: Collection[int] = (),
     closed: Collection[int] = (),
-    rules: Collection[int] = (),
+    rules: Collection[int] | Mapping[int, Any] = (),
 ) -> set[int]:
     """The serials of all Tensors that the outputs depend on by their values.
 
@@ -61,8 +63,10 @@ def connected(
         Serials of Tensors that are not even reached, unless they are outputs.
     rules
         Serials of nodes with rules of their own: their inputs are connected, whatever
-        the op says of its connections.
+        the op says of its connections. Or the rules themselves: with one of a part
+        of the program, its inputs are reached past the nodes inside.
     """
+    instead = standing(rules) if isinstance(rules, Mapping) else {}
     roots = list(outputs)
     reached = {x.serial for x in roots}
     behind = {s for s in closed if s not in reached}
@@ -77,7 +81,10 @@ def connected(
         declared = op.connection
         if op is several.ITEM and isinstance(inputs[0], Tensor):
             read.setdefault(inputs[0].serial, set()).add(params["index"])
-        if declared is None or serial in rules:
+        if serial in instead:
+            given = instead[serial].region.inputs
+            found = [x.serial for x in given if isinstance(x, Tensor)]
+        elif declared is None or serial in rules:
             found = [x.serial for x in inputs if isinstance(x, Tensor)]
         else:
             rows = declared(inputs, params)

@@ -28,6 +28,7 @@ from workbench.transforms.belonging import belonging
 from workbench.transforms.connections import DisconnectedType, connected
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve_call
+from workbench.transforms.standins import settled
 from workbench.transforms.unreached import disconnected, named, one_of, still
 
 __all__ = [
@@ -177,6 +178,7 @@ def pull(
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
     resolution = resolve_call(overrides, outputs, wrt, name)
     rules: dict[int, Any] = {} if resolution is None else {**resolution.pulls()}
+    rules = {**(settled(rules, wrt, stops | closed) or {})}
     reached = connected(outputs, stops, closed, rules)
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
@@ -219,7 +221,8 @@ def push(
     stops = constants(consider_constant, name)
     resolution = resolve_call(overrides, outputs, wrt, name)
     rules: dict[int, Any] = {} if resolution is None else {**resolution.pushes()}
-    at_rules = set(rules)
+    rules = {**(settled(rules, wrt, stops) or {})}
+    at_rules = {**rules}
     rules.update(dict.fromkeys(stops, held))
     sources = {x.serial for x in wrt}
     moving: dict[Tensor, Any] = {}

@@ -15,6 +15,7 @@ from workbench.graph.traces import OpenTrace
 from workbench.ops import nulls, several
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms import reverse, within
+from workbench.transforms.standins import original, settled, shown
 from workbench.transforms.steps import outer_steps, plan
 
 __all__ = ["push_forward", "transposed"]
@@ -46,6 +47,8 @@ def push_forward(
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
+    if rules:
+        rules = settled(rules, wrt)
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
@@ -74,7 +77,8 @@ def push_forward(
             if t is not None:
                 t = _fit(t, node)
                 if recorded:
-                    reverse.mark([t], before, node, rules and rules.get(node.serial))
+                    rule = rules and rules.get(node.serial)
+                    reverse.mark([t], before, original(node), rule)
                 # A node that is in `wrt` itself moves on its own too.
                 own = moving.get(node.serial)
                 moving[node.serial] = t if own is None else own + t
@@ -93,7 +97,7 @@ def push_forward(
 def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor) -> Any:
     """What a rule makes; where it needs a length, a node that runs it later."""
     try:
-        return push(incoming, several.outputs(node), node.inputs, node.params)
+        return push(incoming, shown(node), node.inputs, node.params)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.waits(node, error):
             raise

@@ -8,7 +8,8 @@ the say; `resolve_call` does so for a call of `grad` and its like, with those of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Any
@@ -19,8 +20,9 @@ from workbench.graph import blame, walk
 from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.transforms import within
 from workbench.transforms.overrides import Override
-from workbench.transforms.rules import Pull, Push
-from workbench.transforms.targets import ByNode, Nodes, missed
+from workbench.transforms.regions import Region, rules_at
+from workbench.transforms.settling import Settled
+from workbench.transforms.targets import ByNode, ByPart, Nodes, missed
 
 __all__ = ["Resolution", "overrides", "resolve", "resolve_call"]
 
@@ -38,7 +40,8 @@ class Resolution:
         For each of them, the nodes that its target means.
     winners
         The override that has the say at a node, by the node's serial: its
-        position in `overrides`, and the node.
+        position in `overrides`, and the node; where it means a part of the program,
+        the stand-in for that part (see `standins.py`).
     covered
         For each override, the other nodes of what it matches, whose own rules do
         not run.
@@ -47,27 +50,34 @@ class Resolution:
     """
 
     def __init__(
-        self, overrides: Sequence[Override], matched: list[list[Tensor]]
+        self,
+        overrides: Sequence[Override],
+        matched: list[list[Tensor]],
+        regions: Mapping[int, Sequence[Region]] | None = None,
+        wrt: Sequence[int] = (),
     ) -> None:
         self.overrides = list(overrides)
         self.matched = matched
-        self.covered: list[list[Tensor]] = [[] for _ in overrides]
-        self.notes = [""] * len(self.overrides)
-        self.winners: dict[int, tuple[int, Tensor]] = {}
-        order = sorted((o.target.rank, i) for i, o in enumerate(overrides) if o.enabled)
-        for _, i in order:
-            for node in matched[i]:
-                self.winners[node.serial] = i, node
+        #: For overrides of patterns and subgraphs, by position: the parts they mean.
+        self.regions = dict(regions or {})
+        settled = Settled(self.overrides, matched, self.regions, wrt)
+        self.winners: dict[int, tuple[int, Tensor]] = settled.winners
+        self.covered: list[list[Tensor]] = settled.covered
+        self.notes: list[str] = settled.notes()
 
-    def pulls(self) -> dict[int, Pull]:
+    def pulls(self) -> dict[int, Any]:
         """The rules for `reverse.pull_back`."""
-        made = {s: self.overrides[i].pull(n, k) for s, i, n, k in self._placed()}
-        return {s: rule for s, rule in made.items() if rule is not None}
+        return self._rules(lambda one, k, node: one.pull(node, k))
 
-    def pushes(self) -> dict[int, Push]:
+    def pushes(self) -> dict[int, Any]:
         """The rules for `forward.push_forward`."""
-        made = {s: self.overrides[i].push(n, k) for s, i, n, k in self._placed()}
-        return {s: rule for s, rule in made.items() if rule is not None}
+        return self._rules(lambda one, k, node: one.push(node, k))
+
+    def _rules(self, make: Callable[[Override, int, Tensor], Any]) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for _, i, node, k in self._placed():
+            found |= rules_at(node, partial(make, self.overrides[i], k))
+        return found
 
     def _placed(self) -> Iterator[tuple[int, int, Tensor, int]]:
         """Serial, override, node, and the node's position among those it means."""
@@ -86,6 +96,7 @@ def resolve(
     *,
     where: str = "the program",
     since: float = inf,
+    wrt: Sequence[int] = (),
 ) -> Resolution:
     """Find the nodes of a program that each override applies to.
 
@@ -100,6 +111,9 @@ def resolve(
     since
         An override that has matched elsewhere after this serial need not match
         here: of a Hessian, the gradient inside may hold all the nodes.
+    wrt
+        The serials of what is differentiated by, if that is known: a match of a
+        pattern that holds one inside does not count.
 
     Raises
     ------
@@ -110,9 +124,16 @@ def resolve(
     # user points at it.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
     matched = []
-    for given in overrides:
-        by_id = isinstance(given.target, ByNode)
-        found = given.target.select(nodes if by_id else ops)
+    regions: dict[int, list[Region]] = {}
+    for i, given in enumerate(overrides):
+        target = given.target
+        by_id = target.by_id if isinstance(target, ByPart) else type(target) is ByNode
+        among = nodes if by_id else ops
+        if isinstance(target, ByPart):
+            regions[i] = target.regions(among)
+            found = [x for region in regions[i] for x in region.outputs]
+        else:
+            found = target.select(among)
         if by_id and found and found[0].op is IDENTITY:
             raise OverrideError(
                 f"{blame.describe(found[0])} has no op, so no rule to override."
@@ -123,7 +144,7 @@ def resolve(
         elif given.enabled and _MATCHED.get(given, 0) < since:
             raise OverrideError(missed(given.target, given.label, nodes, where))
         matched.append(found)
-    return Resolution(overrides, matched)
+    return Resolution(overrides, matched, regions, wrt)
 
 
 # Overrides of calls
@@ -241,11 +262,15 @@ def resolve_call(
     found = [o for block in _LOCAL.stack for o in block.meet(nodes)]
     own = checked(given or ())
     for value in own:
-        if isinstance(value.target, ByNode) and isinstance(value.target.node, int):
+        target = value.target
+        if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
+            isinstance(target, ByPart) and target.ids
+        ):
             raise OverrideError(
-                f"override {value.label!r} targets node {value.target.node}, but ids"
+                f"override {value.label!r} targets {target}, but ids"
                 f" belong to a session, not to {what}. Target an op, a scope or a"
                 " predicate, or use session.override."
             )
     where = f"the function given to {what}"
-    return resolve([*found, *own], nodes, where=where, since=first)
+    asked = [x.serial for x in leaves]
+    return resolve([*found, *own], nodes, where=where, since=first, wrt=asked)

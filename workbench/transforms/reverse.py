@@ -23,6 +23,7 @@ from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 from workbench.transforms import within
+from workbench.transforms.standins import original, settled, shown
 from workbench.transforms.steps import outer_steps, plan
 
 __all__ = ["Origin", "Visit", "fit", "mark", "pull_back", "waits"]
@@ -84,6 +85,8 @@ def pull_back(
         Return gradients that cannot be computed (see `ops/nulls.py`), in the place of
         an error.
     """
+    if rules:
+        rules = settled(rules, wrt, closed)
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     wanted = {x.serial for x in wrt}
@@ -206,7 +209,7 @@ def _sweep(
                 for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
             ]
             if recorded:
-                mark(fitted, before, node, rules.get(serial))
+                mark(fitted, before, original(node), rules.get(serial))
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
@@ -225,9 +228,7 @@ def _sweep(
 def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
     """What a rule passes on; where it needs a length, a node that runs it later."""
     try:
-        made: Sequence[Any] = pull(
-            mask, g, several.outputs(node), node.inputs, node.params
-        )
+        made: Sequence[Any] = pull(mask, g, shown(node), node.inputs, node.params)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if pull is not node.op.pull or not waits(node, error):
             raise

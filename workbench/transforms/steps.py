@@ -8,6 +8,7 @@ from typing import Any
 from workbench.graph import traces, walk
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
+from workbench.transforms.standins import StandIn, standing
 
 __all__ = ["outer_steps", "plan"]
 
@@ -21,12 +22,16 @@ def plan(
 
     Bit i of the mask says that input i depends on a ``wrt`` Tensor. What passes only
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
-    ``rules`` gives such a node a derivative.
+    ``rules`` gives such a node a derivative. Where a rule is that of a part of the
+    program, its stand-in is walked over in the place of that part's last node.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
     seen = {x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first}
-    stack = list(seen.values())
+    instead = standing(rules) if rules else None
+    if instead:
+        seen = _around(seen, instead, first)
+    stack = list(seen.values()) if not instead else []
     pop, push = stack.pop, stack.append
     while stack:
         for x in pop().inputs:
@@ -50,6 +55,20 @@ def plan(
             varying.add(serial)
             steps.append((node, mask))
     return steps
+
+
+def _around(
+    seen: dict[int, Tensor], instead: Mapping[int, StandIn], first: int
+) -> dict[int, Tensor]:
+    """All that is between, as `plan` finds it, with stand-ins where there are some."""
+    seen = {serial: instead.get(serial, x) for serial, x in seen.items()}
+    stack = list(seen.values())
+    while stack:
+        for x in stack.pop().inputs:
+            if isinstance(x, Tensor) and x.serial >= first and x.serial not in seen:
+                seen[x.serial] = found = instead.get(x.serial, x)
+                stack.append(found)
+    return seen
 
 
 def outer_steps(

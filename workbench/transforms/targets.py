@@ -1,14 +1,15 @@
 """What an override can be attached to: a node, an op, a scope, a predicate.
 
 Each kind of target finds its nodes in a program, and has a rank: where several
-overrides meet at a node, the one of higher rank wins (rank 3 is for patterns).
+overrides meet at a node, the one of higher rank wins. Patterns and cut-out subgraphs,
+whose rank is between those of predicates and nodes, have files of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +18,13 @@ from workbench.graph import blame
 from workbench.graph.op import CUSTOM, OPS, UFUNCS, Op, load_all
 from workbench.graph.tensor import IDENTITY, Tensor
 
+if TYPE_CHECKING:
+    from workbench.transforms.regions import Region
+
 __all__ = [
     "ByNode",
     "ByOp",
+    "ByPart",
     "ByPredicate",
     "ByScope",
     "Target",
@@ -111,7 +116,53 @@ class ByNode:
         return self.node.name or self.node.op.name
 
 
-Target = ByOp | ByScope | ByPredicate | ByNode
+class ByPart:
+    """Parts of a program, each with one rule for the whole: patterns, subgraphs."""
+
+    __slots__ = ()
+
+    rank = 3
+    #: What a note calls it.
+    kind = "pattern"
+
+    def regions(self, nodes: Nodes) -> list[Region]:
+        """The parts that the target means."""
+        raise NotImplementedError
+
+    def select(self, nodes: Nodes) -> list[Tensor]:
+        """The nodes that they end with."""
+        return [x for region in self.regions(nodes) for x in region.outputs]
+
+    def missed(self, nodes: Nodes) -> str:
+        """Why there are none in a program: what was close."""
+        raise NotImplementedError
+
+    def placed(self, find: Callable[[Any], int]) -> ByPart:
+        """The same in a session, where ids last: ``find`` gives that of a node."""
+        return self
+
+    @property
+    def by_id(self) -> bool:
+        """Whether it points at nodes, as a Tensor or an id does."""
+        return False
+
+    @property
+    def ids(self) -> bool:
+        """Whether it has ids in it, which belong to a session."""
+        return False
+
+    @property
+    def code(self) -> str:
+        """The Python that makes it."""
+        raise NotImplementedError
+
+    @property
+    def functions(self) -> list[Any]:
+        """The functions that its code calls by name."""
+        return []
+
+
+Target = ByOp | ByScope | ByPredicate | ByNode | ByPart
 
 
 def enclosing(scope: str | None) -> list[str]:
@@ -128,7 +179,7 @@ def target_of(target: Any) -> Target:
     OverrideError
         If it is none of the things that can be a target.
     """
-    if isinstance(target, (ByOp, ByScope, ByPredicate, ByNode)):
+    if isinstance(target, (ByOp, ByScope, ByPredicate, ByNode, ByPart)):
         return target
     if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
         return ByNode(target)
@@ -154,8 +205,9 @@ def target_of(target: Any) -> Target:
         return ByPredicate(target)
     raise OverrideError(
         f"an override cannot target {target!r}. A target is a Tensor, the id of a node"
-        ' in a session, an op ("tanh"), a scope ("encoder/*"), or a function that is'
-        " true for the nodes meant."
+        ' in a session, an op ("tanh"), a scope ("encoder/*"), a structure'
+        " (wb.pattern), a part (wb.subgraph), or a function that is true for the nodes"
+        " meant."
     )
 
 
@@ -191,7 +243,9 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
             f"{text}: this {blame.describe(target.node)} belongs to another program."
             " Target an op, a scope or a predicate, or use session.override."
         )
-    if isinstance(target, ByOp) and target.maker is not None and target.op in ops:
+    if isinstance(target, ByPart):
+        text += f": {target.missed(everything)}."
+    elif isinstance(target, ByOp) and target.maker is not None and target.op in ops:
         text += (
             f": the {target.op} there is another, made elsewhere, again, or with other"
             f" settings. Target that one, or {target.op!r}, which means all of them."

@@ -1,0 +1,1 @@
+"""Patterns, and what finds them in a program."""

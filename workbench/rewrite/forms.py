@@ -1,0 +1,255 @@
+"""A pattern as graphs: a function of wildcards, recorded for what they may stand for.
+
+NumPy's functions may record other ops for other ranks and kinds of numbers. So a
+pattern is recorded for those that a program has, once each; forms of the same
+structure count once. Which settings and constants it has is asked of the form for the
+very shapes of a match.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any, NoReturn
+
+import numpy as np
+
+from workbench.errors import OverrideError, WorkbenchError
+from workbench.graph import late, types, walk
+from workbench.graph.op import Op
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.trace import record
+from workbench.graph.types import Spec
+
+__all__ = ["MOST_FORMS", "Form", "Forms", "Kind"]
+
+#: Rank and kind of numbers of a value: ``(2, "f")``.
+Kind = tuple[int, str]
+#: As many combinations of kinds a pattern is recorded for.
+MOST_FORMS = 4096
+#: The length of each axis where only the structure is asked for: all fit together.
+LENGTH = 3
+DTYPES = {"f": "f8", "c": "c16", "i": "i8", "u": "u8", "b": "?"}
+
+#: What a function may fail with for ranks that it is not meant for.
+UNFIT = (WorkbenchError, ValueError, TypeError, IndexError, ArithmeticError,
+         NotImplementedError)  # fmt: skip
+
+
+class Form:
+    """A pattern as a graph, for values of some shapes and dtypes.
+
+    Attributes
+    ----------
+    leaves
+        The wildcards.
+    root
+        What the pattern computes.
+    nodes
+        The ops between them, ascending.
+    """
+
+    def __init__(self, leaves: Sequence[Tensor], root: Tensor) -> None:
+        self.leaves = list(leaves)
+        self.root = root
+        stop = {x.serial for x in leaves}
+        first = min(stop, default=0)
+        self.nodes = [
+            x for x in walk.order([root], first, stop) if x.serial not in stop
+        ]
+        self.own = stop | {x.serial for x in self.nodes}
+
+    @property
+    def unread(self) -> list[str]:
+        """The names of the wildcards that it does not read."""
+        read = {x.serial for n in self.nodes for x in own_inputs(n)
+                if isinstance(x, Tensor)}  # fmt: skip
+        return [str(x.name) for x in self.leaves if x.serial not in read]
+
+    @property
+    def structure(self) -> Any:
+        """Which op reads what; settings and constants left out."""
+        place = {x.serial: i for i, x in enumerate([*self.leaves, *self.nodes])}
+        return tuple(
+            (
+                n.op.name,
+                *[
+                    place.get(x.serial, -1) if isinstance(x, Tensor) else -1
+                    for x in own_inputs(n)
+                ],
+            )
+            for n in self.nodes
+        )
+
+
+class Forms:
+    """A pattern's function, and the forms that it has been recorded in.
+
+    Raises
+    ------
+    OverrideError
+        If it cannot be a pattern: it has no parameters, ignores one, returns no
+        Tensor, or nothing but a parameter.
+    """
+
+    def __init__(self, function: Callable[..., Any], text: str) -> None:
+        self.function = function
+        self.text = text
+        self.names = wildcards(function)
+        self.exact: dict[Any, Form | None] = {}
+        self.known: dict[Any, list[Form]] = {}
+        self.failed: Exception | None = None
+        for rank in (1, 2, 0, 3):
+            form = self.recorded([spec_for((rank, "f"))] * len(self.names))
+            if form is not None:
+                if form.unread:
+                    self.refuse(
+                        f"it does not read {form.unread[0]!r}",
+                        "Each parameter is a wildcard that its rule gives a gradient"
+                        " for: leave out what is not part of the structure.",
+                    )
+                break
+
+    def recorded(self, specs: Sequence[Any]) -> Form | None:
+        """The form for such values; None where the function cannot take them."""
+        try:
+            with np.errstate(all="ignore"):
+                made = record(
+                    lambda leaves: self.function(*leaves), specs, list(self.names)
+                )
+        except UNFIT as error:
+            self.failed = self.failed or error
+            return None
+        if len(made.outputs) != 1:
+            self.refuse(
+                f"it returns {len(made.outputs)} values",
+                "A pattern is what computes one array. Name a part with several"
+                " outputs by wb.subgraph(outputs, inputs).",
+            )
+        root = made.outputs[0]
+        if any(root is x for x in made.leaves):
+            self.refuse(
+                "it computes nothing",
+                "A pattern is made of ops: wb.pattern(lambda x: np.tanh(x)). Every"
+                " node is meant by the target lambda node: True.",
+            )
+        first = min(x.serial for x in made.leaves)
+        if not isinstance(root, Tensor) or root.serial < first:
+            self.refuse(
+                "it returns a constant", "Return what it computes from its parameters."
+            )
+        form = Form(made.leaves, root)
+        return form
+
+    def of(self, kinds: Iterable[Kind]) -> list[Form]:
+        """One form of each structure that it has for values of these kinds."""
+        kinds = sorted(set(kinds) or {(0, "f")}, key=lambda k: ("fcbiu".find(k[1]), k))
+        key = tuple(kinds)
+        if key not in self.known:
+            found: dict[Any, Form] = {}
+            for chosen in self.combinations(kinds):
+                form = self.recorded([spec_for(kind) for kind in chosen])
+                if form is not None and not form.unread:
+                    found.setdefault(form.structure, form)
+            if not found:
+                why = f": {self.failed}" if self.failed is not None else "."
+                self.refuse(
+                    "it cannot be computed for arrays of any ranks that the program"
+                    f" has{why}",
+                    "",
+                )
+            self.known[key] = list(found.values())
+        return self.known[key]
+
+    def combinations(self, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, ...]]:
+        """Kinds for all wildcards: every combination, or of floats every one."""
+        count = len(self.names)
+        if len(kinds) ** count <= MOST_FORMS:
+            return product(kinds, repeat=count)
+        floats = [kind for kind in kinds if kind[1] == "f"] or list(kinds)
+        if len(floats) ** count > MOST_FORMS:
+            self.refuse(
+                f"its {count} wildcards may each be of {len(floats)} ranks here, which"
+                f" is more than {MOST_FORMS:,} combinations",
+                "Make it of fewer wildcards, or name the part by wb.subgraph(outputs,"
+                " inputs).",
+            )
+        return product(floats, repeat=count)
+
+    def at(self, bound: Sequence[Any]) -> Form | None:
+        """The form for the very shapes and dtypes of what the wildcards stand for."""
+        specs = [types.spec_of(x) for x in bound]
+        key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
+        if not all(isinstance(n, int) for s in specs for n in s.shape):
+            return self.recorded(specs)  # an unknown length is that of one array
+        if key not in self.exact:
+            self.exact[key] = self.recorded(specs)
+        return self.exact[key]
+
+    def refuse(self, what: str, cure: str) -> NoReturn:
+        """Raise an error that names the pattern."""
+        stop = "" if what.endswith((".", "?")) else "."
+        raise OverrideError(f"the pattern {self.text}: {what}{stop} {cure}".rstrip())
+
+
+def wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters without default."""
+    if not callable(function):
+        raise OverrideError(
+            f"a pattern is a function of arrays, not {function!r}. Write"
+            " wb.pattern(lambda W, x, b: W @ x + b)."
+        )
+    try:
+        given = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        if isinstance(function, np.ufunc):
+            return tuple(f"x{i}" for i in range(function.nin))
+        raise OverrideError(
+            f"the parameters of {function!r} cannot be read. Write a function of your"
+            " own around it: wb.pattern(lambda x: ...)."
+        ) from None
+    if isinstance(function, np.ufunc):
+        return tuple(f"x{i}" for i in range(function.nin))
+    found = []
+    for one in given:
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise OverrideError(
+                f"a pattern has as many wildcards as its function has parameters, and"
+                f" {one} may be any number. Name them: lambda W, x, b: ..."
+            )
+        if one.default is one.empty:
+            if one.kind is one.KEYWORD_ONLY:
+                raise OverrideError(
+                    f"the wildcard {one.name!r} of a pattern is a keyword. Wildcards"
+                    " are given by position: write it before the *."
+                )
+            found.append(one.name)
+    if not found:
+        raise OverrideError(
+            "a pattern without parameters matches nothing: its parameters stand for"
+            " any values. Write wb.pattern(lambda x: 2 * x + 1)."
+        )
+    return tuple(found)
+
+
+def spec_for(kind: Kind) -> Spec:
+    """Shape and dtype for a rank and a kind of numbers."""
+    return Spec((LENGTH,) * kind[0], np.dtype(DTYPES.get(kind[1], "f8")))
+
+
+def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+    """The op, operands and settings of a node, also where lengths wait."""
+    return late.stripped(node)
+
+
+def own_inputs(node: Tensor) -> tuple[Any, ...]:
+    """What a node reads, without those read for their lengths alone."""
+    return late.stripped(node)[1]
+
+
+def through(x: Any) -> Any:
+    """What stands behind the identities that functions wrap their arguments in."""
+    while isinstance(x, Tensor) and x.op is IDENTITY and x.inputs:
+        x = x.inputs[0]
+    return x

@@ -1,0 +1,333 @@
+"""`subgraph`: an override's target that is a part of a program, cut out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from workbench.errors import OverrideError
+from workbench.graph import blame
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.ops import several
+from workbench.transforms.regions import Region, Step
+from workbench.transforms.targets import ByPart
+
+__all__ = ["BySubgraph", "subgraph"]
+
+#: A Tensor, its name, or (in a session) its id.
+Place = Tensor | str | int
+
+
+class BySubgraph(ByPart):
+    """The part of a program between some of its values and others.
+
+    Made by :func:`subgraph`.
+
+    Attributes
+    ----------
+    outputs, inputs
+        Where it ends and where it begins.
+    """
+
+    kind = "subgraph"
+
+    def __init__(self, outputs: Sequence[Place], inputs: Sequence[Place]) -> None:
+        self.outputs = tuple(outputs)
+        self.inputs = tuple(inputs)
+
+    @property
+    def label(self) -> str:
+        """What the node of a rule is called: ``"h of W, x"``."""
+        ends = ", ".join(map(called, self.outputs))
+        return f"{ends} of {', '.join(map(called, self.inputs))}"
+
+    def placed(self, find: Callable[[Any], int]) -> BySubgraph:
+        """The same in a session, where ids last: ``find`` gives that of a node."""
+        return BySubgraph(
+            [find(x) for x in self.outputs], [find(x) for x in self.inputs]
+        )
+
+    @property
+    def by_id(self) -> bool:
+        """Whether it points at nodes: always."""
+        return True
+
+    @property
+    def ids(self) -> bool:
+        """Whether it names nodes by ids, which belong to a session."""
+        return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
+
+    def regions(self, nodes: Sequence[Tensor]) -> list[Region]:
+        """The part, if the program has these values.
+
+        Raises
+        ------
+        OverrideError
+            If they do not cut out a part.
+        """
+        values = Values(nodes)
+        outputs = [values.find(x) for x in self.outputs]
+        inputs = [values.find(x) for x in self.inputs]
+        if None in map(type_of, (*outputs, *inputs)):
+            return []
+        return [cut(self.label, outputs, inputs, values)]
+
+    @property
+    def code(self) -> str:
+        """The Python that makes it; of Tensors their names."""
+        ends = [
+            [(x.name or x.op.name) if isinstance(x, Tensor) else x for x in side]
+            for side in (self.outputs, self.inputs)
+        ]
+        sides = [side[0] if len(side) == 1 else side for side in ends]
+        return f"wb.subgraph({sides[0]!r}, {sides[1]!r})"
+
+    def missed(self, nodes: Sequence[Tensor]) -> str:
+        """Which of its values a program has not, and which are close."""
+        values = Values(nodes)
+        for x in (*self.outputs, *self.inputs):
+            if values.find(x) is None:
+                if isinstance(x, str):
+                    close = get_close_matches(x, values.names, 3, 0.5)
+                    hint = f"; did you mean {' or '.join(map(repr, close))}?"
+                    names = ", ".join(sorted(values.names)[:12]) or "none"
+                    return (
+                        f"nothing there is called {x!r}{hint if close else '.'} Its"
+                        f" names: {names}"
+                    )
+                if isinstance(x, int):
+                    return f"there is no node {x}: ids go from 0 to {len(nodes) - 1}"
+                return (
+                    f"{blame.describe(x)} belongs to another program. Say its name, or"
+                    " use session.override"
+                )
+        return "its values are there"
+
+    def __str__(self) -> str:
+        return f"subgraph {self.label}"
+
+    def __repr__(self) -> str:
+        return f"<subgraph {self.label}>"
+
+
+def subgraph(
+    outputs: Place | Iterable[Place], inputs: Place | Iterable[Place]
+) -> BySubgraph:
+    """The part of a program that computes some of its values from others: a target.
+
+    Parameters
+    ----------
+    outputs
+        What comes out: a Tensor, its name, in a session its id; or several.
+    inputs
+        What goes in, likewise. The rule gives one gradient for each, in this order,
+        and sees them as ``node.inputs``.
+
+    Returns
+    -------
+    BySubgraph
+        A target for :func:`workbench.override`. The rule sees one node for the whole
+        part, and gets one cotangent for each output (zeros where nothing arrives);
+        ``node.vjp`` gives the true gradients.
+
+    Notes
+    -----
+    What is read besides and is no input is a constant of the part. An inner value that
+    is read elsewhere too keeps its true rule there.
+
+    Raises
+    ------
+    OverrideError
+        When the program is differentiated: if an output does not depend on the
+        inputs, or an input is not needed; if the gradient is asked for by a value that
+        reaches the part past its inputs; if, of several outputs, one comes before an
+        input, so that no order of the sweep fits.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> x = wb.vector("x")
+    >>> h = np.sqrt(np.sum(x**2))
+    >>> def safe(node, g):
+    ...     (x,), (y,) = node.inputs, node.outputs
+    ...     return g * x / np.maximum(y, 1e-8)
+    >>> norm = wb.override(wb.subgraph(h, x), vjp=safe)
+    >>> wb.function([x], wb.grad(h, x, overrides=[norm]))(np.zeros(2))
+    array([0., 0.])
+    """
+    return BySubgraph(places(outputs, "outputs"), places(inputs, "inputs"))
+
+
+def places(given: Any, what: str) -> list[Place]:
+    """One value or several, as a list."""
+    found = [given] if isinstance(given, (Tensor, str, int)) else list(given)
+    for x in found:
+        if not isinstance(x, (Tensor, str, int)) or isinstance(x, bool):
+            raise OverrideError(
+                f"wb.subgraph: {x!r} among the {what} is no value of a program. Give"
+                " Tensors, their names, or their ids in a session."
+            )
+    if not found:
+        raise OverrideError(
+            f"wb.subgraph without {what} cuts nothing out: wb.subgraph(h, [W, x])."
+        )
+    if len({id(x) if isinstance(x, Tensor) else x for x in found}) < len(found):
+        raise OverrideError(f"wb.subgraph: one of the {what} is given twice.")
+    return found
+
+
+def called(x: Place) -> str:
+    """What a value is called."""
+    if isinstance(x, Tensor):
+        return x.name or x.op.name
+    return x if isinstance(x, str) else f"node {x}"
+
+
+def type_of(x: Any) -> type | None:
+    """The class of a value, None for None: a Tensor compares entry by entry."""
+    return None if x is None else type(x)
+
+
+class Values:
+    """The values of a program: its nodes, and what these read."""
+
+    def __init__(self, nodes: Sequence[Tensor]) -> None:
+        self.nodes = nodes
+        self.inside = {node.serial for node in nodes}
+        self.known: dict[int, Tensor] = {}
+        for node in nodes:
+            for x in (*node.inputs, node):
+                if isinstance(x, Tensor):
+                    self.known[x.serial] = x
+        #: All Tensors of a name.
+        self.names: dict[str, list[Tensor]] = {}
+        for serial in sorted(self.known):
+            x = self.known[serial]
+            if x.name is not None:
+                self.names.setdefault(x.name, []).append(x)
+
+    def find(self, x: Place) -> Tensor | None:
+        """The Tensor that is meant; None if it is not in the program.
+
+        Raises
+        ------
+        OverrideError
+            If several have the name.
+        """
+        if isinstance(x, Tensor):
+            return self.known.get(x.serial)
+        if isinstance(x, int):
+            return self.nodes[x] if 0 <= x < len(self.nodes) else None
+        found = self.names.get(x, [])
+        if len(found) > 1:
+            raise OverrideError(
+                f"wb.subgraph: {len(found)} values of the program are called {x!r}."
+                " Give the Tensor, or in a session its id."
+            )
+        return found[0] if found else None
+
+
+def cut(
+    name: str, outputs: Sequence[Any], inputs: Sequence[Any], values: Values
+) -> Region:
+    """The part of a program between outputs and inputs."""
+    place = {x.serial: i for i, x in enumerate(inputs)}
+    for x in outputs:
+        if x.serial in place:
+            refuse(name, f"{blame.describe(x)} is an output and an input", "")
+    for x in (*outputs, *inputs):
+        if several.parts(x) is not None:
+            refuse(
+                name,
+                f"{blame.describe(x)} is several values",
+                "Name those of them that are meant.",
+            )
+    found: dict[int, Tensor] = {}
+    strays: dict[int, Tensor] = {}
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if node.serial in found:
+            continue
+        found[node.serial] = node
+        for x in node.inputs:
+            if not isinstance(x, Tensor) or x.serial in place:
+                continue
+            # An identity is no node of the user's: a value that a function was given.
+            if x.serial in values.inside and not (x.op is IDENTITY and not x.inputs):
+                stack.append(x)
+            else:
+                strays[x.serial] = x
+    order = sorted(found)
+    depends = dict.fromkeys(place, True)
+    steps: list[Step] = []
+    kept: dict[int, int] = {}
+    for serial in order:
+        node = found[serial]
+        reads = [x.serial for x in node.inputs if isinstance(x, Tensor)]
+        depends[serial] = any(depends.get(s, False) for s in reads)
+        if not depends[serial] and all(x.serial != serial for x in outputs):
+            continue
+        kept[serial] = len(steps)
+        steps.append(
+            (
+                node,
+                tuple(
+                    [
+                        -1
+                        if not isinstance(x, Tensor)
+                        else place[x.serial]
+                        if x.serial in place
+                        else len(inputs) + kept[x.serial]
+                        if x.serial in kept
+                        else -1
+                        for x in node.inputs
+                    ]
+                ),
+            )
+        )
+    for x in outputs:
+        if not depends[x.serial]:
+            refuse(
+                name,
+                f"{blame.describe(x)} does not depend on the inputs",
+                "The inputs are values that it is computed from.",
+            )
+    read = {s for _, sources in steps for s in sources}
+    for i, x in enumerate(inputs):
+        if i not in read:
+            refuse(
+                name,
+                f"{blame.describe(x)} is not read between the inputs and the outputs",
+                "Leave it out.",
+            )
+    if len(outputs) > 1:
+        first = min(outputs, key=lambda x: x.serial)
+        late = max(inputs, key=lambda x: x.serial)
+        if late.serial > first.serial:
+            refuse(
+                name,
+                f"the input {blame.describe(late)}{blame.at(late.site)} is computed"
+                f" after the output {blame.describe(first)}{blame.at(first.site)}, so"
+                " there is no place in the sweep for a rule of both",
+                "Compute all inputs first, or cut out one output at a time.",
+            )
+    # What lies inside and does not depend on the inputs is none of it, but a value
+    # that the derivative is asked by must not come that way either.
+    around = [s for s in order if s not in kept]
+    return Region(
+        name,
+        inputs,
+        [called(x) for x in inputs],
+        steps,
+        outputs,
+        [kept[x.serial] for x in outputs],
+        strays=[*strays, *around],
+        strict=True,
+    )
+
+
+def refuse(name: str, what: str, cure: str) -> None:
+    """Raise an error that names the subgraph."""
+    raise OverrideError(f"the subgraph {name!r}: {what}. {cure}".rstrip())
