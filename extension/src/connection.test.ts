@@ -133,7 +133,7 @@ describe('GraphConnection', () => {
   });
 
   it('rejects a question with the message of the failure', async () => {
-    const answer = connection.plot('jacobian', LOSS, [W]);
+    const { answer } = connection.plot('jacobian', LOSS, [W]);
     const { request, of, wrt } = kernel.last('plot');
     expect([of, wrt]).toEqual([LOSS, [W]]);
     kernel.tell({ type: 'failure', request, message: 'too large: 10^9 entries' });

@@ -68,6 +68,13 @@ export interface IConnectionOptions {
   timeout?: number;
 }
 
+/** A figure that was asked for. */
+export interface IPlotRequest {
+  readonly answer: Promise<PlotAnswer>;
+  /** It is not wanted any more. */
+  stop(): void;
+}
+
 /** An event without what the connection fills in. */
 type Bare<E> = E extends { request: number }
   ? Omit<E, 'type' | 'seq' | 'request'>
@@ -93,8 +100,7 @@ export class GraphConnection implements IDisposable {
     this._jobs = new Jobs({
       begin: (kind, onProgress) => this._begin({ event: kind }, 'done', onProgress),
       stop: of => {
-        // The job itself answers; the kernel has nothing to say to this.
-        this._request({ event: 'stop', of }, null).catch(() => undefined);
+        this._stop(of);
       },
       onChange: () => {
         if (!this._isDisposed) {
@@ -163,14 +169,21 @@ export class GraphConnection implements IDisposable {
   }
 
   /** A figure; may take as long as the derivative takes. */
-  async plot(
+  plot(
     plot: PlotKind,
     of: number | null,
     wrt: number[],
-    window: IWindow | null = null
-  ): Promise<PlotAnswer> {
+    window: IWindow | null = null,
+    onProgress: (progress: IProgress) => void = () => undefined
+  ): IPlotRequest {
     const event = { event: 'plot', plot, of, wrt, window } as const;
-    return (await this._request(event, 'plot')) as PlotAnswer;
+    const { request, promise } = this._begin(event, 'plot', onProgress);
+    return {
+      answer: promise as Promise<PlotAnswer>,
+      stop: () => {
+        this._stop(request);
+      }
+    };
   }
 
   /** Attach a rule, or with `id` replace that of an override. */
@@ -246,6 +259,11 @@ export class GraphConnection implements IDisposable {
   ): void {
     this._seq += 1;
     this._channel.send({ type: 'event', seq: this._seq, ...event });
+  }
+
+  /** Stop a request: it answers itself, and the kernel has nothing more to say. */
+  private _stop(of: number): void {
+    this._request({ event: 'stop', of }, null).catch(() => undefined);
   }
 
   private _request(

@@ -1,139 +1,153 @@
 /**
  * Plots of derivatives, below the graph: opens when asked for. Figures come from
- * the kernel and are drawn by JupyterLab's own renderer for them.
+ * the kernel and are drawn by JupyterLab's own renderer for them. A heat map that is
+ * zoomed is asked for again, as finely as its part allows.
  */
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { PlotAnswer, PlotKind } from '../connection';
-import type { Graph } from '../graph';
+import type { IMatrix, IWindow } from '../protocol';
 import { Segments, button, element, icon } from './dom';
-import { PLOTLY, themedFigure } from './figure';
+import { Caption } from './drawer/caption';
+import { Explorer } from './drawer/explorer';
+import { PlotForm } from './drawer/form';
+import { HeatMap } from './drawer/map';
+import { FigurePicture } from './drawer/picture';
+import { Plot, familyOf } from './drawer/plots';
 import type { IHost, Reason } from './host';
-import { shapeText } from './words';
+import { splitter } from './splitter';
 
 /** So many plots are kept; the oldest goes. */
 const KEPT = 8;
 
-/** So many nodes are offered to choose from. */
-const OFFERED = 200;
+/** Pixels: the least and the most that a figure is high. */
+const HEIGHT = { least: 160, most: 1200 } as const;
 
-const KINDS: readonly { value: PlotKind; label: string }[] = [
-  { value: 'jacobian', label: 'Jacobian' },
-  { value: 'hessian', label: 'Hessian' },
-  { value: 'check', label: 'Gradient check' }
-];
+/** The names of plots until the kernel gives them a title. */
+const NAMES: Readonly<Record<PlotKind, string>> = {
+  jacobian: 'Jacobian',
+  singular: 'Jacobian',
+  hessian: 'Hessian',
+  spectrum: 'Hessian',
+  sparsity: 'Sparsity',
+  check: 'Gradient check',
+  steps: 'Step sizes'
+};
 
-/** One plot: asked for, and then answered or refused. */
-interface IPlot {
-  readonly key: string;
-  readonly kind: PlotKind;
-  readonly of: number | null;
-  readonly wrt: number[];
-  answer: PlotAnswer | null;
-  failure: string | null;
-  /** Drawn before the graph changed. */
-  stale: boolean;
-}
+/** The height that a reader gave figures holds for the next drawer too. */
+let height = 340;
 
 export class Drawer extends Widget {
   constructor(
     private readonly _host: IHost,
-    private readonly _rendermime: IRenderMimeRegistry | null,
+    rendermime: IRenderMimeRegistry | null,
     private readonly _onResult: () => void
   ) {
     super();
     this.addClass('workbench-Drawer');
     this.hide();
-    const layout = new PanelLayout();
-    this.layout = layout;
     this._tabs = new Segments<string>('Plots', 'tabs', key => {
       this._show(key);
     });
-    this._kind.addEventListener('change', () => {
-      this._showForm();
+    this._form = new PlotForm(_host);
+    this._picture = new FigurePicture(rendermime, {
+      zoomed: range => {
+        this._explorer.zoomed(range);
+      },
+      clicked: (row, column) => {
+        this._explorer.clicked(row, column);
+      },
+      pressed: key => this._explorer.pressed(key),
+      failed: why => {
+        this._caption.say(why);
+      }
     });
-    const form = element('form', { class: 'workbench-PlotForm' }, [
-      this._kind,
-      this._ofLabel,
-      this._byLabel,
-      this._submit
-    ]);
-    form.addEventListener('submit', event => {
-      event.preventDefault();
-      this._host.plot(
-        this._kind.value as PlotKind,
-        this._kind.value === 'jacobian' ? Number(this._of.value) : null,
-        this._by.value === '' ? [] : [Number(this._by.value)]
-      );
+    this._explorer = new Explorer(this._picture, this._caption, (plot, kind, part) => {
+      this._ask(plot, kind, part);
     });
     const close = button('icon', 'Close', () => {
-      _host.toggleDrawer();
+      this._close();
     });
     close.append(icon('close'));
-    layout.addWidget(
-      new Widget({
-        node: element('div', { class: 'workbench-DrawerHead' }, [
-          this._tabs.node,
-          form,
-          close
-        ])
-      })
-    );
-    layout.addWidget(this._caption);
-    layout.addWidget(this._body);
+    const head = element('div', { class: 'workbench-DrawerHead' }, [
+      this._tabs.node,
+      this._form.node,
+      close
+    ]);
+    const sizes = splitter({
+      label: 'Height of the plots',
+      along: 'y',
+      sign: 1,
+      size: () => height,
+      resize: size => {
+        height = Math.round(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most));
+        this._setHeight();
+      }
+    });
+    const layout = new PanelLayout();
+    this.layout = layout;
+    for (const part of [
+      new Widget({ node: head }),
+      this._caption,
+      this._picture,
+      new Widget({ node: sizes })
+    ]) {
+      layout.addWidget(part);
+    }
+    this.node.addEventListener('keydown', event => {
+      if (event.key === 'Escape' && !event.defaultPrevented) {
+        event.preventDefault();
+        event.stopPropagation();
+        this._close();
+      }
+    });
+    this._setHeight();
   }
 
   /** The gradient checks that were answered, oldest first. */
   get checks(): readonly PlotAnswer[] {
-    return this._plots.flatMap(({ kind, answer }) =>
-      kind === 'check' && answer !== null ? [answer] : []
+    return this._plots.flatMap(({ family, answer }) =>
+      family === 'check' && answer !== null ? [answer] : []
     );
   }
 
   /** Ask for a plot, or bring the same one up to date, and show it. */
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
-    const { connection } = this._host;
-    if (connection === null) {
+    if (this._host.connection === null) {
       return;
     }
-    const key = `${kind} ${of ?? ''} ${wrt.join(' ')}`;
-    const plot: IPlot = {
-      key,
-      kind,
-      of,
-      wrt,
-      answer: null,
-      failure: null,
-      stale: false
-    };
-    this._add(plot);
-    this._kind.value = kind;
-    this._showForm();
-    connection.plot(kind, of, wrt).then(
-      answer => {
-        plot.answer = answer;
-        this._settled(plot);
-      },
-      (error: unknown) => {
-        plot.failure = error instanceof Error ? error.message : String(error);
-        this._settled(plot);
-      }
-    );
+    const family = familyOf(kind, of);
+    const key = `${family} ${of ?? ''} ${wrt.join(' ')}`;
+    const known = this._plots.find(plot => plot.key === key);
+    const plot = known ?? new Plot(key, family, kind, of, wrt);
+    this._ask(plot, kind, null);
+    if (known === undefined) {
+      this._add(plot);
+    }
+    this._form.choose(kind);
+    this._showTabs();
+    this._show(plot.key);
   }
 
   /** Show a plot that the kernel sent by itself. */
   receive(answer: PlotAnswer): void {
     const key = `kernel ${answer.title}`;
-    const kind = answer.title.toLowerCase().includes('check') ? 'check' : 'jacobian';
-    this._add({ key, kind, of: null, wrt: [], answer, failure: null, stale: false });
+    const check = answer.title.toLowerCase().includes('check');
+    const kind = answer.matrix?.kind ?? (check ? 'check' : 'jacobian');
+    const { of = null, wrt = [] } = answer.matrix ?? {};
+    const second = kind === 'hessian';
+    const plot = new Plot(key, familyOf(kind, of), kind, second ? null : of, wrt);
+    plot.receive(answer);
+    this._add(plot);
+    this._showTabs();
+    this._show(key);
   }
 
   /** Show the last gradient check. */
   showCheck(): void {
-    const check = this._plots.filter(({ kind }) => kind === 'check').pop();
+    const check = this._plots.filter(({ family }) => family === 'check').pop();
     if (check !== undefined) {
       this._show(check.key);
     }
@@ -144,18 +158,17 @@ export class Drawer extends Widget {
       return;
     }
     if (reason === 'graph') {
-      this._plots = [];
-      this._shown = null;
-      this._showTabs();
-      this._draw();
+      this._forget();
     } else if (reason === 'values') {
       for (const plot of this._plots) {
         plot.stale ||= plot.answer !== null;
       }
       this._showCaption();
+    } else if (reason === 'connection') {
+      this._showCaption();
     }
-    if (reason !== 'values') {
-      this._fillForm();
+    if (reason !== 'values' && !this.isHidden) {
+      this._form.fill();
     }
   }
 
@@ -164,32 +177,80 @@ export class Drawer extends Widget {
     this._draw();
   }
 
+  override dispose(): void {
+    this._explorer.rest();
+    super.dispose();
+  }
+
   protected override onAfterShow(): void {
-    this._fillForm();
+    this._form.fill();
     this._draw();
   }
 
-  private _add(plot: IPlot): void {
-    const at = this._plots.findIndex(({ key }) => key === plot.key);
-    if (at >= 0) {
-      this._plots[at] = plot;
-    } else {
-      this._plots = [...this._plots.slice(1 - KEPT), plot];
-    }
-    this._showTabs();
-    this._show(plot.key);
+  private get _plot(): Plot | null {
+    return this._plots.find(({ key }) => key === this._shown) ?? null;
   }
 
-  private _settled(plot: IPlot): void {
+  private _close(): void {
+    this._host.toggleDrawer();
+    this._host.focusGraph();
+  }
+
+  private _forget(): void {
+    this._explorer.rest();
+    for (const plot of this._plots) {
+      plot.stop();
+    }
+    this._plots = [];
+    this._shown = null;
+    this._showTabs();
+    this._draw();
+  }
+
+  private _add(plot: Plot): void {
+    const rest = this._plots.filter(({ key }) => key !== plot.key);
+    for (const old of rest.slice(0, Math.max(0, rest.length + 1 - KEPT))) {
+      old.stop();
+    }
+    this._plots = [...rest.slice(1 - KEPT), plot];
+  }
+
+  /** Ask the kernel for a view, or a part of one. */
+  private _ask(plot: Plot, kind: PlotKind, window: IWindow | null): void {
+    const { connection } = this._host;
+    this._explorer.rest();
+    if (connection === null) {
+      return;
+    }
+    // A figure of its own is to be seen; a finer one takes the place of another.
+    const first = plot.answer === null;
+    plot.ask(connection, kind, window, {
+      onProgress: () => {
+        this._showCaption();
+      },
+      onSettled: () => {
+        this._settled(plot, first);
+      }
+    });
+    this._showCaption();
+  }
+
+  private _settled(plot: Plot, first: boolean): void {
     if (!this._plots.includes(plot) || this.isDisposed) {
       return;
     }
     this._showTabs();
     if (this._shown === plot.key) {
-      this._draw(() => {
-        // What was asked for is to be seen: the drawer has grown by its figure.
-        this.node.scrollIntoView({ block: 'nearest' });
-      });
+      if (plot.failure !== null) {
+        this._showCaption();
+      } else {
+        this._draw(() => {
+          if (first) {
+            // What was asked for is to be seen: the drawer has grown by its figure.
+            this.node.scrollIntoView({ block: 'nearest' });
+          }
+        });
+      }
     }
     this._onResult();
   }
@@ -203,211 +264,81 @@ export class Drawer extends Widget {
   private _showTabs(): void {
     this._tabs.setChoices(
       this._plots.map(plot => {
-        const title = this._titleOf(plot);
+        const title = plot.answer?.title ?? NAMES[plot.kind];
         return { value: plot.key, label: title, title };
       })
     );
     this._tabs.choose(this._shown);
   }
 
-  private _titleOf(plot: IPlot): string {
-    if (plot.answer !== null) {
-      return plot.answer.title;
-    }
-    return KINDS.find(({ value }) => value === plot.kind)!.label;
-  }
-
   /** Draw the plot that is shown; calls back when its figure is there. */
   private _draw(onDrawn: () => void = () => undefined): void {
+    const plot = this._plot;
+    const { graph } = this._host.state;
+    const answer = plot?.answer ?? null;
+    const map =
+      plot === null || answer === null || graph === null
+        ? null
+        : HeatMap.of(answer, graph, plot.second);
+    this._explorer.show(plot, map);
     this._showCaption();
-    const plot = this._plots.find(({ key }) => key === this._shown);
-    const drawing = ++this._drawing;
-    const clear = (): void => {
-      for (const child of [...this._figure.widgets]) {
-        child.dispose();
-      }
-    };
-    if (plot === undefined || plot.answer === null || this.isHidden) {
-      clear();
-      return;
-    }
-    const mimeType = PLOTLY;
-    const rendermime = this._rendermime;
-    if (rendermime === null || !rendermime.mimeTypes.includes(mimeType)) {
-      clear();
-      this._say(
+    if (answer === null || this.isHidden) {
+      this._picture.clear();
+    } else if (!this._picture.able) {
+      this._picture.clear();
+      this._caption.say(
         'Figures need the JupyterLab renderer of plotly: ' +
           'pip install plotly, then reload the page.'
       );
-      return;
+    } else {
+      this._picture.draw(answer.figure, onDrawn);
     }
-    const renderer = rendermime.createRenderer(mimeType);
-    const figure = themedFigure(plot.answer.figure, this.node);
-    const model = rendermime.createModel({ data: { [mimeType]: figure } });
-    clear();
-    this._figure.addWidget(renderer);
-    renderer.renderModel(model).then(
-      () => {
-        if (drawing === this._drawing && !renderer.isDisposed) {
-          MessageLoop.postMessage(renderer, Widget.ResizeMessage.UnknownSize);
-          onDrawn();
-        }
-      },
-      (error: unknown) => {
-        this._say(`The figure could not be drawn: ${String(error)}`);
-      }
-    );
   }
 
   private _showCaption(): void {
-    const plot = this._plots.find(({ key }) => key === this._shown);
-    if (plot === undefined) {
-      this._say('Choose what to differentiate, and by what.');
-    } else if (plot.failure !== null) {
-      this._say(plot.failure, 'workbench-mod-bad');
-    } else if (plot.answer === null) {
-      this._say('The kernel is working on it … ');
-      const interrupt = this._host.connection?.interrupt;
-      if (interrupt) {
-        this._caption.node.append(
-          button('link', 'Stop', interrupt, {
-            title: 'Interrupts the kernel: what it runs now stops'
-          })
-        );
-      }
+    const plot = this._plot;
+    if (plot === null) {
+      this._caption.say('Choose what to differentiate, and by what.');
     } else {
-      this._say(plot.answer.note);
-      if (plot.stale && this._host.connection !== null) {
-        this._caption.node.append(
-          ' ',
-          button('link', 'Draw again', () => {
-            this._host.plot(plot.kind, plot.of, plot.wrt);
-          }),
-          element('span', { class: 'workbench-Quiet', text: ' (the graph changed)' })
-        );
-      }
+      this._caption.tell(plot, this._host.connection !== null);
     }
   }
 
-  private _say(text: string, look = ''): void {
-    this._caption.node.className = `workbench-Caption ${look}`.trim();
-    this._caption.node.textContent = text;
+  private _showWay({ path, of }: IMatrix): void {
+    this._host.state.showTrail(path);
+    this._host.find(of);
   }
 
-  /** The nodes that can be chosen; keeps the choice if it is still there. */
-  private _fillForm(): void {
-    if (this.isHidden) {
-      return;
-    }
-    const { graph } = this._host.state;
-    const live = this._host.connection !== null;
-    this._submit.disabled = !live || graph === null;
-    if (graph === null) {
-      return;
-    }
-    const { output, wrt } = graph.header;
-    const selected = this._selected(graph);
-    const nodes = offered(graph, selected);
-    const all = wrt.map(node => graph.label(node)).join(', ');
-    fill(this._of, [
-      ...nodes
-        .filter(node => graph.kind(node) === 'op')
-        .map(node => option(graph, node))
-    ]);
-    fill(this._by, [
-      { value: '', label: `all (${all})` },
-      ...nodes
-        .filter(node => graph.hasGradient(node) && node !== output)
-        .map(node => option(graph, node))
-    ]);
-    if (selected !== null && graph.kind(selected) === 'op') {
-      this._of.value = String(selected);
-    } else if (selected !== null && graph.hasGradient(selected)) {
-      this._of.value = String(output);
-      this._by.value = String(selected);
-    } else if (this._of.value === '') {
-      this._of.value = String(output);
-    }
-    this._showForm();
-  }
-
-  /** The selected node, if a derivative can be of it or by it: one array. */
-  private _selected(graph: Graph): number | null {
-    const { selected } = this._host.state;
-    return selected !== null && graph.isArray(selected) ? selected : null;
-  }
-
-  private _showForm(): void {
-    this._ofLabel.hidden = this._kind.value !== 'jacobian';
+  private _setHeight(): void {
+    this.node.style.setProperty('--workbench-figure', `${height}px`);
   }
 
   private readonly _tabs: Segments<string>;
-  private readonly _kind = select('Plot', KINDS);
-  private readonly _of = select('of', []);
-  private readonly _by = select('by', []);
-  private readonly _ofLabel = element('label', {}, ['of ', this._of]);
-  private readonly _byLabel = element('label', {}, ['by ', this._by]);
-  private readonly _submit = button('primary', 'Draw', () => undefined, {
-    attributes: { type: 'submit' }
-  });
-  private readonly _caption = new Widget();
-  private readonly _figure = new PanelLayout();
-  private readonly _body = bodyOf(this._figure);
-  private _plots: IPlot[] = [];
-  private _shown: string | null = null;
-  private _drawing = 0;
-}
-
-function bodyOf(layout: PanelLayout): Widget {
-  const body = new Widget();
-  body.addClass('workbench-Figure');
-  body.layout = layout;
-  return body;
-}
-
-function select(
-  label: string,
-  options: readonly { value: string; label: string }[]
-): HTMLSelectElement {
-  const node = element('select', {
-    class: 'workbench-Select',
-    attributes: { 'aria-label': label, 'data-lm-suppress-shortcuts': 'true' }
-  });
-  fill(node, options);
-  return node;
-}
-
-function fill(
-  node: HTMLSelectElement,
-  options: readonly { value: string; label: string }[]
-): void {
-  const before = node.value;
-  node.replaceChildren(
-    ...options.map(({ value, label }) =>
-      element('option', { text: label, attributes: { value } })
-    )
-  );
-  if (options.some(({ value }) => value === before)) {
-    node.value = before;
-  }
-}
-
-function option(graph: Graph, node: number): { value: string; label: string } {
-  return {
-    value: String(node),
-    label: `${graph.label(node)} · ${shapeText(graph.shape(node))}`
-  };
-}
-
-/** Nodes that have a name, and the selected one; the last ones if there are many. */
-function offered(graph: Graph, selected: number | null): number[] {
-  const nodes: number[] = [];
-  for (let node = graph.count - 1; node >= 0 && nodes.length < OFFERED; node--) {
-    const named = graph.name(node) !== '' && graph.kind(node) !== 'constant';
-    const wanted = named || node === selected || node === graph.header.output;
-    if (wanted && graph.isArray(node)) {
-      nodes.push(node);
+  private readonly _form: PlotForm;
+  private readonly _picture: FigurePicture;
+  private readonly _explorer: Explorer;
+  private readonly _caption = new Caption({
+    view: kind => {
+      if (this._plot !== null) {
+        this._ask(this._plot, kind, this._plot.window);
+      }
+    },
+    whole: () => {
+      this._explorer.whole();
+    },
+    again: () => {
+      const plot = this._plot;
+      if (plot !== null) {
+        this._ask(plot, plot.kind, plot.window);
+      }
+    },
+    stop: () => {
+      this._plot?.stop();
+    },
+    showWay: matrix => {
+      this._showWay(matrix);
     }
-  }
-  return nodes.reverse();
+  });
+  private _plots: Plot[] = [];
+  private _shown: string | null = null;
 }

@@ -10,10 +10,14 @@ export const PLOTLY = 'application/vnd.plotly.v1+json';
 /** The layout's axes have names like xaxis, yaxis2. */
 const AXIS = /^[xy]axis\d*$/;
 
-/** The figure with the theme's font and lines, on the page's own background. */
+/**
+ * The figure with the theme's font and lines, on the page's own background;
+ * `dragmode`: what a drag does in it, if the reader chose that.
+ */
 export function themedFigure(
   figure: PlotAnswer['figure'],
-  node: HTMLElement
+  node: HTMLElement,
+  dragmode: string | null = null
 ): JSONObject {
   const style = getComputedStyle(node);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
@@ -40,6 +44,9 @@ export function themedFigure(
     yaxis: asRecord(figure.layout['yaxis'])
   };
   layout['margin'] ??= { l: 60, r: 20, t: 'title' in figure.layout ? 48 : 16, b: 44 };
+  if (dragmode !== null) {
+    layout['dragmode'] = dragmode;
+  }
   // The drawer decides the size.
   delete layout['width'];
   delete layout['height'];

@@ -1,0 +1,166 @@
+/** The line over a figure: its views, what it shows, and how far the kernel is. */
+
+import { Widget } from '@lumino/widgets';
+
+import type { IProgress, PlotKind } from '../../connection';
+import type { IMatrix } from '../../protocol';
+import { Segments, button, element } from '../dom';
+import { formatCount } from '../numbers';
+import { sameWindow } from './cells';
+import { type Plot, isMap } from './plots';
+
+/** What is asked of the drawer. */
+export interface ICaptionOwner {
+  /** Show another view of the same nodes. */
+  view(kind: PlotKind): void;
+  /** Show all of the matrix again. */
+  whole(): void;
+  /** Ask again: the graph changed. */
+  again(): void;
+  stop(): void;
+  /** Show the way between the nodes in the graph. */
+  showWay(matrix: IMatrix): void;
+}
+
+/** The names of views, as short as they can be beside each other. */
+const VIEWS: Readonly<Record<PlotKind, string>> = {
+  jacobian: 'Jacobian',
+  hessian: 'Hessian',
+  singular: 'singular values',
+  spectrum: 'eigenvalues',
+  sparsity: 'sparsity',
+  check: 'errors',
+  steps: 'step sizes'
+};
+
+export class Caption extends Widget {
+  constructor(private readonly _owner: ICaptionOwner) {
+    super();
+    this.addClass('workbench-Caption');
+    this._views = new Segments<PlotKind>('View', 'segments', kind => {
+      this._owner.view(kind);
+    });
+    this.node.append(this._views.node, this._words, this._entry);
+  }
+
+  /** Say a sentence, and nothing else. */
+  say(text: string): void {
+    this._showViews(null);
+    this._words.replaceChildren(text);
+    this._entry.textContent = '';
+  }
+
+  /** Say what there is to say of a plot; `live`: it can be asked for again. */
+  tell(plot: Plot, live: boolean): void {
+    this._showViews(plot, live);
+    const parts: (HTMLElement | null)[] = [
+      plot.failure === null
+        ? null
+        : element('span', { class: 'workbench-mod-bad', text: plot.failure })
+    ];
+    if (plot.answer !== null) {
+      const { note, matrix } = plot.answer;
+      parts.push(
+        note === '' ? null : element('span', { text: note }),
+        ...(matrix === null ? [] : this._matrix(plot, matrix, live))
+      );
+    }
+    if (plot.waiting) {
+      parts.push(this._waiting(plot));
+    } else if (plot.stale && live) {
+      parts.push(
+        button('link', 'Draw again', () => {
+          this._owner.again();
+        }),
+        element('span', { class: 'workbench-Quiet', text: '(the graph changed)' })
+      );
+    }
+    this._words.replaceChildren(...parts.filter(part => part !== null));
+  }
+
+  /** Say which entry was chosen. */
+  tellEntry(text: string): void {
+    if (this._entry.textContent !== text) {
+      this._entry.textContent = text;
+    }
+  }
+
+  private _showViews(plot: Plot | null, live = false): void {
+    const views = plot !== null && plot.views.length > 1 && live ? plot.views : [];
+    this._views.node.hidden = views.length === 0;
+    this._views.setChoices(views.map(value => ({ value, label: VIEWS[value] })));
+    this._views.choose(plot?.kind ?? null);
+  }
+
+  private _matrix(plot: Plot, matrix: IMatrix, live: boolean): (HTMLElement | null)[] {
+    const { rows, columns } = matrix.window;
+    const part =
+      isMap(plot.answered ?? plot.kind) && !sameWindow(matrix, matrix.window, null)
+        ? `rows ${spanText(rows)} of ${formatCount(matrix.rows)}, ` +
+          `columns ${spanText(columns)} of ${formatCount(matrix.columns)}`
+        : null;
+    return [
+      part === null ? null : element('span', { text: part }),
+      part === null || !live
+        ? null
+        : button('link', 'Show all', () => {
+            this._owner.whole();
+          }),
+      matrix.mode === ''
+        ? null
+        : element('span', {
+            text: `${matrix.mode} mode`,
+            title: MODES[matrix.mode]
+          }),
+      matrix.path.length < 2
+        ? null
+        : button(
+            'link',
+            'Way in the graph',
+            () => {
+              this._owner.showWay(matrix);
+            },
+            { title: `${formatCount(matrix.path.length)} nodes lie on it` }
+          )
+    ];
+  }
+
+  private _waiting(plot: Plot): HTMLElement {
+    const what = plot.answer === null ? 'The kernel is working on it' : 'working';
+    return element('span', { class: 'workbench-Working', role: 'status' }, [
+      `${what}${progressText(plot.progress)} … `,
+      button('link', 'Stop', () => {
+        this._owner.stop();
+      })
+    ]);
+  }
+
+  private readonly _views: Segments<PlotKind>;
+  private readonly _words = element('span', { class: 'workbench-CaptionWords' });
+  private readonly _entry = element('output', {
+    class: 'workbench-Entry',
+    attributes: { 'aria-live': 'polite' }
+  });
+}
+
+const MODES = {
+  forward: 'One forward sweep for each entry that is differentiated by',
+  reverse: 'One backward sweep for each entry that is differentiated'
+} as const;
+
+/** "12 – 40", one number where it is one. */
+function spanText([from, to]: readonly [number, number]): string {
+  return to - from === 1
+    ? formatCount(from)
+    : `${formatCount(from)} – ${formatCount(to - 1)}`;
+}
+
+/** " (30 %, 12 s left)" */
+function progressText(progress: IProgress | null): string {
+  if (progress === null || !(progress.total > 0)) {
+    return '';
+  }
+  const part = `${Math.floor((100 * progress.done) / progress.total)} %`;
+  const left = progress.left === null ? '' : `, ${Math.ceil(progress.left)} s left`;
+  return ` (${part}${left})`;
+}

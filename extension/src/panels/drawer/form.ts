@@ -1,0 +1,149 @@
+/** What to differentiate, and by what: the form at the head of the drawer. */
+
+import type { PlotKind } from '../../connection';
+import type { Graph } from '../../graph';
+import { button, element } from '../dom';
+import type { IHost } from '../host';
+import { shapeText } from '../words';
+
+/** So many nodes are offered to choose from. */
+const OFFERED = 200;
+
+/** What the form offers; the other kinds are views of these. */
+const KINDS: readonly { value: PlotKind; label: string }[] = [
+  { value: 'jacobian', label: 'Jacobian' },
+  { value: 'hessian', label: 'Hessian' },
+  { value: 'check', label: 'Gradient check' }
+];
+
+export class PlotForm {
+  readonly node: HTMLFormElement;
+
+  constructor(private readonly _host: IHost) {
+    this._kind.addEventListener('change', () => {
+      this._show();
+    });
+    this.node = element('form', { class: 'workbench-PlotForm' }, [
+      this._kind,
+      this._ofLabel,
+      this._byLabel,
+      this._submit
+    ]);
+    this.node.addEventListener('submit', event => {
+      event.preventDefault();
+      this._host.plot(
+        this._kind.value as PlotKind,
+        this._kind.value === 'jacobian' ? Number(this._of.value) : null,
+        this._by.value === '' ? [] : [Number(this._by.value)]
+      );
+    });
+  }
+
+  /** Show the kind of what is asked for, if the form has it. */
+  choose(kind: PlotKind): void {
+    if (KINDS.some(({ value }) => value === kind)) {
+      this._kind.value = kind;
+    }
+    this._show();
+  }
+
+  /** Offer the nodes that there are; keeps the choice if it is still there. */
+  fill(): void {
+    const { graph } = this._host.state;
+    const live = this._host.connection !== null;
+    this._submit.disabled = !live || graph === null;
+    if (graph === null) {
+      return;
+    }
+    const { output, wrt } = graph.header;
+    const selected = this._selected(graph);
+    const nodes = offered(graph, selected);
+    const all = wrt.map(node => graph.label(node)).join(', ');
+    fill(this._of, [
+      ...nodes
+        .filter(node => graph.kind(node) === 'op')
+        .map(node => option(graph, node))
+    ]);
+    fill(this._by, [
+      { value: '', label: `all (${all})` },
+      ...nodes
+        .filter(node => graph.hasGradient(node) && node !== output)
+        .map(node => option(graph, node))
+    ]);
+    if (selected !== null && graph.kind(selected) === 'op') {
+      this._of.value = String(selected);
+    } else if (selected !== null && graph.hasGradient(selected)) {
+      this._of.value = String(output);
+      this._by.value = String(selected);
+    } else if (this._of.value === '') {
+      this._of.value = String(output);
+    }
+    this._show();
+  }
+
+  /** The selected node, if a derivative can be of it or by it: one array. */
+  private _selected(graph: Graph): number | null {
+    const { selected } = this._host.state;
+    return selected !== null && graph.isArray(selected) ? selected : null;
+  }
+
+  private _show(): void {
+    this._ofLabel.hidden = this._kind.value !== 'jacobian';
+  }
+
+  private readonly _kind = select('Plot', KINDS);
+  private readonly _of = select('of', []);
+  private readonly _by = select('by', []);
+  private readonly _ofLabel = element('label', {}, ['of ', this._of]);
+  private readonly _byLabel = element('label', {}, ['by ', this._by]);
+  private readonly _submit = button('primary', 'Draw', () => undefined, {
+    attributes: { type: 'submit' }
+  });
+}
+
+function select(
+  label: string,
+  options: readonly { value: string; label: string }[]
+): HTMLSelectElement {
+  const node = element('select', {
+    class: 'workbench-Select',
+    attributes: { 'aria-label': label, 'data-lm-suppress-shortcuts': 'true' }
+  });
+  fill(node, options);
+  return node;
+}
+
+function fill(
+  node: HTMLSelectElement,
+  options: readonly { value: string; label: string }[]
+): void {
+  const before = node.value;
+  node.replaceChildren(
+    ...options.map(({ value, label }) =>
+      element('option', { text: label, attributes: { value } })
+    )
+  );
+  if (options.some(({ value }) => value === before)) {
+    node.value = before;
+  }
+}
+
+function option(graph: Graph, node: number): { value: string; label: string } {
+  return {
+    value: String(node),
+    label: `${graph.label(node)} · ${shapeText(graph.shape(node))}`
+  };
+}
+
+/** Nodes that have a name, and the selected one; the last ones if there are many. */
+function offered(graph: Graph, selected: number | null): number[] {
+  const nodes: number[] = [];
+  for (let node = graph.count - 1; node >= 0 && nodes.length < OFFERED; node--) {
+    const named = graph.name(node) !== '' && graph.kind(node) !== 'constant';
+    const wanted = named || node === selected || node === graph.header.output;
+    if (wanted && graph.isArray(node)) {
+      nodes.push(node);
+    }
+  }
+  return nodes.reverse();
+}

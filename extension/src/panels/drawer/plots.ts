@@ -1,0 +1,163 @@
+/** The plots of a drawer: what was asked of the kernel, and what came. */
+
+import type {
+  GraphConnection,
+  IPlotRequest,
+  IProgress,
+  PlotAnswer,
+  PlotKind
+} from '../../connection';
+import type { IWindow } from '../../protocol';
+
+/** What belongs together: one tab shows all views of the same nodes. */
+const FAMILIES: Readonly<Record<PlotKind, Family | null>> = {
+  jacobian: 'jacobian',
+  singular: 'jacobian',
+  hessian: 'hessian',
+  spectrum: 'hessian',
+  // Of whichever it was asked from.
+  sparsity: null,
+  check: 'check',
+  steps: 'steps'
+};
+
+export type Family = 'jacobian' | 'hessian' | 'check' | 'steps';
+
+/** Which family a kind belongs to; of a pattern the node tells: Hessians have none. */
+export function familyOf(kind: PlotKind, of: number | null): Family {
+  return FAMILIES[kind] ?? (of === null ? 'hessian' : 'jacobian');
+}
+
+/** The heat maps: views of a matrix, or of a part of it. */
+export function isMap(kind: PlotKind): boolean {
+  return kind === 'jacobian' || kind === 'hessian' || kind === 'sparsity';
+}
+
+/** One tab of the drawer: a question, its views, and how far the kernel is. */
+export class Plot {
+  constructor(
+    readonly key: string,
+    readonly family: Family,
+    /** The view that is shown or asked for. */
+    public kind: PlotKind,
+    readonly of: number | null,
+    readonly wrt: number[]
+  ) {}
+
+  /** What is drawn; stays until the next answer comes. */
+  answer: PlotAnswer | null = null;
+  /** Which view `answer` is. */
+  answered: PlotKind | null = null;
+  failure: string | null = null;
+  /** An answer is missing; how far the kernel is with it, if it says so. */
+  waiting = false;
+  progress: IProgress | null = null;
+  /** Drawn before the graph changed. */
+  stale = false;
+  /** The part that the heat maps show; null: all. */
+  window: IWindow | null = null;
+  /** The entry that was chosen in them. */
+  entry: { row: number; column: number } | null = null;
+  /** The views that the kernel offers of these nodes. */
+  views: PlotKind[] = [];
+
+  /** Whether both axes are of the same nodes. */
+  get second(): boolean {
+    return this.family === 'hessian';
+  }
+
+  /**
+   * Ask for a view; calls back when it is further, and when it is answered or
+   * refused, unless something else was asked for meanwhile.
+   */
+  ask(
+    connection: GraphConnection,
+    kind: PlotKind,
+    window: IWindow | null,
+    { onProgress, onSettled }: { onProgress: () => void; onSettled: () => void }
+  ): void {
+    // What was asked before is not wanted any more.
+    this.stop();
+    const asked = ++this._asked;
+    this.kind = kind;
+    this.window = window;
+    this.failure = null;
+    this.waiting = true;
+    this.progress = null;
+    const part = isMap(kind) ? window : null;
+    const of = this._node(kind);
+    const request = connection.plot(kind, of, this.wrt, part, progress => {
+      if (asked === this._asked) {
+        this.progress = progress;
+        onProgress();
+      }
+    });
+    this._request = request;
+    request.answer.then(
+      answer => {
+        if (asked === this._asked) {
+          this._take(answer, kind);
+          onSettled();
+        }
+      },
+      (error: unknown) => {
+        if (asked === this._asked) {
+          this._refuse(error instanceof Error ? error.message : String(error));
+          onSettled();
+        }
+      }
+    );
+  }
+
+  /** Stop what the kernel computes for this, if it does. */
+  stop(): void {
+    if (this.waiting) {
+      this._request?.stop();
+    }
+  }
+
+  /** Take an answer that came by itself. */
+  receive(answer: PlotAnswer): void {
+    this._take(answer, this.kind);
+  }
+
+  /** What was drawn before stays, and is what is shown. */
+  private _refuse(why: string): void {
+    this.waiting = false;
+    this._request = null;
+    this.failure = why;
+    if (this.answer !== null) {
+      this.kind = this.answered ?? this.kind;
+      this.window = this._drawn;
+    }
+  }
+
+  private _take(answer: PlotAnswer, kind: PlotKind): void {
+    this.waiting = false;
+    this._request = null;
+    this._drawn = this.window;
+    this.stale = false;
+    this.answer = answer;
+    this.answered = kind;
+    this._chosen = answer.matrix?.of ?? this._chosen;
+    // What is left out of the answer's list is not offered any more.
+    this.views = answer.views.includes(kind) ? answer.views : [kind, ...answer.views];
+  }
+
+  /**
+   * The node that a view is asked of. The pattern of a Jacobian has to name it, for
+   * without a node it is the Hessian's.
+   */
+  private _node(kind: PlotKind): number | null {
+    return kind === 'sparsity' && this.family === 'jacobian'
+      ? (this.of ?? this._chosen)
+      : this.of;
+  }
+
+  private _asked = 0;
+  /** The node that the kernel chose where none was named. */
+  private _chosen: number | null = null;
+  /** The part that `answer` shows. */
+  private _drawn: IWindow | null = null;
+  private _request: IPlotRequest | null = null;
+}
