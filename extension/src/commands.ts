@@ -31,8 +31,20 @@ export namespace CommandIDs {
   /** Draw the derivative between the two chosen nodes. */
   export const derivative = 'workbench:derivative';
 
-  /** Check all gradients against differences. */
+  /** Check the rules of all nodes, and the gradients, against differences. */
   export const check = 'workbench:check';
+
+  /** Ask the doctor what is wrong. */
+  export const diagnose = 'workbench:diagnose';
+
+  /** Stop the check or the diagnosis that runs. */
+  export const stop = 'workbench:stop';
+
+  /** Show what checks and the doctor found. */
+  export const checks = 'workbench:checks';
+
+  /** Show all overrides. */
+  export const overrides = 'workbench:overrides';
 
   /** One step on in the sweeps. */
   export const stepForward = 'workbench:step-forward';
@@ -78,7 +90,7 @@ const COMMANDS: readonly ICommand[] = [
     label: 'Undo Override',
     caption: 'Undo the last change of a gradient override',
     execute: panel => {
-      panel.undo();
+      panel.asking.undo();
     },
     enabled: panel => panel.canUndo
   },
@@ -87,7 +99,7 @@ const COMMANDS: readonly ICommand[] = [
     label: 'Redo Override',
     caption: 'Redo the last change of a gradient override',
     execute: panel => {
-      panel.redo();
+      panel.asking.redo();
     },
     enabled: panel => panel.canRedo
   },
@@ -129,9 +141,42 @@ const COMMANDS: readonly ICommand[] = [
   {
     id: CommandIDs.check,
     label: 'Check Gradients',
-    caption: 'Compare all gradients with differences',
+    caption: 'Compare the rule of each node, and all gradients, with differences',
     execute: panel => {
-      panel.check();
+      panel.run('check');
+    }
+  },
+  {
+    id: CommandIDs.diagnose,
+    label: 'Diagnose Gradients',
+    caption: 'Find the node to blame for what is wrong in either pass',
+    execute: panel => {
+      panel.run('diagnose');
+    }
+  },
+  {
+    id: CommandIDs.stop,
+    label: 'Stop Check or Diagnosis',
+    caption: 'Keep what was found until now',
+    execute: panel => {
+      panel.asking.stop();
+    },
+    enabled: panel => (panel.connection?.job ?? null) !== null
+  },
+  {
+    id: CommandIDs.checks,
+    label: 'Show Checks of Graph',
+    caption: 'What the doctor and the gradient check found',
+    execute: panel => {
+      panel.showChecks();
+    }
+  },
+  {
+    id: CommandIDs.overrides,
+    label: 'Show Overrides of Graph',
+    caption: 'All overrides: switch, order, edit, undo, copy as code',
+    execute: panel => {
+      panel.showOverrides();
     }
   },
   {

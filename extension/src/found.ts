@@ -29,7 +29,11 @@ const SWEEPS = ['forward', 'backward'] as const;
 
 /** The last gradient check; null before the first, and from a schema without. */
 export function checkCheck(value: unknown, nodes: number): ICheck | null {
-  return optional(value ?? null, (item, where) => readCheck(item, where, nodes), 'check');
+  return optional(
+    value ?? null,
+    (item, where) => readCheck(item, where, nodes),
+    'check'
+  );
 }
 
 /** What the doctor found; null if it was not asked. */

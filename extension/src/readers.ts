@@ -33,4 +33,3 @@ export function readersOf(
   }
   return { start, nodes, edges };
 }
-

@@ -84,8 +84,7 @@ export function checkedNetwork(
         }
       ]
     },
-    findings:
-      findings === null ? null : { stale, stopped: false, list: [...findings] },
+    findings: findings === null ? null : { stale, stopped: false, list: [...findings] },
     ...changes
   });
   const status = new Uint8Array(header.nodes);

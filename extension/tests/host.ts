@@ -3,8 +3,8 @@
 import type { GraphConnection, PlotKind } from '../src/connection';
 import { Graph } from '../src/graph';
 import { GraphState } from '../src/model';
+import { Asking } from '../src/panels/asking';
 import type { IHost } from '../src/panels/host';
-import type { IOverride } from '../src/protocol';
 import { type INetwork, network } from './network';
 
 export class RecordingHost implements IHost {
@@ -14,6 +14,12 @@ export class RecordingHost implements IHost {
 
   readonly state = new GraphState();
   readonly said: string[] = [];
+  readonly copied: string[] = [];
+  readonly asking = new Asking({
+    connection: () => this.connection,
+    say: message => this.said.push(message),
+    clear: () => undefined
+  });
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
@@ -40,23 +46,8 @@ export class RecordingHost implements IHost {
     this.plots.push([kind, of, wrt]);
   }
 
-  setOverrideEnabled(override: IOverride, enabled: boolean): void {
-    void this.connection?.switchOverride(override.id, enabled);
-  }
-
-  removeOverride(override: IOverride): void {
-    void this.connection?.removeOverride(override.id);
-  }
-
-  undo(): void {
-    void this.connection?.undo();
-  }
-
-  redo(): void {
-    void this.connection?.redo();
-  }
-
-  copy(): Promise<boolean> {
+  copy(text: string): Promise<boolean> {
+    this.copied.push(text);
     return Promise.resolve(true);
   }
 
@@ -74,6 +65,10 @@ export class RecordingHost implements IHost {
 
   toggleDrawer(): void {
     this.said.push('drawer');
+  }
+
+  showChecks(): void {
+    this.said.push('checks');
   }
 
   toggleInspector(): void {

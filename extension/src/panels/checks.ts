@@ -1,57 +1,34 @@
-/** Whether the gradients are right: checked against differences, on request. */
+/** Whether the gradients are right: what the doctor finds, and the gradient check. */
 
-import { Widget } from '@lumino/widgets';
+import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { PlotAnswer } from '../connection';
-import { button, element } from './dom';
+import { Doctor } from './doctor';
+import { GradientCheck } from './gradients';
 import type { IHost, Reason } from './host';
 
 export class Checks extends Widget {
-  constructor(
-    private readonly _host: IHost,
-    private readonly _results: () => readonly PlotAnswer[],
-    private readonly _showResult: () => void
-  ) {
+  constructor(host: IHost) {
     super();
     this.addClass('workbench-Checks');
-    this._run = button('primary', 'Check gradients', () => {
-      _host.plot('check', null, []);
-    });
-    this.node.append(
-      element('p', {
-        class: 'workbench-Hint',
-        text:
-          'Compares each gradient with differences of the value, entry by entry. ' +
-          'An override makes them differ on purpose.'
-      }),
-      this._run,
-      this._list
-    );
+    const layout = new PanelLayout();
+    this.layout = layout;
+    this._doctor = new Doctor(host);
+    this._gradients = new GradientCheck(host);
+    layout.addWidget(this._doctor);
+    layout.addWidget(this._gradients);
   }
 
   refresh(reason: Reason): void {
-    if (reason === 'hover' || reason === 'view' || reason === 'selection') {
-      return;
-    }
-    this._run.disabled =
-      this._host.connection === null || this._host.state.graph === null;
-    this._run.title =
-      this._host.connection === null ? 'A saved picture: run the cell first' : '';
-    this._list.replaceChildren(
-      ...this._results().map(({ title, note }) =>
-        element('section', { class: 'workbench-Override' }, [
-          element('div', { text: title }),
-          element('div', { class: 'workbench-Quiet', text: note }),
-          element('div', { class: 'workbench-Links' }, [
-            button('link', 'Show in drawer', () => {
-              this._showResult();
-            })
-          ])
-        ])
-      )
-    );
+    this._doctor.refresh(reason);
+    this._gradients.refresh(reason);
   }
 
-  private readonly _run: HTMLButtonElement;
-  private readonly _list = element('div');
+  /** What runs in the kernel is further, or done. */
+  refreshJob(): void {
+    this._doctor.refreshJob();
+    this._gradients.refreshJob();
+  }
+
+  private readonly _doctor: Doctor;
+  private readonly _gradients: GradientCheck;
 }

@@ -76,7 +76,12 @@ const ICONS = {
   close: 'M4 4l8 8M12 4l-8 8',
   steps: 'M2 13h4V9h4V5h4',
   plot: 'M2.5 2.5v11h11M5 10.5l2.5-3 2 2 4-5',
-  panel: 'M2.5 3h11v10h-11zM10 3v10'
+  panel: 'M2.5 3h11v10h-11zM10 3v10',
+  error: 'M5.5 2h5L14 5.5v5L10.5 14h-5L2 10.5v-5zM8 4.7v4M8 11v.3',
+  warning: 'M8 2.3 14.3 13H1.7zM8 6.3v3.2M8 11.2v.3',
+  note: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M8 7.3v3.7M8 4.8v.3',
+  right: 'M2.5 8.5 6.3 12 13.5 4.5',
+  move: 'M6 3.5v.1M10 3.5v.1M6 8v.1M10 8v.1M6 12.5v.1M10 12.5v.1'
 } as const;
 
 export type IconName = keyof typeof ICONS;
@@ -193,6 +198,11 @@ export class Segments<T extends string> {
       node.tabIndex = chosen || (reachable === null && first) ? 0 : -1;
       first = false;
     }
+  }
+
+  /** Put the keyboard on the choice that is made. */
+  focus(): void {
+    (this._chosen === null ? null : this._buttons.get(this._chosen))?.focus();
   }
 
   setEnabled(enabled: boolean): void {

@@ -2,7 +2,7 @@
 
 import type { GraphConnection, PlotKind } from '../connection';
 import type { Change, GraphState } from '../model';
-import type { IOverride } from '../protocol';
+import type { Asking } from './asking';
 
 /** What made a part draw itself again: the state, or the line to the kernel. */
 export type Reason = Change | 'connection';
@@ -12,8 +12,8 @@ export interface IHost {
   /** Null while the picture is a saved one. */
   readonly connection: GraphConnection | null;
   fitGraph(): void;
-  undo(): void;
-  redo(): void;
+  /** What is asked of the kernel. */
+  readonly asking: Asking;
   /** Bring a node into view. */
   centre(node: number): void;
   /** Bring a node to the middle if it is not in sight. */
@@ -24,8 +24,6 @@ export interface IHost {
   readonly canReveal: boolean;
   /** Put the keyboard back into the graph. */
   focusGraph(): void;
-  setOverrideEnabled(override: IOverride, enabled: boolean): void;
-  removeOverride(override: IOverride): void;
   /** Put text on the clipboard; true if that worked. */
   copy(text: string): Promise<boolean>;
   /** Ask for a plot and show it in the drawer. */
@@ -33,6 +31,8 @@ export interface IHost {
   toggleDrawer(): void;
   readonly drawerOpen: boolean;
   toggleInspector(): void;
+  /** Open the inspector at what checks and the doctor found. */
+  showChecks(): void;
   readonly inspectorOpen: boolean;
   /** A line that fades by itself; errors stay until the next one. */
   say(message: string, tone?: 'quiet' | 'error'): void;

@@ -2,22 +2,18 @@
 
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { PlotAnswer } from '../connection';
 import { Checks } from './checks';
 import { Segments, element } from './dom';
 import type { IHost, Reason } from './host';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { OverrideList } from './overrides';
 import { RuleForm } from './rule';
+import { NodeVerdict } from './verdict';
 
 export type Tab = 'node' | 'overrides' | 'checks';
 
 export class Inspector extends Widget {
-  constructor(
-    private readonly _host: IHost,
-    results: () => readonly PlotAnswer[],
-    showResult: () => void
-  ) {
+  constructor(private readonly _host: IHost) {
     super({ node: element('aside', { attributes: { 'aria-label': 'Inspector' } }) });
     this.addClass('workbench-Inspector');
     const layout = new PanelLayout();
@@ -30,11 +26,12 @@ export class Inspector extends Widget {
       this._numbers.refresh();
     });
     this._summary = new NodeSummary(_host, this._detail);
+    this._verdict = new NodeVerdict(_host);
     this._form = new RuleForm(_host);
     this._numbers = new NodeNumbers(_host, this._detail);
     this._overrides = new OverrideList(_host);
-    this._checks = new Checks(_host, results, showResult);
-    const nodePane = pane([this._summary, this._form, this._numbers]);
+    this._checks = new Checks(_host);
+    const nodePane = pane([this._summary, this._verdict, this._form, this._numbers]);
     this._panes = {
       node: nodePane,
       overrides: pane([this._overrides]),
@@ -66,10 +63,14 @@ export class Inspector extends Widget {
     this._form.focusField();
   }
 
-  /** A check was answered. */
-  refreshChecks(): void {
-    this._checks.refresh('values');
-    this._showTabs();
+  /** Put the keyboard on the tab that is shown. */
+  focusTab(): void {
+    this._tabs.focus();
+  }
+
+  /** A check or the doctor began, is further, or is done. */
+  refreshJob(): void {
+    this._checks.refreshJob();
   }
 
   refresh(reason: Reason): void {
@@ -78,6 +79,7 @@ export class Inspector extends Widget {
       this._summary.refresh();
       this._numbers.refresh();
     }
+    this._verdict.refresh(reason);
     this._form.refresh(reason);
     this._overrides.refresh(reason);
     this._checks.refresh(reason);
@@ -91,18 +93,26 @@ export class Inspector extends Widget {
 
   private _showTabs(): void {
     const count = this._host.state.graph?.header.overrides.length ?? 0;
+    const found = this._found();
     this._tabs.setChoices([
       { value: 'node', label: 'Node' },
       { value: 'overrides', label: count > 0 ? `Overrides ${count}` : 'Overrides' },
-      { value: 'checks', label: 'Checks' }
+      { value: 'checks', label: found > 0 ? `Checks ${found}` : 'Checks' }
     ]);
     this._tabs.choose(this._tab);
+  }
+
+  /** How many rules are wrong and how many findings there are. */
+  private _found(): number {
+    const header = this._host.state.graph?.header;
+    return (header?.check?.counts.wrong ?? 0) + (header?.findings?.list.length ?? 0);
   }
 
   private _tab: Tab = 'node';
   private readonly _tabs: Segments<Tab>;
   private readonly _detail: NodeDetail;
   private readonly _summary: NodeSummary;
+  private readonly _verdict: NodeVerdict;
   private readonly _form: RuleForm;
   private readonly _numbers: NodeNumbers;
   private readonly _overrides: OverrideList;

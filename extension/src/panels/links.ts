@@ -13,29 +13,34 @@ export function pill(override: IOverride, text = override.label): HTMLElement {
   });
 }
 
+/** Put a text on the clipboard, and say that it is there. */
+export function copyLink(host: IHost, text: string, label: string): HTMLButtonElement {
+  const copy = button('link', label, () => {
+    void host.copy(text).then(copied => {
+      copy.textContent = copied ? 'Copied' : label;
+      setTimeout(() => {
+        copy.textContent = label;
+      }, 1500);
+    });
+  });
+  copy.title = text;
+  return copy;
+}
+
 /** Copy as code, switch, remove: the same links in the form and in the list. */
 export function overrideLinks(
   host: IHost,
   override: IOverride,
   live: boolean
 ): HTMLElement {
-  const copy = button('link', 'Copy as code', () => {
-    void host.copy(override.code).then(copied => {
-      copy.textContent = copied ? 'Copied' : 'Copy as code';
-      setTimeout(() => {
-        copy.textContent = 'Copy as code';
-      }, 1500);
-    });
-  });
-  copy.title = override.code;
-  const links = [copy];
+  const links = [copyLink(host, override.code, 'Copy as code')];
   if (live) {
     links.push(
       button('link', override.enabled ? 'Switch off' : 'Switch on', () => {
-        host.setOverrideEnabled(override, !override.enabled);
+        host.asking.enable(override, !override.enabled);
       }),
       button('link', 'Remove', () => {
-        host.removeOverride(override);
+        host.asking.remove(override);
       })
     );
   }

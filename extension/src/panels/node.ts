@@ -8,6 +8,7 @@ import { Keyed, button, element } from './dom';
 import { histogram, oddities } from './histogram';
 import type { IHost, Reason } from './host';
 import { formatCount, formatNumber } from './numbers';
+import { sourceLine } from './places';
 import { shapeText } from './words';
 
 /** While values stream, a node is asked about at most this often. */
@@ -126,7 +127,7 @@ export class NodeSummary extends Widget {
     const kind = graph.maker(selected);
     const place = [graph.place(selected), graph.source(selected)];
     this._head.fill([selected, name, kind, ...place, this._host.canReveal], () => {
-      const source = this._source(graph, selected);
+      const source = sourceLine(this._host, graph, selected);
       return [
         element('h3', { class: 'workbench-NodeName' }, [
           element('span', { text: name }),
@@ -138,33 +139,6 @@ export class NodeSummary extends Widget {
     this._rest.replaceChildren(
       facts(graph, selected, this._detail.detail),
       this._distributions(graph, selected)
-    );
-  }
-
-  private _source(graph: Graph, node: number): HTMLElement | null {
-    const place = graph.place(node);
-    const line = graph.source(node);
-    if (place === '' && line === '') {
-      return null;
-    }
-    const text = [
-      element('span', { class: 'workbench-Place', text: place }),
-      element('code', { text: line.trim() })
-    ];
-    if (!this._host.canReveal) {
-      return element('div', { class: 'workbench-Source', title: line.trim() }, text);
-    }
-    return element(
-      'button',
-      {
-        class: 'workbench-Source',
-        title: `Go to this line: ${line.trim()}`,
-        attributes: { type: 'button' },
-        onClick: () => {
-          this._host.reveal(node);
-        }
-      },
-      text
     );
   }
 

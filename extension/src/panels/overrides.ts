@@ -51,7 +51,7 @@ export class OverrideList extends Widget {
     box.checked = override.enabled;
     box.disabled = !live;
     box.addEventListener('change', () => {
-      this._host.setOverrideEnabled(override, box.checked);
+      this._host.asking.enable(override, box.checked);
     });
     return element(
       'section',

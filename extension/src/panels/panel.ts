@@ -11,12 +11,13 @@ import { GraphCanvas } from '../canvas/canvas';
 import type {
   ConnectionChange,
   GraphConnection,
+  JobKind,
   PlotAnswer,
   PlotKind
 } from '../connection';
 import type { Graph } from '../graph';
 import { type Change, type Colouring, GraphState } from '../model';
-import type { IOverride } from '../protocol';
+import { Asking } from './asking';
 import { Banner } from './banner';
 import { copyText } from './clipboard';
 import { element } from './dom';
@@ -72,17 +73,8 @@ export class GraphPanel extends Widget implements IHost {
     this._pair = new PairBar(this);
     this._stepper = new Stepper(this);
     this._tree = new GraphTree(this);
-    this._drawer = new Drawer(this, options.rendermime ?? null, () => {
-      this._inspector.refreshChecks();
-    });
-    this._inspector = new Inspector(
-      this,
-      () => this._drawer.checks,
-      () => {
-        this._openDrawer(true);
-        this._drawer.showCheck();
-      }
-    );
+    this._drawer = new Drawer(this, options.rendermime ?? null, () => undefined);
+    this._inspector = new Inspector(this);
     layOut(
       this,
       {
@@ -122,6 +114,15 @@ export class GraphPanel extends Widget implements IHost {
 
   readonly state: GraphState;
   readonly canvas: GraphCanvas;
+  readonly asking = new Asking({
+    connection: () => this._connection,
+    say: (message, tone) => {
+      this.say(message, tone);
+    },
+    clear: () => {
+      this._banner.clear();
+    }
+  });
 
   get connection(): GraphConnection | null {
     return this._connection;
@@ -190,14 +191,6 @@ export class GraphPanel extends Widget implements IHost {
     this.canvas.find(node);
   }
 
-  undo(): void {
-    this._command(this._connection?.undo());
-  }
-
-  redo(): void {
-    this._command(this._connection?.redo());
-  }
-
   focusSearch(): void {
     this._topBar.focusSearch();
   }
@@ -241,23 +234,26 @@ export class GraphPanel extends Widget implements IHost {
     showDerivative(this);
   }
 
-  /** Check all gradients. */
-  check(): void {
+  /** Check all gradients, or ask the doctor. */
+  run(kind: JobKind): void {
     if (this._connection === null) {
       this.say(SAVED);
       return;
     }
+    this.showChecks();
+    this.asking.run(kind);
+  }
+
+  showChecks(): void {
     this._openInspector(true);
     this._inspector.showTab('checks');
-    this.plot('check', null, []);
   }
 
-  setOverrideEnabled(override: IOverride, enabled: boolean): void {
-    this._command(this._connection?.switchOverride(override.id, enabled));
-  }
-
-  removeOverride(override: IOverride): void {
-    this._command(this._connection?.removeOverride(override.id));
+  /** All overrides, with the keyboard in their list. */
+  showOverrides(): void {
+    this._openInspector(true);
+    this._inspector.showTab('overrides');
+    this._inspector.focusTab();
   }
 
   reveal(node: number): void {
@@ -346,6 +342,9 @@ export class GraphPanel extends Widget implements IHost {
         // The last live graph stays: it is newer than what the notebook holds.
         this._refresh('connection');
         break;
+      case 'job':
+        this._inspector.refreshJob();
+        break;
       default:
         this._topBar.refresh('connection');
         this._showBanner();
@@ -401,13 +400,6 @@ export class GraphPanel extends Widget implements IHost {
     const coming = live !== null && graph === null;
     this._empty.hidden =
       coming || problem !== null || (graph !== null && graph.count > 0);
-  }
-
-  private _command(answer: Promise<void> | undefined): void {
-    this._banner.clear();
-    answer?.catch((error: unknown) => {
-      this.say(error instanceof Error ? error.message : String(error), 'error');
-    });
   }
 
   private _openDrawer(open: boolean): void {

@@ -320,7 +320,7 @@ export class RuleForm extends Widget {
     clearTimeout(this._timer);
     this._question += 1;
     if (recognise(rule).preset === 'true' && override !== null && replaced) {
-      this._host.removeOverride(override);
+      this._host.asking.remove(override);
       this._dirty = false;
       return;
     }

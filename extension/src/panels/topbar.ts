@@ -5,10 +5,12 @@
 
 import { Widget } from '@lumino/widgets';
 
+import type { Graph } from '../graph';
 import type { Colouring, Stage } from '../model';
 import { Segments, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
 import { formatNumber, formatPlural, formatSeconds } from './numbers';
+import { summaryOf } from './summary';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
@@ -67,10 +69,10 @@ export class TopBar extends Widget {
     });
 
     this._undo = this._iconButton('undo', 'Undo', () => {
-      _host.undo();
+      _host.asking.undo();
     });
     this._redo = this._iconButton('redo', 'Redo', () => {
-      _host.redo();
+      _host.asking.redo();
     });
     this._steps = this._iconButton('steps', 'Step through both sweeps', () => {
       state.setStep(state.step === null ? 0 : null);
@@ -93,6 +95,7 @@ export class TopBar extends Widget {
         element('span', { class: 'workbench-WideOnly', text: 'Colour:' }),
         this._colour
       ]),
+      this._found,
       element('div', { class: 'workbench-Space' }),
       element('div', { class: 'workbench-Group workbench-Buttons' }, [
         this._undo,
@@ -139,6 +142,7 @@ export class TopBar extends Widget {
         : header.output_value === null
           ? header.output_name
           : `${header.output_name} = ${formatNumber(header.output_value, 4)}`;
+    this._showFound(state.graph);
     this._name.title = this._name.textContent;
     this._value.title = this._value.textContent;
     this._showUndo(this._undo, 'Undo', connection && (header?.undo ?? null));
@@ -152,6 +156,24 @@ export class TopBar extends Widget {
       header === undefined ? '' : `· ${formatSeconds(header.seconds)}`;
     this._spinner.hidden = !(connection?.busy ?? false);
     this._showBackend(header?.backend ?? '', connection !== null);
+  }
+
+  /** What checks and the doctor found, in a few words; nothing if it is nothing. */
+  private _showFound(graph: Graph | null): void {
+    const found = graph === null ? null : summaryOf(graph);
+    this._found.hidden = found === null;
+    if (found !== null) {
+      const label = `${found.text}: show checks`;
+      this._found.replaceChildren(
+        icon(found.severity),
+        element('span', { text: found.text })
+      );
+      this._found.className =
+        `workbench-Button workbench-Found workbench-mod-${found.severity}` +
+        (found.stale ? ' workbench-mod-stale' : '');
+      this._found.title = found.stale ? `${label} (before the last change)` : label;
+      this._found.setAttribute('aria-label', this._found.title);
+    }
   }
 
   private _showHits(): void {
@@ -232,6 +254,9 @@ export class TopBar extends Widget {
   private readonly _hits = element('span', {
     class: 'workbench-Hits',
     attributes: { 'aria-live': 'polite' }
+  });
+  private readonly _found = button('plain', '', () => {
+    this._host.showChecks();
   });
   private readonly _colour: HTMLSelectElement;
   private readonly _undo: HTMLButtonElement;

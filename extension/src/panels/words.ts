@@ -19,7 +19,9 @@ export function entries(shape: string): number | null {
   if (shape === '()') {
     return 1;
   }
-  const lengths = shape.split('×').map(length => (/^\d+$/.test(length) ? +length : NaN));
+  const lengths = shape
+    .split('×')
+    .map(length => (/^\d+$/.test(length) ? +length : NaN));
   const count = lengths.reduce((a, b) => a * b, 1);
   return Number.isSafeInteger(count) ? count : null;
 }
@@ -155,7 +157,9 @@ export function verdictLines(verdict: IVerdict): string[] {
     lines.push(several(counts.kink, 'checked at a kink') + when);
   }
   if (counts.overridden) {
-    lines.push(several(counts.overridden, 'differs from the true rule on purpose') + when);
+    lines.push(
+      several(counts.overridden, 'differs from the true rule on purpose') + when
+    );
   }
   if (counts.unsure) {
     lines.push(several(counts.unsure, 'check unsure') + when);

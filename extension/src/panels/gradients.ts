@@ -1,0 +1,265 @@
+/** The gradient check: each node's rule against differences, and the whole program. */
+
+import { Widget } from '@lumino/widgets';
+
+import type { Graph } from '../graph';
+import type { ICheck, INodeCheck, Status } from '../protocol';
+import { Keyed, button, element, icon } from './dom';
+import type { IHost, Reason } from './host';
+import { formatCount, formatNumber } from './numbers';
+import { nodeLink } from './places';
+import { JobControl } from './progress';
+import { ratioText } from './words';
+
+const HINT =
+  'Compares the rule of each node with differences at the values that it had, and ' +
+  'each gradient of the whole program: so the wrong rule is found, not what it spoils.';
+
+/** The statuses that have lines, in the order in which they are shown. */
+const SHOWN: readonly { status: Status; one: string; many: string; open: boolean }[] = [
+  { status: 'wrong', one: 'wrong rule', many: 'wrong rules', open: true },
+  { status: 'unsure', one: 'unsure', many: 'unsure', open: false },
+  { status: 'kink', one: 'kink', many: 'kinks', open: false },
+  { status: 'overridden', one: 'overridden', many: 'overridden', open: false }
+];
+
+const MODES: Record<string, string> = { rev: 'reverse mode', fwd: 'forward mode' };
+
+export class GradientCheck extends Widget {
+  constructor(private readonly _host: IHost) {
+    super({
+      node: element('section', { attributes: { 'aria-label': 'Gradient check' } })
+    });
+    this.addClass('workbench-GradientCheck');
+    this._job = new JobControl(_host, 'check', {
+      start: 'Check gradients',
+      again: 'Check again',
+      running: 'Checking …',
+      unit: 'nodes'
+    });
+    this.node.append(
+      element('h4', { text: 'Gradient check' }),
+      this._job.node,
+      this._status,
+      this._result.node
+    );
+  }
+
+  refresh(reason: Reason): void {
+    if (reason === 'hover' || reason === 'view') {
+      return;
+    }
+    const { graph, selected } = this._host.state;
+    const check = graph?.header.check ?? null;
+    this.refreshJob();
+    const healthy = check !== null && check.ok && !check.stale && !check.stopped;
+    const text = check === null ? HINT : sentence(check);
+    if (this._status.textContent !== text) {
+      this._status.replaceChildren(
+        ...(healthy ? [icon('right')] : []),
+        element('span', { text })
+      );
+    }
+    this._status.classList.toggle('workbench-mod-right', healthy);
+    const live = this._host.connection !== null;
+    const here = check?.nodes.some(({ node }) => node === selected) ? selected : null;
+    this._result.fill([check, here, live], () =>
+      graph === null || check === null ? [] : this._parts(graph, check, live)
+    );
+  }
+
+  refreshJob(): void {
+    this._job.refresh((this._host.state.graph?.header.check ?? null) !== null);
+  }
+
+  private _parts(graph: Graph, check: ICheck, live: boolean): HTMLElement[] {
+    return [
+      counts(check),
+      ...SHOWN.flatMap(({ status, one, many, open }) => {
+        const rows = check.nodes.filter(node => node.status === status);
+        const count = check.counts[status];
+        if (rows.length === 0) {
+          return [];
+        }
+        const title = `${formatCount(count)} ${count === 1 ? one : many}`;
+        return [
+          section(
+            title,
+            open || (this._opened.get(status) ?? false),
+            opened => {
+              this._opened.set(status, opened);
+            },
+            [
+              ...rows.map(row => this._row(graph, row, live)),
+              ...(count > rows.length
+                ? [
+                    element('li', {
+                      class: 'workbench-Quiet',
+                      text: `and ${formatCount(count - rows.length)} more`
+                    })
+                  ]
+                : [])
+            ]
+          )
+        ];
+      }),
+      ...this._gradients(check),
+      ...(live
+        ? [
+            element('div', { class: 'workbench-Links' }, [
+              button(
+                'link',
+                'Plot the errors',
+                () => {
+                  this._host.plot('check', null, []);
+                },
+                { title: 'The error of each entry of each gradient' }
+              )
+            ])
+          ]
+        : [])
+    ];
+  }
+
+  private _row(graph: Graph, row: INodeCheck, live: boolean): HTMLElement {
+    const { node, status, mode, place, expected, got, ratio } = row;
+    const numbers =
+      expected === null && got === null
+        ? []
+        : [
+            element('dl', { class: 'workbench-Facts' }, [
+              ...fact(
+                'entry',
+                [place, MODES[mode] ?? mode].filter(Boolean).join(' · ')
+              ),
+              ...fact('expected', number(expected)),
+              ...fact('got', number(got)),
+              ...(status === 'wrong' ? fact('error', ratioText(ratio)) : [])
+            ])
+          ];
+    const here = this._host.state.selected === node;
+    return element(
+      'li',
+      {
+        class: `workbench-NodeCheck workbench-mod-${status} ${
+          here ? 'workbench-mod-here' : ''
+        }`.trim()
+      },
+      [
+        element('div', { class: 'workbench-Row' }, [
+          nodeLink(this._host, graph, node),
+          element('span', { class: 'workbench-Quiet', text: graph.place(node) }),
+          ...(live && graph.kind(node) === 'op'
+            ? [
+                button(
+                  'link',
+                  'V-curve',
+                  () => {
+                    this._host.plot('steps', node, []);
+                  },
+                  { title: 'The error of the differences against their step' }
+                )
+              ]
+            : [])
+        ]),
+        ...numbers,
+        ...(row.text === ''
+          ? []
+          : [element('p', { class: 'workbench-Quiet', text: row.text })])
+      ]
+    );
+  }
+
+  private _gradients(check: ICheck): HTMLElement[] {
+    if (check.gradients.length === 0) {
+      return [];
+    }
+    const bad = check.gradients.filter(({ ok }) => !ok).length;
+    const title =
+      'Whole program: ' +
+      (bad === 0 ? 'all gradients right' : `${bad} of ${check.gradients.length} off`);
+    return [
+      section(
+        title,
+        this._opened.get('whole') ?? false,
+        opened => {
+          this._opened.set('whole', opened);
+        },
+        check.gradients.map(({ ok, text }) =>
+          element(
+            'li',
+            { class: `workbench-Gradient ${ok ? '' : 'workbench-mod-bad'}`.trim() },
+            [icon(ok ? 'right' : 'error'), element('span', { text })]
+          )
+        )
+      )
+    ];
+  }
+
+  private readonly _job: JobControl;
+  private readonly _status = element('p', { class: 'workbench-Hint', role: 'status' });
+  private readonly _result = new Keyed(
+    element('div', { class: 'workbench-CheckResult' })
+  );
+  /** Which sections the reader has opened or closed. */
+  private readonly _opened = new Map<Status | 'whole', boolean>();
+}
+
+function sentence({ summary, stopped, stale }: ICheck): string {
+  return [
+    summary,
+    ...(stopped ? ['Stopped before it was done.'] : []),
+    ...(stale ? ['From before the last change: check again.'] : [])
+  ].join(' ');
+}
+
+/** "12 right · 1 wrong · 2 kinks" */
+function counts({ counts: found }: ICheck): HTMLElement {
+  const parts: [Status, string][] = [
+    ['right', 'right'],
+    ['wrong', 'wrong'],
+    ['unsure', 'unsure'],
+    ['kink', found.kink === 1 ? 'kink' : 'kinks'],
+    ['overridden', 'overridden'],
+    ['unchecked', 'unchecked']
+  ];
+  return element(
+    'ul',
+    { class: 'workbench-Counts', attributes: { 'aria-label': 'Rules of the nodes' } },
+    parts
+      .filter(([status]) => found[status] > 0 || status === 'right')
+      .map(([status, word]) =>
+        element('li', {
+          class: `workbench-mod-${status}`,
+          text: `${formatCount(found[status])} ${word}`
+        })
+      )
+  );
+}
+
+function section(
+  title: string,
+  open: boolean,
+  onToggle: (open: boolean) => void,
+  rows: readonly HTMLElement[]
+): HTMLElement {
+  const details = element('details', {}, [
+    element('summary', { text: title }),
+    element('ul', { attributes: { role: 'list' } }, rows)
+  ]);
+  details.open = open;
+  details.addEventListener('toggle', () => {
+    onToggle(details.open);
+  });
+  return details;
+}
+
+function fact(name: string, value: string): HTMLElement[] {
+  return value === ''
+    ? []
+    : [element('dt', { text: name }), element('dd', { text: value })];
+}
+
+function number(value: number | null): string {
+  return value === null ? 'no finite number' : formatNumber(value, 8);
+}
