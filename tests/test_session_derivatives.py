@@ -153,7 +153,7 @@ def test_a_node_with_several_arrays_says_which_to_ask_for() -> None:
 
 
 def test_without_values_it_says_how_to_give_them() -> None:
-    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(wb.Spec((2,), np.float64)))
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(wb.Spec((2,), np.dtype(np.float64))))
     with pytest.raises(UsageError, match=r"has no value.*Give all inputs to ad\.run"):
         session.derivative()
     session.run(x=np.array([1.0, 2.0]))

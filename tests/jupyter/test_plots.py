@@ -9,9 +9,7 @@ import pytest
 from plotly import graph_objects as go
 
 import workbench as wb
-from workbench.errors import UsageError
 from workbench.jupyter import plots
-from workbench.jupyter.heat import Axis, pooled
 
 
 def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
@@ -30,7 +28,7 @@ def test_a_jacobian_is_drawn_entry_by_entry() -> None:
     np.testing.assert_allclose(heat.z, A)
     assert (heat.zmin, heat.zmax) == (-4.0, 4.0)
     assert list(heat.x) == ["x[0]", "x[1]", "x[2]"]
-    assert plot.note == "2 × 3; 33% zeros"
+    assert plot.note == "2 × 3; reverse mode; 33% zeros"
 
 
 def test_a_hessian_has_its_cross_blocks() -> None:
@@ -40,31 +38,11 @@ def test_a_hessian_has_its_cross_blocks() -> None:
     assert list(plot.figure.layout.xaxis.ticktext) == ["x", "y"]
 
 
-def test_large_matrices_are_pooled_by_magnitude_and_keep_nan() -> None:
-    rng = np.random.default_rng(7)
-    matrix = rng.normal(size=(1000, 450))
-    matrix[123, 45], matrix[999, 449] = -99.0, np.nan
-    rows, columns = Axis([("y", (1000,))]), Axis([("x", (450,))])
-    assert (rows.block, columns.block) == (5, 3)
-    shown = pooled(matrix, rows.starts, columns.starts)
-    assert shown.shape == (200, 150)
-    assert shown[123 // 5, 45 // 3] == -99.0
-    assert np.isnan(shown[999 // 5, 449 // 3])
-    block = matrix[10:15, 30:33]
-    assert shown[2, 10] == block.flat[np.argmax(np.abs(block))]
-
-
 def test_a_pooled_plot_is_small_and_says_so() -> None:
     session = session_of(np.tanh, np.ones(900), seed=np.ones(900))
     plot = plots.jacobian_plot(session)
     assert "the largest magnitude of its block (5 × 5)" in plot.note
     assert len(json.dumps(plot.data)) < 1_000_000
-
-
-def test_too_many_entries_is_an_error_with_a_cure() -> None:
-    session = session_of(np.tanh, np.ones(5000), seed=np.ones(5000))
-    with pytest.raises(UsageError, match=r"5,000 × 5,000 entries.*Choose a smaller"):
-        plots.jacobian_plot(session)
 
 
 def test_infinity_is_drawn_apart_and_counted() -> None:
@@ -121,6 +99,9 @@ def test_python_gets_plotly_figures_that_carry_no_javascript() -> None:
     for figure in (
         wb.plots.jacobian(session),
         wb.plots.hessian(session),
+        wb.plots.spectrum(session),
+        wb.plots.singular(session),
+        wb.plots.sparsity(session),
         wb.plots.check(session),
     ):
         assert isinstance(figure, go.Figure)

@@ -10,8 +10,9 @@ The picture: `display.py` puts a session into an output, `picture.py` draws it s
 `widget.py` is its live model, `link.py` what it says to the page, `worker.py` where
 long answers are made.
 
-The plots: `plots.py` makes them, `heat.py` matrices, `checked.py` checks, in the
-looks of `figure.py`.
+The plots: `plots.py` makes them, `heat.py` matrices, their axes in `axis.py`,
+`sparsity.py` their patterns, `spectrum.py` eigenvalues and singular values,
+`checked.py` checks, in the looks of `figure.py`.
 
 Nothing is loaded before it is used: the cell needs IPython, pictures and plots need
 ipywidgets and Plotly.
@@ -22,6 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.session import Session
+from workbench.session.derivative import Derivative
 
 __all__ = ["show"]
 
@@ -56,5 +58,12 @@ def show(x: Any) -> None:
     show(x)
 
 
+def _plotted(found: Derivative, window: Any) -> Any:
+    from workbench.jupyter import plots
+
+    return plots.drawn(found, window)
+
+
 # A session knows no notebook; this floor tells it how it is shown.
 Session.presenter = staticmethod(show)
+Derivative.plotter = staticmethod(_plotted)

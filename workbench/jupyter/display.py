@@ -24,6 +24,7 @@ from workbench.jupyter.link import Later, after
 from workbench.jupyter.output import current_shell, in_notebook, publish
 from workbench.jupyter.picture import picture
 from workbench.session import Session
+from workbench.session.pooling import host
 from workbench.session.stages import is_leaf
 from workbench.snapshot import MIME_TYPE, failed, saved, take
 from workbench.symbolic.function import Function
@@ -58,7 +59,7 @@ def in_words(session: Session) -> str:
     lines = [repr(session)]
     if session.backward is not None:
         for name, g in session.grads.items():
-            size = float(np.linalg.norm(plots.host(g).ravel()))
+            size = float(np.linalg.norm(host(g).ravel()))
             lines.append(f"  ‖∂/∂{name}‖ = {size:.4g}")
     lines += [f"  {one!r}" for one in session.overrides]
     return "\n".join(lines)

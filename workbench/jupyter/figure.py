@@ -38,11 +38,24 @@ class Figure(go.Figure):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with what the page writes above it."""
+    """A figure with what the page writes above it.
+
+    Attributes
+    ----------
+    title, note
+        What it shows, and what is to be said of it.
+    matrix
+        Of a heat map, which entries of which matrix its cells stand for; None of
+        another figure. `extension/src/protocol.ts` says what is in it.
+    views
+        The kinds of plots that there are of the same nodes.
+    """
 
     title: str
     note: str
     figure: Figure
+    matrix: dict[str, Any] | None = None
+    views: tuple[str, ...] = ()
 
     @property
     def data(self) -> dict[str, Any]:

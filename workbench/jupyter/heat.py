@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from plotly import graph_objects as go
 
+from workbench.jupyter.axis import Axis
 from workbench.jupyter.figure import BAD, GRID, Figure, Plot, layout, plain_text
+from workbench.session.derivative import Derivative, Second
+from workbench.session.matrix import Matrix
+from workbench.session.pooling import Pooled
 
-__all__ = ["Axis", "heat_map", "pooled"]
+__all__ = ["Window", "axes_of", "heat_map", "looks_of", "size_note", "told"]
 
 Array = np.ndarray[Any, Any]
+#: Rows and columns, each from and to; None for all.
+Window = Any
 
-#: The most cells of a figure along one axis.
-MOST_CELLS = 200
 #: Blue below zero, orange above, nothing at zero: on a light and on a dark page.
 DIVERGING: list[tuple[float, str]] = [
     (0.0, "rgb(21, 101, 192)"),
@@ -25,141 +28,149 @@ DIVERGING: list[tuple[float, str]] = [
     (0.75, "rgb(255, 167, 80)"),
     (1.0, "rgb(216, 72, 0)"),
 ]
-
-
 #: The same from zero on, for magnitudes.
 RISING = [(2 * place - 1, colour) for place, colour in DIVERGING if place >= 0.5]
+#: The share of cells whose colours a robust scale tells apart.
+ROBUST = 0.98
 
 
-class Axis:
-    """The entries along one side of a matrix: groups of named, indexed entries."""
+def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
+    """The axes of a figure of a matrix, or of a window of it.
 
-    def __init__(self, parts: Sequence[tuple[str, tuple[int, ...]]]) -> None:
-        names = [name for name, _ in parts]
-        self.parts = [
-            (name if names.count(name) == 1 else f"{name} ({k + 1})", shape)
-            for k, (name, shape) in enumerate(parts)
-        ]
-        self.sizes = [int(np.prod(shape, dtype=np.int64)) for _, shape in parts]
-        self.size = sum(self.sizes)
-        self.block = -(-self.size // MOST_CELLS)
-        #: The first entry of each cell of the figure, and the end.
-        self.starts: list[int] = []
-        for begin, size in zip(self._begins(), self.sizes, strict=True):
-            self.starts += range(begin, begin + size, self.block)
-        self.starts.append(self.size)
-
-    def _begins(self) -> list[int]:
-        return [0, *accumulate(self.sizes)][:-1]
-
-    def entry(self, flat: int) -> str:
-        """How one writes an entry: ``W1[3, 1]``."""
-        for (name, shape), begin, size in zip(
-            self.parts, self._begins(), self.sizes, strict=True
-        ):
-            if begin <= flat < begin + size:
-                index = np.unravel_index(flat - begin, shape) if shape else ()
-                inside = ", ".join(str(int(i)) for i in index)
-                return f"{name}[{inside}]" if shape else name
-        raise IndexError(flat)
-
-    @property
-    def labels(self) -> list[str]:
-        """One text for each cell."""
-        found = []
-        for begin, end in pairwise(self.starts):
-            label = self.entry(begin)
-            if end - begin > 1:
-                label += f" … {self.entry(end - 1)}"
-            found.append(label)
-        return found
-
-    def settings(self, most: int) -> dict[str, Any]:
-        """The axis of the figure: names at their middles, single entries if few."""
-        cells = len(self.starts) - 1
-        made: dict[str, Any] = {
-            "type": "category",
-            "tickfont": {"size": 11},
-            "showgrid": False,
-            "zeroline": False,
-            "ticks": "",
-            "tickmode": "array",
-            "tickangle": 0,
-        }
-        if len(self.parts) == 1 or cells <= most:
-            places = list(range(0, cells, -(-cells // most)))
-            texts = [plain_text(self.entry(self.starts[k])) for k in places]
-            return made | {"tickvals": places, "ticktext": texts}
-        middles, texts, edges = [], [], self.edges()
-        for (name, _), a, b in zip(self.parts, edges[:-1], edges[1:], strict=True):
-            if b - a >= cells / 40:
-                middles.append((a + b - 1) / 2)
-                texts.append(plain_text(name))
-        return made | {"tickvals": middles, "ticktext": texts}
-
-    def edges(self) -> list[int]:
-        """The cells at which the groups begin, and the end."""
-        found = np.searchsorted(self.starts, [*self._begins(), self.size])
-        return [int(k) for k in found]
+    Raises
+    ------
+    UsageError
+        If the window is none, or reaches out of the matrix.
+    """
+    if window is None:
+        rows = columns = None
+    elif isinstance(window, dict):
+        rows, columns = window.get("rows"), window.get("columns")
+    else:
+        try:
+            rows, columns = window
+        except (TypeError, ValueError):
+            rows = window  # which is said to be no part
+            columns = None
+    if 0 in (found.rows, found.columns):
+        return Axis(found.row_parts), Axis(found.column_parts)
+    across, down = found.check_window(rows, columns)
+    return Axis(found.row_parts, across), Axis(found.column_parts, down)
 
 
-def pooled(matrix: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
-    """The entry of largest magnitude of each block; NaN where one is in it."""
-    found = matrix
-    for axis, starts in enumerate((rows, columns)):
-        if len(starts) - 1 < found.shape[axis]:
-            # Both ends of each block tell which is larger; NaN passes through both.
-            low = np.minimum.reduceat(found, starts[:-1], axis=axis)
-            high = np.maximum.reduceat(found, starts[:-1], axis=axis)
-            found = np.where(-low > high, low, high)
-    return found
+def told(
+    found: Derivative | Second, rows: Axis, columns: Axis, kind: str
+) -> dict[str, Any]:
+    """What the page is told of a heat map: which entries its cells stand for."""
+    some = found.rows and found.columns
+    return {
+        "kind": kind,
+        "of": found.of,
+        "wrt": list(found.wrt),
+        "path": list(found.path),
+        "mode": found.mode_for(rows.window, columns.window) if some else "",
+        "rows": found.rows,
+        "columns": found.columns,
+        "window": {"rows": list(rows.window), "columns": list(columns.window)},
+        "block": [rows.block, columns.block],
+    }
 
 
-def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) -> Plot:
-    """A matrix as a heat map around zero."""
-    notes = [f"{rows.size} × {columns.size}"]
-    magnitudes = matrix.dtype.kind == "c"
+def size_note(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
+    """How large a matrix is, and what of it is shown."""
+    notes = [f"{found.rows:,} × {found.columns:,}"]
+    if (rows.window, columns.window) != ((0, found.rows), (0, found.columns)):
+        (a, b), (c, d) = rows.window, columns.window
+        notes.append(f"rows {a:,} to {b - 1:,}, columns {c:,} to {d - 1:,} of it")
+    return notes
+
+
+def heat_map(
+    found: Matrix,
+    rows: Axis,
+    columns: Axis,
+    title: str,
+    what: str,
+    *,
+    notes: Sequence[str] = (),
+    robust: bool = False,
+    progress: Any = None,
+) -> Plot:
+    """A matrix as a heat map around zero.
+
+    ``what`` is its name: "Jacobian" or "Hessian". ``robust``: colours are spread over
+    the smallest 98 % of the cells, and the rest have the last one.
+    """
+    pooled = found.pooled(
+        rows.window, columns.window, (rows.block, columns.block), progress
+    )
+    said = size_note(found, rows, columns)
+    if found.rows and found.columns:
+        said.append(f"{found.mode_for(rows.window, columns.window)} mode")
+    cells, single = pooled.values, pooled.size == pooled.values.size
+    magnitudes = cells.dtype.kind == "c"
+    with np.errstate(all="ignore"):
+        shown = (np.abs(cells) if magnitudes else cells).astype(np.float64)
     if magnitudes:
-        matrix = abs(matrix)
-        notes.append("magnitudes of complex numbers")
-    bad = int(np.sum(~np.isfinite(matrix)))
-    cells = pooled(matrix, rows.starts, columns.starts).astype(np.float32)
-    if cells.shape != matrix.shape:
+        said.append("magnitudes of complex numbers")
+    if not single:
         largest = "each cell shows the largest magnitude of its block"
-        notes.append(f"{largest} ({rows.block} × {columns.block})")
-    finite = cells[np.isfinite(cells)]
-    limit = float(np.max(abs(finite), initial=0.0)) or 1.0
-    zeros = int(np.sum(matrix == 0))
-    if zeros:
-        notes.append(f"{zeros / matrix.size:.0%} zeros")
-    shown = np.where(np.isfinite(cells), cells, np.nan)
+        said.append(f"{largest} ({rows.block} × {columns.block})")
+    if pooled.zeros:
+        said.append(f"{_share(pooled.zeros / pooled.size)} zeros")
+    finite = np.isfinite(shown)
+    limit, beyond = _limit(np.abs(shown[finite]), robust)
+    if beyond:
+        said.append(
+            f"colours end at {limit:.3g}: {beyond:,}"
+            f" {'cell is' if beyond == 1 else 'cells are'} beyond"
+        )
     second = what == "Hessian"
     entry = "∂² / ∂ %{y} ∂ %{x}" if second else "∂ %{y} / ∂ %{x}"
     heat = go.Heatmap(
-        z=shown,
+        z=np.where(finite, shown, np.nan),
         x=[plain_text(text) for text in columns.labels],
         y=[plain_text(text) for text in rows.labels],
         colorscale=RISING if magnitudes else DIVERGING,
         zmin=0.0 if magnitudes else -limit,
         zmax=limit,
         colorbar={"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 10}},
-        hovertemplate=f"{entry}<br>%{{z:.4g}}<extra></extra>",
+        hovertemplate=f"{entry}<br>%{{z:.8~g}}%{{text}}<extra></extra>",
         name=what,
     )
+    if single and not magnitudes:
+        heat.hovertemplate = f"{entry}<br>%{{z:.8~g}}<extra></extra>"
+    else:
+        heat.text = _texts(pooled, rows, columns, single)
     traces = [heat]
-    if bad:
-        notes.append(f"{bad} {'entries are' if bad > 1 else 'entry is'} not finite")
+    if pooled.bad:
+        one = pooled.bad == 1
+        said.append(f"{pooled.bad:,} {'entry is' if one else 'entries are'} not finite")
+        words = np.where(
+            np.isnan(cells), "NaN", np.where(shown < 0, "−infinity", "infinity")
+        ).astype(object)
+        places = _texts(pooled, rows, columns, single, values=False)
         traces.append(
             go.Heatmap(
-                z=np.where(np.isfinite(cells), np.nan, 1.0).astype(np.float32),
+                z=np.where(finite, np.nan, 1.0).astype(np.float32),
                 x=heat.x,
                 y=heat.y,
                 colorscale=[[0, BAD], [1, BAD]],
                 showscale=False,
-                hovertemplate=f"{entry}<br>not finite<extra></extra>",
+                text=np.where(finite, "", words + places),
+                hovertemplate=f"{entry}<br>%{{text}}<extra></extra>",
                 name="not finite",
             )
         )
+    said += notes
+    note = "; ".join(said)
+    return Plot(
+        title, note, Figure(data=traces, layout=looks_of(title, note, rows, columns))
+    )
+
+
+def looks_of(title: str, note: str, rows: Axis, columns: Axis) -> dict[str, Any]:
+    """The layout of a figure of a matrix: named axes, a line between groups."""
     lines = [
         {
             "type": "line",
@@ -173,9 +184,49 @@ def heat_map(matrix: Array, rows: Axis, columns: Axis, title: str, what: str) ->
         for axis, across, along in ((columns, "x", "y"), (rows, "y", "x"))
         for edge in axis.edges()[1:-1]
     ]
-    note = "; ".join(notes)
-    looks = layout(title, note)
-    looks["xaxis"] = columns.settings(8)
-    looks["yaxis"] = rows.settings(16) | {"autorange": "reversed"}
-    looks["shapes"] = lines
-    return Plot(title, note, Figure(data=traces, layout=looks))
+    made = layout(title, note)
+    made["xaxis"] = columns.settings(560, across=True)
+    made["yaxis"] = rows.settings(320, across=False) | {"autorange": "reversed"}
+    made["shapes"] = lines
+    return made
+
+
+def _limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
+    """Where the colours end, and how many cells are beyond."""
+    largest = float(np.max(magnitudes, initial=0.0)) or 1.0
+    nonzero = magnitudes[magnitudes > 0]
+    if not robust or not nonzero.size:
+        return largest, 0
+    limit = float(np.quantile(nonzero, ROBUST, method="higher"))
+    return limit, int(np.count_nonzero(magnitudes > limit))
+
+
+def _texts(
+    pooled: Pooled, rows: Axis, columns: Axis, single: bool, values: bool = True
+) -> Array:
+    """For each cell the place of the entry that it shows; of complex ones the entry.
+
+    Nothing of a cell that is all zero.
+    """
+    cells = pooled.values
+    made = np.full(cells.shape, "", object)  # host array: of texts
+    complex_ = values and cells.dtype.kind == "c"
+    # Indices along one axis come again and again.
+    down = {k: rows.index(k) for k in np.unique(pooled.at[0]).tolist()}
+    over = {k: columns.index(k) for k in np.unique(pooled.at[1]).tolist()}
+    for i, j in np.argwhere(cells != 0).tolist():
+        text = f" = |{cells[i, j]:.6g}|" if complex_ else ""
+        if not single:
+            a = down[int(pooled.at[0][i, j])]
+            b = over[int(pooled.at[1][i, j])]
+            text += f" at {a or '()'}, {b or '()'}"
+        made[i, j] = text
+    return made
+
+
+def _share(part: float) -> str:
+    """A share in percent: never 100 % of what is not all, nor 0 % of something."""
+    text = f"{part:.0%}"
+    if part < 1 and text == "100%":
+        return "over 99%"
+    return "under 1%" if part > 0 and text == "0%" else text

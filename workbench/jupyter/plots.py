@@ -2,36 +2,51 @@
 
 Each function returns a `plotly.graph_objects.Figure`; a notebook or a page draws
 it. Large matrices are pooled: a cell of the figure shows the entry of largest
-magnitude of its block, and a block with a NaN shows the NaN. Plotly is loaded when
-a figure is asked for.
+magnitude of its block, and a block with a NaN shows the NaN; ``window`` shows a part,
+down to single entries. Plotly is loaded when a figure is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from workbench.errors import UsageError
 from workbench.graph import walk
-from workbench.graph.tensor import Tensor
 from workbench.session import Session
+from workbench.session.derivative import (
+    Derivative,
+    Second,
+    derivative,
+    second,
+    several_of,
+)
 from workbench.session.nodes import Node
+from workbench.session.stages import Forward
 
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
-    from workbench.jupyter.heat import Axis
 
-__all__ = ["check", "hessian", "jacobian"]
+__all__ = ["check", "hessian", "jacobian", "singular", "sparsity", "spectrum"]
 
 Wrt = Iterable[Node] | Node | None
+#: Rows and columns, each from and to (excluded): ``((0, 10), (40, 60))``.
+Window = Any
+Progress = Callable[[int, int], object] | None
 
-#: The most entries of a matrix that is computed for a figure.
-MOST_ENTRIES = 10_000_000
+#: The other plots of what a Jacobian, or a Hessian, is of.
+JACOBIAN = ("jacobian", "singular", "sparsity")
+HESSIAN = ("hessian", "spectrum", "sparsity")
 
 
-def jacobian(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:
+def jacobian(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    *,
+    window: Window = None,
+    robust: bool = False,
+) -> Figure:
     """The Jacobian of one node by others, as a heat map.
 
     Parameters
@@ -43,11 +58,20 @@ def jacobian(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
         the last named array before it.
     wrt
         One or several nodes, side by side; by default the session's ``wrt``.
+    window
+        The rows and the columns to show, each from and to (excluded), as
+        ``((0, 10), (40, 60))``; only what it holds is computed. By default all; of
+        more than 200 along a side a cell shows the largest entry of a block.
+    robust
+        Spread the colours over the smallest 98 % of the cells, so that a few large
+        entries do not hide the others.
 
     Raises
     ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``.
     UsageError
-        If the matrix would have more than ten million entries.
+        If the window reaches out of the matrix, or has over 2³² entries.
 
     Examples
     --------
@@ -55,12 +79,18 @@ def jacobian(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
     >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
     >>> jacobian(session, "tanh 1").data[0].z.shape
     (3, 3)
+    >>> jacobian(session, "tanh 1", window=((1, 2), (0, 3))).data[0].z.shape
+    (1, 3)
     """
-    return jacobian_plot(session, of, wrt).figure
+    return jacobian_plot(session, of, wrt, window, robust=robust).figure
 
 
-def hessian(session: Session, wrt: Wrt = None) -> Figure:
+def hessian(
+    session: Session, wrt: Wrt = None, *, window: Window = None, robust: bool = False
+) -> Figure:
     """The Hessian of the output, all blocks, as a heat map.
+
+    ``window`` and ``robust`` are those of `jacobian`.
 
     Examples
     --------
@@ -69,7 +99,77 @@ def hessian(session: Session, wrt: Wrt = None) -> Figure:
     >>> hessian(session).data[0].z.shape
     (3, 3)
     """
-    return hessian_plot(session, wrt).figure
+    return hessian_plot(session, wrt, window, robust=robust).figure
+
+
+def spectrum(session: Session, wrt: Wrt = None) -> Figure:
+    """The eigenvalues of the output's Hessian: magnitudes, coloured by sign.
+
+    The note says how many are positive, negative and zero (up to rounding: the
+    largest times their number times the machine epsilon), and the condition number.
+    A Hessian that overrides have made asymmetric is replaced by the mean of itself
+    and its transpose; how far it is from that is said.
+
+    Raises
+    ------
+    UsageError
+        If the Hessian is complex, has an entry that is not finite, or is so large
+        that this would take minutes.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: x[0] ** 2 - x[1] ** 2)(np.ones(2)))
+    >>> [trace.name for trace in spectrum(session).data]
+    ['positive', 'negative']
+    """
+    return spectrum_plot(session, wrt).figure
+
+
+def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:
+    """The singular values of a Jacobian, its rank and condition number.
+
+    Those below the largest times the longer side times the machine epsilon count as
+    zero (Golub and Van Loan, Matrix Computations, section 5.4.1).
+
+    Raises
+    ------
+    UsageError
+        If an entry is not finite, or the matrix so large that this would take
+        minutes.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+    >>> singular(session, "tanh 1").data[0].y
+    array([0.41997434, 0.41997434, 0.41997434])
+    """
+    return singular_plot(session, of, wrt).figure
+
+
+def sparsity(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    *,
+    window: Window = None,
+) -> Figure:
+    """Which entries of a Jacobian are not exactly zero; without ``of``, of the Hessian.
+
+    The note counts them, and says how far they reach from the diagonal of a square
+    matrix and into how many independent blocks it falls. NaN is not zero.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+    >>> sparsity(session, "tanh 1", "x").data[0].z
+    array([[ 1., nan, nan],
+           [nan,  1., nan],
+           [nan, nan,  1.]], dtype=float32)
+    """
+    return sparsity_plot(session, of, wrt, window).figure
 
 
 def check(session: Session, wrt: Wrt = None) -> Figure:
@@ -87,26 +187,10 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
 
 # How they are made
 
-
-def _parts(session: Session, wrt: Wrt) -> tuple[list[int], Axis]:
-    """The ids that something is differentiated by, and their axis."""
-    if wrt is None:
-        ids = list(session.wrt)
-    else:
-        several = [wrt] if isinstance(wrt, (str, int, Tensor)) else list(wrt)
-        ids = [session.nodes.find(x) for x in several]
-    from workbench.jupyter.heat import Axis
-
-    nodes, labels = session.graph.nodes, session.nodes.labels
-    return ids, Axis([(labels[i], nodes[i].shape) for i in ids])
-
-
-def _refuse_large(rows: Axis, columns: Axis, what: str) -> None:
-    if rows.size * columns.size > MOST_ENTRIES:
-        raise UsageError(
-            f"{what} would have {rows.size:,} × {columns.size:,} entries; the most is"
-            f" {MOST_ENTRIES:,}. Choose a smaller node, or fewer variables."
-        )
+#: What was asked of a session last, so that zooming need not record it again.
+_KEPT: WeakKeyDictionary[Forward, dict[Any, Any]] = WeakKeyDictionary()
+#: How many of them are kept.
+MOST_KEPT = 4
 
 
 def last_array(session: Session) -> int:
@@ -123,61 +207,150 @@ def last_array(session: Session) -> int:
     return session.output
 
 
-def jacobian_plot(session: Session, of: Node | None = None, wrt: Wrt = None) -> Plot:
-    """See `jacobian`."""
-    from workbench.jupyter.heat import Axis, heat_map
-
+def _first(session: Session, of: Node | None, wrt: Wrt) -> Derivative:
     row = last_array(session) if of is None else session.nodes.find(of)
-    ids, columns = _parts(session, wrt)
-    node, label = session.graph.nodes[row], session.nodes.labels[row]
-    rows = Axis([(label, node.shape)])
-    by = ", ".join(name for name, _ in columns.parts)
-    _refuse_large(rows, columns, f"the Jacobian of {label} by {by}")
-    blocks = [
-        np.reshape(session.jacobian(row, i), (rows.size, size))
-        for i, size in zip(ids, columns.sizes, strict=True)
-    ]
-    return heat_map(
-        np.concatenate([host(b) for b in blocks], 1),
-        rows,
-        columns,
-        f"Jacobian ∂{label} / ∂{by if len(ids) == 1 else f'({by})'}",
-        "Jacobian",
-    )
+    by = _ids(session, wrt)
+    found: Derivative = _kept(session, (row, *by), lambda: derivative(session, row, by))
+    return found
 
 
-def hessian_plot(session: Session, wrt: Wrt = None) -> Plot:
+def _second(session: Session, wrt: Wrt) -> Second:
+    by = _ids(session, wrt)
+    found: Second = _kept(session, (None, *by), lambda: second(session, by))
+    return found
+
+
+def _ids(session: Session, wrt: Wrt) -> list[int]:
+    given = session.wrt if wrt is None else several_of(wrt)
+    return [session.nodes.find(x) for x in given]
+
+
+def _kept(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What was made of the same nodes, values and overrides before, or is made now."""
+    forward, resolution = session.forward, session.resolution
+    known = _KEPT.setdefault(forward, {})
+    found = known.pop(key, None)
+    if found is None or found[0] is not resolution:
+        found = resolution, make()
+    known[key] = found  # the last one used is the last to be let go
+    for old in list(known)[:-MOST_KEPT]:
+        known.pop(old, None)
+    return found[1]
+
+
+def jacobian_plot(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    window: Window = None,
+    *,
+    robust: bool = False,
+    progress: Progress = None,
+) -> Plot:
+    """See `jacobian`."""
+    from dataclasses import replace
+
+    from workbench.jupyter import heat
+
+    found = _first(session, of, wrt)
+    rows, columns = heat.axes_of(found, window)
+    made = heat.heat_map(
+        found, rows, columns, _title(found), "Jacobian",
+        notes=found.notes, robust=robust, progress=progress,
+    )  # fmt: skip
+    said = heat.told(found, rows, columns, "jacobian")
+    return replace(made, matrix=said, views=JACOBIAN)
+
+
+def hessian_plot(
+    session: Session,
+    wrt: Wrt = None,
+    window: Window = None,
+    *,
+    robust: bool = False,
+    progress: Progress = None,
+) -> Plot:
     """See `hessian`."""
-    from workbench.jupyter.heat import heat_map
+    from dataclasses import replace
 
-    ids, axis = _parts(session, wrt)
-    label = session.nodes.labels[session.output]
-    by = ", ".join(name for name, _ in axis.parts)
-    _refuse_large(axis, axis, f"the Hessian of {label} by {by}")
-    found = session.hessian(ids)
-    matrix = np.concatenate(
-        [
-            np.concatenate(
-                [
-                    host(block).reshape(height, width)
-                    for block, width in zip(row.values(), axis.sizes, strict=True)
-                ],
-                1,
-            )
-            for row, height in zip(found.values(), axis.sizes, strict=True)
-        ]
-    )
-    return heat_map(matrix, axis, axis, f"Hessian ∂²{label} / ∂({by})²", "Hessian")
+    from workbench.jupyter import heat
+
+    found = _second(session, wrt)
+    rows, columns = heat.axes_of(found, window)
+    made = heat.heat_map(
+        found, rows, columns, _title(found), "Hessian",
+        robust=robust, progress=progress,
+    )  # fmt: skip
+    said = heat.told(found, rows, columns, "hessian")
+    return replace(made, matrix=said, views=HESSIAN)
+
+
+def spectrum_plot(session: Session, wrt: Wrt = None, progress: Progress = None) -> Plot:
+    """See `spectrum`."""
+    from dataclasses import replace
+
+    from workbench.jupyter.spectrum import eigenvalue_plot
+
+    found = _second(session, wrt)
+    made = eigenvalue_plot(found, f"Eigenvalues of the {_title(found)}", progress)
+    return replace(made, views=HESSIAN)
+
+
+def singular_plot(
+    session: Session, of: Node | None = None, wrt: Wrt = None, progress: Progress = None
+) -> Plot:
+    """See `singular`."""
+    from dataclasses import replace
+
+    from workbench.jupyter.spectrum import singular_value_plot
+
+    found = _first(session, of, wrt)
+    title = f"Singular values of the {_title(found)}"
+    return replace(singular_value_plot(found, title, progress), views=JACOBIAN)
+
+
+def sparsity_plot(
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    window: Window = None,
+    progress: Progress = None,
+) -> Plot:
+    """See `sparsity`."""
+    from dataclasses import replace
+
+    from workbench.jupyter import heat
+    from workbench.jupyter.sparsity import sparsity_map
+
+    found: Any = _second(session, wrt) if of is None else _first(session, of, wrt)
+    rows, columns = heat.axes_of(found, window)
+    title = f"Sparsity of the {_title(found)}"
+    made = sparsity_map(found, rows, columns, title, progress)
+    said = heat.told(found, rows, columns, "sparsity")
+    return replace(made, matrix=said, views=HESSIAN if of is None else JACOBIAN)
+
+
+def _title(found: Derivative | Second) -> str:
+    by = ", ".join(name for name, _ in found.column_parts)
+    if isinstance(found, Second):
+        return f"Hessian ∂²{found.label} / ∂({by})²"
+    several = len(found.column_parts) > 1
+    return f"Jacobian ∂{found.row_parts[0][0]} / ∂{f'({by})' if several else by}"
 
 
 def check_plot(session: Session, wrt: Wrt = None) -> Plot:
     """See `check`."""
     from workbench.jupyter.checked import report_plot
 
-    ids, _ = _parts(session, wrt)
+    ids = _ids(session, wrt)
     return report_plot(session.check(ids), session.nodes.labels[session.output])
 
 
-def host(array: Any) -> Any:
-    """An array in main memory."""
-    return np.asarray(array.get() if hasattr(array, "get") else array)
+def drawn(found: Derivative, window: Window) -> Figure:
+    """A derivative that somebody holds, as a heat map."""
+    from workbench.jupyter import heat
+
+    rows, columns = heat.axes_of(found, window)
+    title = _title(found)
+    made = heat.heat_map(found, rows, columns, title, "Jacobian", notes=found.notes)
+    return made.figure

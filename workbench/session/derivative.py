@@ -12,7 +12,7 @@ from workbench.graph import blame, types, walk
 from workbench.graph.tensor import Tensor
 from workbench.ops import several
 from workbench.session.matrix import Matrix
-from workbench.session.nodes import Node, listed
+from workbench.session.nodes import Node
 from workbench.session.pooling import host
 from workbench.session.sweeping import Mode, Sweeps
 from workbench.transforms import reverse, steps
@@ -29,6 +29,7 @@ __all__ = [
     "derivative",
     "one_array",
     "second",
+    "several_of",
     "split",
 ]
 
@@ -155,6 +156,7 @@ class Second(Matrix):
         title = f"∂²{chosen.label} / ∂({', '.join(chosen.labels)})²"
         super().__init__(sweeps, parts, parts, title)
         self.of, self.wrt, self.path = chosen.of, chosen.wrt, between(chosen)
+        self.label = chosen.label
 
     def eigenvalues(self, progress: Any = None) -> tuple[Any, float]:
         """The eigenvalues of the symmetric part, smallest first, and the asymmetry.
@@ -201,8 +203,8 @@ class Chosen:
             self.ids: Mapping[int, int] = session.forward.ids
             self.seed = session.seed
         self.session = session.name
-        self.single = isinstance(wrt, (str, int, np.integer, Tensor))
-        given = [wrt] if self.single else listed(wrt or ())
+        self.single = wrt is not None and _one(wrt)
+        given = [] if wrt is None else several_of(wrt)
         asked = session.wrt if wrt is None else [find(x) for x in given]
         self.wrt = list(dict.fromkeys(asked))
         self.of = session.output if of is None else find(of)
@@ -359,6 +361,15 @@ def split(
         found.append(row)
         top += height
     return found
+
+
+def _one(wrt: Any) -> bool:
+    return isinstance(wrt, (str, int, np.integer, Tensor))
+
+
+def several_of(wrt: Iterable[Node] | Node) -> list[Node]:
+    """One node or several, as a list."""
+    return [wrt] if _one(wrt) else list(wrt)  # type: ignore[list-item, arg-type]
 
 
 def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:

@@ -56,6 +56,7 @@ class Matrix:
         self._sweeps = sweeps
         self._asked = mode
         self._kept: Any = None
+        self._singular: Array | None = None
         self._pattern: Pattern | None = None
 
     # What it is
@@ -227,7 +228,11 @@ class Matrix:
                 " decomposition would take minutes. Choose a smaller node, or fewer"
                 " variables."
             )
-        found = host(self.held(progress))
+        if self._kept is None:  # nor is it kept: what follows from it is
+            spans = self.check_window(None, None)
+            found = host(self._computed(*spans, progress))
+        else:
+            found = host(self._kept)
         bad = found.size - int(np.count_nonzero(np.isfinite(found)))
         if bad:
             i, j = map(int, np.argwhere(~np.isfinite(found))[0])
@@ -253,7 +258,7 @@ class Matrix:
 
     def singular(self, progress: Progress | None = None) -> Array:
         """See `singular_values`; computed once."""
-        if not hasattr(self, "_singular"):
+        if self._singular is None:
             found = self.decomposable(progress)
             wide = found.astype(np.result_type(found.dtype, np.float64))
             self._singular = (
@@ -334,7 +339,7 @@ def _span(given: Any, size: int, what: str, title: str) -> Span:
             f"{title}: {what}={given!r} is no part of a matrix. Write where it begins"
             f" and ends: {what}=(0, {min(size, 100)})."
         ) from None
-    if not 0 <= begin < end <= size:
+    if not 0 <= begin < end <= size and (begin, end) != (0, size):
         raise UsageError(
             f"{title}: {what}=({begin}, {end}) lies outside the matrix, which has"
             f" {size:,} {what}. A window begins at 0 or later, holds something, and"

@@ -1,0 +1,202 @@
+"""The eigenvalues of Hessians and the singular values of Jacobians, as figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from plotly import graph_objects as go
+
+from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout
+from workbench.session.derivative import Second
+from workbench.session.matrix import Matrix
+
+__all__ = ["eigenvalue_plot", "singular_value_plot"]
+
+Array = np.ndarray[Any, Any]
+
+#: Of eigenvalues: above zero, below, and what counts as zero.
+WARM, COLD, NONE = "rgb(216, 92, 0)", "rgb(33, 118, 212)", "#9aa3ad"
+#: An asymmetry, by the largest entry, that is rounding and no worth a word.
+ROUNDING = 1e-6
+
+
+def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
+    """The eigenvalues from the largest down, their magnitudes on a log scale."""
+    values, asymmetry = found.eigenvalues(progress)
+    values = values[::-1]
+    sizes = np.abs(values)
+    largest = float(np.max(sizes, initial=0.0))
+    tolerance = largest * len(values) * float(np.finfo(found.dtype).eps)
+    zero = sizes <= tolerance
+    groups = [
+        ("positive", (values > 0) & ~zero, WARM, "circle"),
+        ("negative", (values < 0) & ~zero, COLD, "circle"),
+        ("zero", zero, NONE, "circle-open"),
+    ]
+    said = [
+        f"{found.rows:,} × {found.columns:,}",
+        ", ".join(
+            f"{int(np.count_nonzero(chosen)):,} {name}" for name, chosen, _, _ in groups
+        ),
+    ]
+    if largest:
+        said.append(
+            f"from {_number(values[-1])} to {_number(values[0])}; condition number"
+            f" {_condition(largest, float(np.min(sizes)), bool(zero.any()))}"
+        )
+    else:
+        said.append("every eigenvalue is zero")
+    if asymmetry > ROUNDING:
+        said.append(
+            f"the matrix differs from its transpose by {asymmetry:.1%} of its largest"
+            " entry, as overrides make it: these are of its symmetric part"
+        )
+    shown = _shown(sizes, tolerance)
+    traces = [
+        go.Scatter(
+            x=np.flatnonzero(chosen) + 1,
+            y=shown[chosen],
+            customdata=values[chosen],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": _marker(len(values))},
+            hovertemplate="eigenvalue %{x}: %{customdata:.6~g}<extra></extra>",
+        )
+        for name, chosen, colour, symbol in groups
+        if chosen.any()
+    ]
+    note = "; ".join(said)
+    looks = _looks(title, note, "|eigenvalue|", "largest first", shown, len(values))
+    if zero.any() and largest:
+        traces.append(_line(len(values), tolerance, "zero by rounding below"))
+        _reach(looks, tolerance)
+    return Plot(title, note, Figure(data=traces, layout=looks))
+
+
+def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot:
+    """The singular values on a log scale, and below what they count as zero."""
+    values = found.singular(progress)
+    rank, tolerance = found.rank, found.tolerance
+    said = [
+        f"{found.rows:,} × {found.columns:,}",
+        f"rank {rank:,} of {len(values):,}",
+    ]
+    if len(values) and values[0]:
+        smallest = float(values[-1])
+        said.append(
+            f"from {_number(values[-1])} to {_number(values[0])}; condition number"
+            f" {_condition(float(values[0]), smallest, rank < len(values))}"
+        )
+    elif len(values):
+        said.append("every singular value is zero")
+    shown = _shown(values, tolerance)
+    counts = np.arange(len(values))  # host array: a figure's
+    traces = [
+        go.Scatter(
+            x=counts[chosen] + 1,
+            y=shown[chosen],
+            customdata=values[chosen],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": _marker(len(values))},
+            hovertemplate="singular value %{x}: %{customdata:.6~g}<extra></extra>",
+        )
+        for name, chosen, colour, symbol in (
+            ("singular values", counts < rank, WARM, "circle"),
+            ("zero", counts >= rank, NONE, "circle-open"),
+        )
+        if chosen.any()
+    ]
+    note = "; ".join(said)
+    looks = _looks(title, note, "singular value", "largest first", shown, len(values))
+    if 0 < rank < len(values):
+        traces.append(_line(len(values), tolerance, "zero by rounding below"))
+        _reach(looks, tolerance)
+    return Plot(title, note, Figure(data=traces, layout=looks))
+
+
+def _number(x: Any) -> str:
+    return f"{float(x):.4g}"
+
+
+def _condition(largest: float, smallest: float, deficient: bool) -> str:
+    """The quotient; of a matrix that is singular up to rounding, that it is so."""
+    number = f"{largest / smallest:.3g}" if smallest else "infinite"
+    return f"{number} (singular up to rounding)" if deficient else number
+
+
+def _shown(sizes: Array, tolerance: float) -> Array:
+    """Where a log scale can show values: exact zeros stand at its lower end."""
+    positive = sizes[sizes > 0]
+    floor = float(np.min(positive, initial=1.0 if not positive.size else np.inf))
+    if tolerance:
+        floor = min(floor, tolerance) / 3
+    return np.maximum(sizes, max(floor, 1e-300))
+
+
+def _marker(count: int) -> int:
+    return 8 if count <= 40 else 6 if count <= 200 else 4
+
+
+def _line(count: int, height: float, name: str) -> Any:
+    return go.Scatter(
+        x=[0.5, count + 0.5],
+        y=[height, height],
+        mode="lines",
+        name=f"{name} {height:.1g}",
+        line={"color": INK, "dash": "dot", "width": 1.2},
+        hoverinfo="skip",
+    )
+
+
+def _looks(
+    title: str, note: str, what: str, order: str, shown: Array, count: int
+) -> dict[str, Any]:
+    made = layout(title, note)
+    low, high = (0.0, 0.0)
+    if shown.size:
+        low, high = (float(np.log10(x)) for x in (shown.min(), shown.max()))
+    pad = max(0.25, 0.06 * (high - low))
+    decades = high - low + 2 * pad
+    made["xaxis"] = {
+        "title": {"text": order, "font": {"size": 11}},
+        "range": [0.4, max(count, 1) + 0.6],
+        "showgrid": False,
+        "zeroline": False,
+        "tickfont": {"size": 11},
+        "tickformat": "d",
+        "nticks": min(10, max(count, 1) + 1),
+        "automargin": True,
+    }
+    if count <= 10:
+        made["xaxis"] |= {"tickmode": "linear", "tick0": 1, "dtick": 1}
+    made["yaxis"] = {
+        "type": "log",
+        "title": {"text": what, "font": {"size": 11}},
+        "exponentformat": "power",
+        "tickfont": {"size": 11},
+        "gridcolor": GRID,
+        "zeroline": False,
+        "range": [low - pad, high + pad],
+        "automargin": True,
+    }
+    _ticks(made["yaxis"], decades)
+    made["legend"] = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
+    made["showlegend"] = True
+    return made
+
+
+def _ticks(axis: dict[str, Any], decades: float) -> None:
+    """Whole powers of ten where there are several, at most eight of them."""
+    if decades >= 2:
+        axis["dtick"] = max(1, int(np.ceil(decades / 8)))
+
+
+def _reach(looks: dict[str, Any], height: float) -> None:
+    """Let a line be seen."""
+    axis = looks["yaxis"]
+    low, high = axis["range"]
+    at = float(np.log10(max(height, 1e-300)))
+    axis["range"] = [min(low, at - 0.3), max(high, at + 0.3)]
+    _ticks(axis, axis["range"][1] - axis["range"][0])
