@@ -19,6 +19,8 @@ from workbench.graph.tensor import Tensor
 from workbench.session import statistics
 from workbench.session.nodes import Nodes
 from workbench.transforms.overrides import Override
+from workbench.transforms.patterns import ByPattern
+from workbench.transforms.subgraphs import BySubgraph
 from workbench.transforms.targets import (
     ByNode,
     ByOp,
@@ -183,6 +185,8 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
     if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
         return ByNode(nodes.find(target))
     meant = target_of(target)
+    if isinstance(meant, BySubgraph):
+        return meant.placed(nodes.find)
     if isinstance(meant, ByScope) and isinstance(target, str):
         if target in nodes.names:
             return ByNode(nodes.names[target])
@@ -208,6 +212,10 @@ def target_text(target: Target, nodes: Nodes) -> str:
     """A target in words, nodes by their names."""
     if isinstance(target, ByNode) and isinstance(target.node, int):
         return nodes.labels[target.node]
+    if isinstance(target, BySubgraph):
+        ends = ", ".join(nodes.labels[nodes.find(x)] for x in target.outputs)
+        reads = ", ".join(nodes.labels[nodes.find(x)] for x in target.inputs)
+        return f"subgraph {ends} of {reads}"
     return str(target)
 
 
@@ -237,7 +245,7 @@ def data_target(target: Target) -> bool:
     """Whether a target is data: nodes, an op, a scope; code it is not."""
     if isinstance(target, ByOp):
         return target.maker is None
-    return isinstance(target, (ByNode, ByScope))
+    return isinstance(target, (ByNode, ByScope, BySubgraph))
 
 
 def storable(rule: Any) -> bool:
@@ -262,6 +270,10 @@ def _same_target(one: Target, other: Target) -> bool:
         )
     if isinstance(one, ByPredicate) and isinstance(other, ByPredicate):
         return _same(one.predicate, other.predicate)
+    if isinstance(one, ByPattern) and isinstance(other, ByPattern):
+        return _same(one.function, other.function) and _same(one.where, other.where)
+    if isinstance(one, BySubgraph) and isinstance(other, BySubgraph):
+        return (one.outputs, one.inputs) == (other.outputs, other.inputs)
     return bool(one == other)
 
 

@@ -8,6 +8,9 @@ from workbench.errors import OverrideError
 from workbench.session.attached import is_data
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
+from workbench.transforms.lambdas import lambda_text
+from workbench.transforms.patterns import ByPattern
+from workbench.transforms.subgraphs import BySubgraph
 from workbench.transforms.targets import (
     ByNode,
     ByOp,
@@ -33,14 +36,12 @@ def lines_of(lines: list[str]) -> str:
 def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
     """The line of Python that attaches an override to a session.
 
-    A function is called by its name, and one without a name ``rule_1`` or
-    ``where_1``, by the number of the override: the comment says which are the user's
-    own.
+    A lambda is written out, another function called by its name, and one that has
+    neither source nor name ``rule_1`` or ``where_1``, by the number of the override:
+    the comment says which are the user's own.
     """
-    override, yours = entry.override, []
-    text, function = target_code(override.target, entry.id, session, nodes)
-    if function:
-        yours.append(function)
+    override, yours = entry.override, list[str]()
+    text = target_code(override.target, entry.id, session, nodes, yours)
     settings = []
     for which, rule in (("vjp", override.vjp), ("jvp", override.jvp)):
         if rule is None:
@@ -49,9 +50,7 @@ def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
             settings.append(f"{which}={rule!r}")
         else:
             word = "rule" if which == "vjp" else "forward"
-            called = called_by(rule, f"{word}_{entry.id}")
-            settings.append(f"{which}={called}")
-            yours.append(called)
+            settings.append(f"{which}={called(rule, f'{word}_{entry.id}', yours)}")
     if override.name is not None:
         settings.append(f"name={override.name!r}")
     if not override.enabled:
@@ -63,26 +62,41 @@ def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
 
 
 def target_code(
-    target: Target, number: int, session: str, nodes: Nodes
-) -> tuple[str, str]:
-    """A target as code, and the user's function in it, if there is one."""
+    target: Target, number: int, session: str, nodes: Nodes, yours: list[str]
+) -> str:
+    """A target as code; the user's functions in it are noted in ``yours``."""
     if isinstance(target, ByNode):
         i = nodes.find(target.node)
         name = nodes.name_of(i)
         if name is None:
-            return repr(i), ""
-        return (repr(name) if means_node(name) else f"{session}[{name!r}]"), ""
+            return repr(i)
+        return repr(name) if means_node(name) else f"{session}[{name!r}]"
     if isinstance(target, ByOp):
         if target.maker is None:
-            return repr(target.op), ""
-        called = called_by(target.maker, target.op)
-        return called, called
+            return repr(target.op)
+        yours.append(target.op)
+        return target.op
     if isinstance(target, ByScope):
-        return repr(f"{target.glob.removesuffix('/*')}/*"), ""
-    if (code := getattr(target, "code", None)) is not None:
-        return str(code), ""
-    called = called_by(getattr(target, "predicate", None), f"where_{number}")
-    return called, called
+        return repr(f"{target.glob.removesuffix('/*')}/*")
+    if isinstance(target, BySubgraph):
+        ends, reads = (
+            ", ".join(repr(place(x, nodes)) for x in part)
+            for part in (target.outputs, target.inputs)
+        )
+        return f"wb.subgraph([{ends}], [{reads}])"
+    if isinstance(target, ByPattern):
+        text = called(target.function, f"pattern_{number}", yours)
+        if target.where is not None:
+            text += f", where={called(target.where, f'where_{number}', yours)}"
+        return f"wb.pattern({text})"
+    predicate = getattr(target, "predicate", None)
+    return called(predicate, f"where_{number}", yours)
+
+
+def place(node: Any, nodes: Nodes) -> str | int:
+    """What finds a node in a session: its name, or its id."""
+    i = nodes.find(node)
+    return nodes.name_of(i) or i
 
 
 def means_node(name: str) -> bool:
@@ -93,9 +107,12 @@ def means_node(name: str) -> bool:
         return False
 
 
-def called_by(function: Any, otherwise: str) -> str:
-    """The name of a function that code can call it by."""
-    if not hasattr(function, "__name__"):
-        return otherwise
-    name = name_of(function)
-    return name if name.isidentifier() else otherwise
+def called(function: Any, otherwise: str, yours: list[str]) -> str:
+    """A function as code: a lambda, a name, or what stands for one without."""
+    text = lambda_text(function)
+    if text is not None:
+        return text
+    name = name_of(function) if hasattr(function, "__name__") else ""
+    name = name if name.isidentifier() else otherwise
+    yours.append(name)
+    return name

@@ -7,7 +7,7 @@ touches anew, and only then lets go of the old ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,13 @@ import numpy as np
 from workbench.graph import blame, source, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import IDENTITY, Tensor, apply, value_of
+from workbench.ops import several
 from workbench.session import statistics
 from workbench.transforms import reverse, within
 from workbench.transforms.overrides import Override
+from workbench.transforms.regions import Region
 from workbench.transforms.resolving import Resolution
+from workbench.transforms.standins import StandIn
 
 __all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
 
@@ -69,9 +72,9 @@ class Forward:
         return within.everything(self.graph.nodes)
 
     def places(self, node: Tensor) -> list[int]:
-        """The id of a node; of one inside others, the ids of these."""
+        """The id of a node; of one inside others, the ids of these; else nothing."""
         known = self.ids.get(node.serial)
-        return self.held[node.serial] if known is None else [known]
+        return self.held.get(node.serial, []) if known is None else [known]
 
     @cached_property
     def slots(self) -> list[tuple[int, ...]]:
@@ -221,6 +224,13 @@ def sweep(
     norms = np.full(starts[-1], np.nan)
 
     def visit(step: reverse.Visit) -> None:
+        if type(step.node) is StandIn:
+            if step.node.op is not several.ITEM:
+                for e, c in _into(forward, step.node.region, step.passed):
+                    norms[e] = statistics.norm(plain(c))
+            if (i := ids.get(step.node.serial)) is not None:
+                cotangents[i] = plain(step.cotangent)
+            return
         i = ids[step.node.serial]
         cotangents[i] = plain(step.cotangent)
         first, passed = starts[i], step.passed
@@ -241,6 +251,24 @@ def sweep(
         if g is not None:
             cotangents[i] = plain(g)
     return Backward(cotangents, norms, time.perf_counter() - start)
+
+
+def _into(
+    forward: Forward, region: Region, passed: Sequence[Any]
+) -> Iterator[tuple[int, Any]]:
+    """What the rule of a region passes on, with the edge that it is shown on.
+
+    That is the first edge by which the region reads the input.
+    """
+    edges: dict[int, int] = {}
+    for node in region.covered:
+        if (i := forward.ids.get(node.serial)) is not None:
+            first = int(forward.starts[i])
+            for e, k in enumerate(forward.slots[i]):
+                edges.setdefault(node.inputs[k].serial, first + e)
+    for x, c in zip(region.inputs, passed, strict=False):
+        if c is not None and isinstance(x, Tensor) and x.serial in edges:
+            yield edges[x.serial], c
 
 
 def plain(g: Any) -> Any:

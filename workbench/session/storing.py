@@ -26,6 +26,7 @@ from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 from workbench.transforms import overrides as overriding
 from workbench.transforms.overrides import Override
+from workbench.transforms.subgraphs import BySubgraph, subgraph
 from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
 
 __all__ = ["Stored", "fitted", "read", "write", "written"]
@@ -34,6 +35,7 @@ __all__ = ["Stored", "fitted", "read", "write", "written"]
 SCHEMA = 1
 #: The largest file that is read, and what may be in it.
 MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 10_000, 20_000
+MOST_PLACES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +86,19 @@ def written(
 def _target_data(
     target: Target, nodes: Nodes, tensors: Sequence[Tensor]
 ) -> dict[str, Any]:
+    def data(node: Any) -> dict[str, Any]:
+        i = nodes.find(node)
+        name, tensor = nodes.name_of(i), tensors[i]
+        op, shape = tensor.op.name, _shape(tensor)
+        return {"kind": "node", "node": i, "name": name, "op": op, "shape": shape}
+
     if isinstance(target, ByNode):
-        i = nodes.find(target.node)
+        return data(target.node)
+    if isinstance(target, BySubgraph):
         return {
-            "kind": "node",
-            "node": i,
-            "name": nodes.name_of(i),
-            "op": tensors[i].op.name,
-            "shape": _shape(tensors[i]),
+            "kind": "subgraph",
+            "outputs": [data(x) for x in target.outputs],
+            "inputs": [data(x) for x in target.inputs],
         }
     if isinstance(target, ByOp):
         return {"kind": "op", "op": target.op}
@@ -174,23 +181,36 @@ def _stored(item: object, where: str) -> Stored:
         if not isinstance(rule, dict) and not (rule is None and which == "jvp"):
             _text(rule, f"{where}.{which}")
         rules.append(rule)
+    _check_target(target, f"{where}.target")
+    return Stored(where, target, rules[0], rules[1], name, enabled)
+
+
+def _check_target(target: dict[str, Any], where: str) -> None:
     kind = target.get("kind")
     if kind == "node":
         if target.get("name") is not None:
-            _text(target["name"], f"{where}.target.name")
+            _text(target["name"], f"{where}.name")
         if type(target.get("node")) is not int:
-            _damaged(f"{where}.target.node is {_cut(repr(target.get('node')))}")
-        _text(target.get("op"), f"{where}.target.op")
+            _damaged(f"{where}.node is {_cut(repr(target.get('node')))}")
+        _text(target.get("op"), f"{where}.op")
         shape = target.get("shape")
         if not isinstance(shape, list) or any(
             n is not None and type(n) is not int for n in shape
         ):
-            _damaged(f"{where}.target.shape is no shape")
+            _damaged(f"{where}.shape is no shape")
     elif kind in ("op", "scope"):
-        _text(target.get(kind), f"{where}.target.{kind}")
+        _text(target.get(kind), f"{where}.{kind}")
+    elif kind == "subgraph":
+        for which in ("outputs", "inputs"):
+            listed = target.get(which)
+            if not isinstance(listed, list) or not 0 < len(listed) <= MOST_PLACES:
+                _damaged(f"{where}.{which} is no list of nodes")
+            for i, item in enumerate(listed):
+                if not isinstance(item, dict) or item.get("kind") != "node":
+                    _damaged(f"{where}.{which}[{i}] is no node")
+                _check_target(item, f"{where}.{which}[{i}]")
     else:
-        _damaged(f"{where}.target.kind is {_cut(repr(kind))}, not node, op or scope")
-    return Stored(where, target, rules[0], rules[1], name, enabled)
+        _damaged(f"{where}.kind is {_cut(repr(kind))}, not node, op, scope or subgraph")
 
 
 def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
@@ -220,7 +240,17 @@ def _target(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> Ta
         return ByOp(data["op"])
     if data["kind"] == "scope":
         return ByScope(data["scope"])
-    name, i = data["name"] if "name" in data else None, data["node"]
+    if data["kind"] == "subgraph":
+        ends, reads = (
+            [_node(x, nodes, tensors) for x in data[which]]
+            for which in ("outputs", "inputs")
+        )
+        return subgraph(ends, reads)
+    return ByNode(_node(data, nodes, tensors))
+
+
+def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
+    name, i = data.get("name"), data["node"]
     if name is not None:
         if name not in nodes.names:
             raise OverrideError(
@@ -239,7 +269,7 @@ def _target(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> Ta
             f" {_cut(data['op'])} {_cut(_shown(data['shape']))} where the override was"
             " saved: it is another node."
         )
-    return ByNode(i)
+    return int(i)
 
 
 def _shown(shape: list[int | None]) -> str:

@@ -1,0 +1,498 @@
+"""The overrides of a session: attached, changed, undone, said as code.
+
+The truth is the chain rule of the two-layer network, worked out by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.session_network import (
+    B1,
+    B2,
+    NAMES,
+    RULES,
+    TRUE,
+    W1,
+    W2,
+    X,
+    assert_grads,
+    by_hand,
+    fresh,
+    network,
+)
+from workbench.errors import (
+    ExpressionError,
+    OverrideError,
+    UnknownNodeError,
+    UsageError,
+)
+
+
+@pytest.fixture
+def model() -> wb.Session:
+    return fresh()
+
+
+# Overrides
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_override_of_a_node_and_undo_and_redo(model: wb.Session, rule: str) -> None:
+    model.override("h", rule)
+    assert_grads(model, by_hand(RULES[rule]))
+    model.undo()
+    assert_grads(model, by_hand(TRUE))
+    assert model.overrides == []
+    model.redo()
+    assert_grads(model, by_hand(RULES[rule]))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["h", "tanh", np.tanh, lambda n: n.op.name == "tanh", wb.override("tanh", "g")],
+    ids=["name", "op", "ufunc", "predicate", "override"],
+)
+def test_targets(model: wb.Session, target: Any) -> None:
+    rule = () if isinstance(target, type(wb.override("tanh", "g"))) else ("g",)
+    one = model.override(target, *rule)
+    assert one.matched == (model.nodes.find("h"),)
+    assert_grads(model, by_hand(RULES["g"]))
+
+
+def test_a_node_as_a_tensor_of_the_trace_of_this_run_or_by_its_id() -> None:
+    graph = wb.trace(network)(X, W1, B1, W2, B2)
+    model = wb.Session(graph, wrt=NAMES, name="model")
+    i = model.nodes.find("h")
+    for target in (graph["h"], model["h"], i, np.int64(i)):
+        one = model.override(target, "g")
+        assert_grads(model, by_hand(RULES["g"]))
+        model.remove(one)
+        assert_grads(model, by_hand(TRUE))
+    old = model["h"]
+    model.run(W1=W1)
+    model.run(W1=W1)
+    with pytest.raises(UnknownNodeError, match="or of an earlier run of it"):
+        model.override(old, "g")
+
+
+def test_a_scope(model: wb.Session) -> None:
+    one = model.override("decoder/*", "zeros_like(d)")
+    assert [model.graph.nodes[i].op.name for i in one.matched] == ["matmul", "add"]
+    assert all(np.all(g == 0) for g in model.grads.values())
+    assert one.where == "scope decoder/*"
+
+
+def test_an_op_comes_before_a_node_of_its_name() -> None:
+    def f(x: Any) -> Any:
+        y = np.sin(np.sin(x))
+        y.name = "sin"
+        return np.sum(y)
+
+    session = wb.Session(wb.trace(f)(np.array([0.3])), name="s")
+    both = session.override("sin", "g")
+    assert len(both.matched) == 2
+    assert both.code == "s.override('sin', vjp='g')"
+    session.undo()
+    one = session.override(session["sin"], "g")
+    assert len(one.matched) == 1
+    assert one.code == "s.override(s['sin'], vjp='g')"
+    np.testing.assert_allclose(session.grads["x"], np.cos(0.3))
+
+
+def test_two_overrides_and_switching_and_removing(model: wb.Session) -> None:
+    op = model.override("tanh", "-d")
+    node = model.override("h", "g")
+    assert_grads(model, by_hand(RULES["g"]))
+    model.switch(node, False)
+    assert_grads(model, by_hand(RULES["-d"]))
+    assert [one.enabled for one in model.overrides] == [True, False]
+    model.switch(node.id, True)
+    model.remove(op.id)
+    assert_grads(model, by_hand(RULES["g"]))
+    assert [one.id for one in model.overrides] == [node.id]
+    model.undo()
+    assert [one.id for one in model.overrides] == [op.id, node.id]
+    for _ in range(4):
+        model.undo()
+    assert_grads(model, by_hand(TRUE))
+    for _ in range(5):
+        model.redo()
+    assert [one.id for one in model.overrides] == [node.id]
+    assert_grads(model, by_hand(RULES["g"]))
+
+
+def test_an_override_can_take_the_place_of_another(model: wb.Session) -> None:
+    first = model.override("h", "g")
+    second = model.override("tanh", "-d", replacing=first)
+    assert second.id == first.id
+    assert len(model.overrides) == 1
+    assert_grads(model, by_hand(RULES["-d"]))
+    model.undo()
+    assert_grads(model, by_hand(RULES["g"]))
+    assert model.override("h", "d").id > second.id
+
+
+def test_history_says_what_it_would_do(model: wb.Session) -> None:
+    assert (model.history.undo, model.history.redo) == (None, None)
+    one = model.override("h", "clip(d, -0.1, 0.1)")
+    assert model.history.undo == "clip ±0.1 on h"
+    model.switch(one, False)
+    assert model.history.undo == "switch off clip ±0.1"
+    model.undo()
+    assert model.history.redo == "switch off clip ±0.1"
+    model.override("tanh", "g", replacing=one)
+    assert model.history.undo == "change to straight-through on every tanh"
+    assert model.history.redo is None
+    model.remove(one)
+    assert model.history.undo == "remove straight-through"
+
+
+def test_effects_are_the_change_and_the_angle(model: wb.Session) -> None:
+    one = model.override("h", "-d")
+    changed = {e.name: (e.relative, e.angle) for e in one.effects}
+    assert changed["W1"] == pytest.approx((2, 180))
+    assert changed["b1"] == pytest.approx((2, 180))
+    assert changed["W2"] == changed["b2"] == (0, 0)
+    clip = model.override("h", "clip(d, -0.02, 0.02)", replacing=one)
+    true, clipped = by_hand(TRUE)["W1"], by_hand(RULES["clip(d, -0.02, 0.02)"])["W1"]
+    effect = clip.effects[0]
+    assert effect.relative == pytest.approx(
+        np.linalg.norm(clipped - true) / np.linalg.norm(true)
+    )
+    cosine = np.sum(clipped * true) / np.linalg.norm(clipped) / np.linalg.norm(true)
+    assert effect.angle == pytest.approx(np.degrees(np.arccos(cosine)))
+
+
+def test_the_effects_of_each_override_are_its_own(model: wb.Session) -> None:
+    half = model.override("h", "0.5 * d")
+    double = model.override("decoder", "2 * d")
+    assert [round(e.relative, 9) for e in half.effects] == [0.5, 0.5, 0, 0]
+    assert [round(e.relative, 9) for e in double.effects] == [3, 3, 3, 1]
+    listed = {one.id: one for one in model.overrides}
+    assert [round(e.relative, 9) for e in listed[half.id].effects] == [0.5, 0.5, 0, 0]
+    model.switch(half, False)
+    assert model.overrides[0].effects == ()
+    assert repr(model.overrides[0]) == "<override 1: scale ×0.5 on h, off>"
+
+
+def test_a_gradient_that_is_cut_off_is_zero_and_says_so(model: wb.Session) -> None:
+    one = model.override("h", lambda node, g: [None])
+    np.testing.assert_array_equal(model.grads["W1"], np.zeros((3, 2)))
+    assert one.effects[0].relative == 1
+    assert np.isnan(one.effects[0].angle)
+    assert not one.data
+
+
+def test_code_builds_the_overrides_again(model: wb.Session) -> None:
+    def my_rule(node: Any, g: Any) -> Any:
+        return 3 * node.vjp(g)[0]
+
+    model.override("h", "clip(d, -0.02, 0.02)")
+    model.override("decoder", "2 * d", name="twice", jvp="true")
+    model.override("exp", my_rule, enabled=False)
+    unnamed = next(
+        i for i, n in enumerate(model.graph.nodes) if n.op.name == "negative"
+    )
+    model.override(unnamed, "d")
+    lines = model.code().splitlines()
+    assert lines == [
+        "model.override('h', vjp='clip(d, -0.02, 0.02)')",
+        "model.override('decoder/*', vjp='2 * d', jvp='true', name='twice')",
+        "model.override('exp', vjp=my_rule, enabled=False)"
+        "  # with your function my_rule",
+        f"model.override({unnamed}, vjp='d')",
+    ]
+    again = wb.Session(wb.trace(network)(X, W1, B1, W2, B2), wrt=NAMES, name="model")
+    exec(model.code(), {"model": again, "my_rule": my_rule})
+    for name in NAMES:
+        np.testing.assert_array_equal(again.grads[name], model.grads[name])
+    assert again.code() == model.code()
+
+
+def test_an_expression_is_checked_as_it_is_typed(model: wb.Session) -> None:
+    assert model.check_rule("h", "clip(d, -1, 1)") == "ok"
+    assert model.check_rule("log", "g") == "ok for 2 nodes"
+    with pytest.raises(ExpressionError, match="Did you mean clip"):
+        model.check_rule("h", "cilp(d, -1, 1)")
+    with pytest.raises(ExpressionError, match="tanh has 1 input, the last is x"):
+        model.check_rule("h", "x1 * d")
+    with pytest.raises(OverrideError, match=r"has shape \(\), the input has \(4, 2\)"):
+        model.check_rule("h", "mean(d)")
+    with pytest.raises(OverrideError, match=r"has shape \(4, 2\), the input has"):
+        model.check_rule("matmul", "g")
+    assert model.overrides == []
+
+
+# A change that fails, and telling others
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_change_that_is_interrupted_leaves_the_last_good_state(
+    model: wb.Session, stop: type[BaseException]
+) -> None:
+    armed = False
+
+    def rule(node: Any, g: Any) -> Any:
+        if armed:
+            raise stop
+        return 0.5 * node.vjp(g)[0]
+
+    heard: list[str] = []
+    model.subscribe(heard.append)
+    one = model.override("h", rule)
+    expected = by_hand(RULES["0.5 * d"])
+    assert_grads(model, expected)
+    armed = True
+    undo, graph = model.history.undo, model.graph
+    for change in (
+        lambda: model.override("decoder", "2 * d"),
+        lambda: model.run(W1=2 * W1),
+        lambda: model.switch(one, True),
+    ):
+        with pytest.raises(stop):
+            change()
+        assert_grads(model, expected)
+        assert model.graph is graph
+        assert model.history.undo == undo
+        assert len(model.overrides) == 1
+    assert heard == ["overrides"]
+
+
+def test_a_rule_that_does_not_fit_changes_nothing(model: wb.Session) -> None:
+    with pytest.raises(OverrideError, match="returned 2 gradients"):
+        model.override("h", lambda node, g: (g, g))
+    with pytest.raises(OverrideError, match="'straight-through' on matmul"):
+        model.override("matmul", "g")
+    assert model.overrides == []
+    assert model.history.undo is None
+    assert_grads(model, by_hand(TRUE))
+
+
+def test_listeners_hear_of_each_change_until_they_leave(model: wb.Session) -> None:
+    heard: list[tuple[str, float]] = []
+    leave = model.subscribe(lambda what: heard.append((what, float(model.value))))
+    model.override("h", "g")
+    model.run(b2=0.5)
+    model.undo()
+    leave()
+    leave()
+    model.redo()
+    assert [what for what, _ in heard] == ["overrides", "values", "overrides"]
+    assert heard[1][1] == heard[2][1] != heard[0][1]
+
+
+# Order, other rules, steps
+
+
+def test_an_override_moves_and_the_later_has_the_say(model: wb.Session) -> None:
+    one = model.override("tanh", "-d")
+    two = model.override("tanh", "g")
+    three = model.override("exp", "d")
+    assert_grads(model, by_hand(RULES["g"]))
+    model.move(one, 2)
+    assert [o.id for o in model.overrides] == [two.id, three.id, one.id]
+    assert_grads(model, by_hand(RULES["-d"]))
+    assert model.history.undo == "move reverse to place 3"
+    model.move(one.id, 0)
+    assert_grads(model, by_hand(RULES["g"]))
+    model.move(one, 0)  # where it is
+    assert model.history.done[-1] == "move reverse to place 1"
+    assert len(model.history.done) == 5
+    model.undo()
+    assert_grads(model, by_hand(RULES["-d"]))
+
+
+@pytest.mark.parametrize("to", [-1, 1, 0.0, True, "0", None])
+def test_a_place_that_is_not_there(model: wb.Session, to: Any) -> None:
+    model.override("tanh", "-d")
+    with pytest.raises(OverrideError, match=r"places go from 0 to 0"):
+        model.move(1, to)
+    with pytest.raises(OverrideError, match=r"there is no override 7; there are: 1\."):
+        model.move(7, 0)
+    assert len(model.history.done) == 1
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "h",
+        "tanh",
+        lambda n: n.op.name == "tanh",
+        "encoder/*",
+    ],
+)
+def test_another_rule_with_the_same_target(model: wb.Session, target: Any) -> None:
+    one = model.override(target, "2 * d", name="twice")
+    other = model.override("exp", "d")
+    new = model.edit(one, "0.5 * d" if target == "encoder/*" else "g")
+    assert (new.id, new.matched, new.where) == (one.id, one.matched, one.where)
+    assert [o.id for o in model.overrides] == [one.id, other.id]
+    if target != "encoder/*":
+        assert_grads(model, by_hand(RULES["g"]))
+        assert new.label == "straight-through"
+    model.edit(one.id, name="mine")
+    assert model.overrides[0].label == "mine"
+    assert model.overrides[0].rule == new.rule
+    model.undo(2)
+    assert model.overrides[0].label == "twice"
+    assert model.history.undone == [
+        f"change to {new.label} on {one.where}",
+        f"change to mine on {one.where}",
+    ]
+
+
+def test_a_new_rule_takes_the_forward_rule_of_the_old_with_it(
+    model: wb.Session,
+) -> None:
+    one = model.override("h", "g", jvp="t")
+    assert model.edit(one, name="both").override.jvp == "t"
+    assert model.edit(one, "2 * d").override.jvp is None
+    assert model.edit(one, jvp="true").override.vjp == "2 * d"
+
+
+def test_an_edit_that_does_not_fit_changes_nothing(model: wb.Session) -> None:
+    off = model.override("log", "2 * d", enabled=False)
+    one = model.override("h", "g")
+    before, code, done = model.grads["W1"], model.code(), model.history.done
+    with pytest.raises(ExpressionError, match="Did you mean clip"):
+        model.edit(one, "cilp(d, -1, 1)")
+    with pytest.raises(OverrideError, match=r"has shape \(\)|shape"):
+        model.edit(one, "mean(d)")
+    with pytest.raises(OverrideError, match="there is no override 9"):
+        model.edit(9, "g")
+    np.testing.assert_array_equal(model.grads["W1"], before)
+    assert (model.code(), model.history.done) == (code, done)
+    assert not model.edit(off, "d").enabled
+
+
+def test_many_steps_back_and_forth(model: wb.Session) -> None:
+    states = [model.grads["W1"]]
+    for k in range(6):
+        model.override("h", f"{k + 2} * d")
+        states.append(model.grads["W1"])
+    texts = [f"scale ×{k + 2} on h" for k in range(6)]
+    assert (model.history.done, model.history.undone) == (texts, [])
+    model.undo(4)
+    np.testing.assert_array_equal(model.grads["W1"], states[2])
+    assert (model.history.done, model.history.undone) == (texts[:2], texts[2:])
+    model.redo(3)
+    np.testing.assert_array_equal(model.grads["W1"], states[5])
+    assert model.history.undone == texts[5:]
+    model.undo(5)
+    np.testing.assert_array_equal(model.grads["W1"], states[0])
+    assert model.history.undone == texts
+    for word, step, count in (("undo", model.undo, 1), ("redo", model.redo, 7)):
+        with pytest.raises(UsageError, match=f"{word}"):
+            step(count)
+    for bad in (0, -1, 1.5, True, "1"):
+        with pytest.raises(UsageError, match="the steps are a number from 1"):
+            model.redo(bad)
+    np.testing.assert_array_equal(model.grads["W1"], states[0])
+    model.override("h", "g")
+    assert model.history.undone == []
+
+
+def test_steps_are_checked_against_the_history(model: wb.Session) -> None:
+    model.override("h", "g")
+    with pytest.raises(UsageError, match=r"undo\(3\): there is 1 change to undo"):
+        model.undo(3)
+    model.override("h", "2 * d")
+    with pytest.raises(UsageError, match=r"undo\(3\): there are 2 changes to undo"):
+        model.undo(3)
+
+
+def test_a_history_is_as_long_as_it_may_be(model: wb.Session) -> None:
+    one = model.override("log", "2 * d")
+    for k in range(1100):
+        model.switch(one, bool(k % 2))
+    assert len(model.history.done) == 1000
+    model.undo(1000)
+    assert len(model.history.undone) == 1000
+    assert [o.enabled for o in model.overrides] == [model.overrides[0].enabled]
+
+
+def test_random_changes_are_taken_back_step_by_step(
+    model: wb.Session, rng: np.random.Generator
+) -> None:
+    """Numbers, order and gradients are those of each moment, whichever way one goes."""
+
+    def look() -> tuple[Any, ...]:
+        listed = [(o.id, o.where, o.rule, o.enabled) for o in model.overrides]
+        return listed, [model.grads[n].tobytes() for n in NAMES]
+
+    moments = [look()]
+    for _ in range(120):
+        ids = [o.id for o in model.overrides]
+        kind = rng.integers(6) if ids else 0
+        if kind <= 1:
+            target = ["h", "tanh", "decoder/*", "log", "exp"][rng.integers(5)]
+            model.override(target, f"{rng.uniform(-2, 2):.3f} * d")
+        elif kind == 2:
+            model.switch(int(rng.choice(ids)), bool(rng.integers(2)))
+        elif kind == 3:
+            model.remove(int(rng.choice(ids)))
+        elif kind == 4:
+            model.move(int(rng.choice(ids)), int(rng.integers(len(ids))))
+        else:
+            model.edit(int(rng.choice(ids)), f"{rng.uniform(-2, 2):.3f} * d")
+        if len(model.history.done) == len(moments):
+            moments.append(look())
+    at = len(moments) - 1
+    for _ in range(60):
+        to = int(rng.integers(len(moments)))
+        if to < at:
+            model.undo(at - to)
+        elif to > at:
+            model.redo(to - at)
+        at = to
+        assert look() == moments[at]
+
+
+# Interrupts
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ZeroDivisionError])
+def test_every_kind_of_change_can_be_interrupted(
+    model: wb.Session, stop: type[BaseException], tmp_path: Any
+) -> None:
+    armed = False
+
+    def rule(node: Any, g: Any) -> Any:
+        if armed:
+            raise stop
+        return 0.5 * node.vjp(g)[0]
+
+    one = model.override("h", rule)
+    two = model.override("decoder", "2 * d")
+    three = model.override("exp", "d", enabled=False)
+    model.switch(two, False)
+    model.undo()
+    other = fresh()
+    other.override("log", "3 * d")
+    other.save(tmp_path / "log.json")
+    state, heard = model._state, list[str]()
+    model.subscribe(heard.append)
+    armed = True
+    for change in (
+        lambda: model.edit(two, "3 * d"),
+        lambda: model.edit(three, "3 * d"),
+        lambda: model.move(one, 2),
+        lambda: model.switch(three, True),
+        lambda: model.remove(two),
+        lambda: model.undo(2),
+        lambda: model.redo(),
+        lambda: model.load(tmp_path / "log.json"),
+        lambda: model.run(W1=2 * W1),
+    ):
+        with pytest.raises(stop):
+            change()
+        assert model._state is state
+    assert heard == []
+    armed = False
+    model.remove(one)
+    assert model.override("log", "g").id == 4
