@@ -92,26 +92,16 @@ export class Caption extends Widget {
     this._views.choose(plot?.kind ?? null);
   }
 
+  /** What can be done with a heat map, beside what its note says. */
   private _matrix(plot: Plot, matrix: IMatrix, live: boolean): (HTMLElement | null)[] {
-    const { rows, columns } = matrix.window;
-    const part =
-      isMap(plot.answered ?? plot.kind) && !sameWindow(matrix, matrix.window, null)
-        ? `rows ${spanText(rows)} of ${formatCount(matrix.rows)}, ` +
-          `columns ${spanText(columns)} of ${formatCount(matrix.columns)}`
-        : null;
+    const map = isMap(plot.answered ?? plot.kind);
+    const part = map && !sameWindow(matrix, matrix.window, null);
     return [
-      part === null ? null : element('span', { text: part }),
-      part === null || !live
-        ? null
-        : button('link', 'Show all', () => {
+      part && live
+        ? button('link', 'Show all', () => {
             this._owner.whole();
-          }),
-      matrix.mode === ''
-        ? null
-        : element('span', {
-            text: `${matrix.mode} mode`,
-            title: MODES[matrix.mode]
-          }),
+          })
+        : null,
       matrix.path.length < 2
         ? null
         : button(
@@ -141,18 +131,6 @@ export class Caption extends Widget {
     class: 'workbench-Entry',
     attributes: { 'aria-live': 'polite' }
   });
-}
-
-const MODES = {
-  forward: 'One forward sweep for each entry that is differentiated by',
-  reverse: 'One backward sweep for each entry that is differentiated'
-} as const;
-
-/** "12 – 40", one number where it is one. */
-function spanText([from, to]: readonly [number, number]): string {
-  return to - from === 1
-    ? formatCount(from)
-    : `${formatCount(from)} – ${formatCount(to - 1)}`;
 }
 
 /** " (30 %, 12 s left)" */

@@ -34,6 +34,9 @@ export class HeatMap {
       numbers?.rows === cells.rows.length - 1 &&
       numbers.columns === cells.columns.length - 1;
     this._numbers = fits ? numbers : null;
+    // What a cell says beside its number; of the second trace what is no number.
+    this._texts = trace['text'];
+    this._badTexts = asRecord(figure.data[1])['text'];
     this._rowTexts = readTexts(trace['y']);
     this._columnTexts = readTexts(trace['x']);
   }
@@ -83,15 +86,26 @@ export class HeatMap {
     if (value === undefined) {
       return what;
     }
-    const shown = Number.isNaN(value) ? 'not finite' : formatNumber(value, 6);
-    return this.cells.single
-      ? `${what} = ${shown}`
-      : `${what}: the largest of the block is ${shown}`;
+    const aside = textAt(this._texts, row, column);
+    if (Number.isNaN(value)) {
+      return `${what} = ${textAt(this._badTexts, row, column) || 'NaN'}`;
+    }
+    const shown = formatNumber(value, 8) + aside;
+    return this.cells.single ? `${what} = ${shown}` : `${what}: largest ${shown}`;
   }
 
   private readonly _numbers: INumbers | null;
+  private readonly _texts: unknown;
+  private readonly _badTexts: unknown;
   private readonly _rowTexts: string[] | null;
   private readonly _columnTexts: string[] | null;
+}
+
+/** The text of a cell in nested lists; "" where there is none. */
+function textAt(texts: unknown, row: number, column: number): string {
+  const line: unknown = Array.isArray(texts) ? (texts as unknown[])[row] : null;
+  const text: unknown = Array.isArray(line) ? (line as unknown[])[column] : null;
+  return typeof text === 'string' ? text : '';
 }
 
 /** Plotly's labels are markup: what the kernel has escaped is text again. */
