@@ -36,6 +36,8 @@ BEND_STEP = 2.0**-10
 COMPLEX_STEP = 1e-20
 #: Steps that may still confirm the complex step where those above do not.
 NEAR_STEPS = tuple(2.0**-k for k in (24, 28, 32, 36, 40, 44, 48))
+#: Steps that tell a kink at the point from one nearby.
+NEARER_STEPS = tuple(2.0**-k for k in (20, 27, 34, 40))
 #: What the extrapolation is content with, relatively: alone, and to confirm.
 TIGHT, LOOSE = 1e-11, 1e-6
 
@@ -69,7 +71,14 @@ class Slope:
     method: Method
 
 
-def slope(line: Line, scale: float = 1.0, *, analytic: bool = True) -> Slope:
+def slope(
+    line: Line,
+    scale: float = 1.0,
+    *,
+    analytic: bool = True,
+    known: bool = False,
+    target: float = TIGHT,
+) -> Slope:
     """The derivative at 0 of a function of one real step.
 
     Parameters
@@ -82,13 +91,28 @@ def slope(line: Line, scale: float = 1.0, *, analytic: bool = True) -> Slope:
     analytic
         Try the complex step. Its result counts only if differences confirm it, so a
         function that drops imaginary parts on its way does no harm.
+    known
+        The function is one that carries complex numbers and has no kink where it is
+        finite: the complex step needs no differences beside it.
+    target
+        The relative error at which the differences are content.
     """
     with np.errstate(all="ignore"):
         center = np.asarray(line(0.0))
         exact = _complex_step(line, center, scale) if analytic else None
-        target = LOOSE if exact is not None else TIGHT
-        value, error = _extrapolated(line, center, scale, target)
+        if known and exact is not None:
+            exact = np.where(np.isfinite(center), exact, np.nan)
+            size = np.maximum(np.abs(exact), _size(exact) * 1e-3)
+            error = 16 * np.finfo(exact.dtype).eps * size
+            never = np.zeros(exact.shape, bool)
+            return Slope(exact, error, exact, exact, never, never, "complex step")
+        wanted = LOOSE if exact is not None else target
+        value, error = _extrapolated(line, center, scale, wanted)
         left, right, kink, jump = _sides(line, center, scale)
+        if np.any(kink):
+            value, error, kink, jump = _nearby(
+                line, center, scale, (value, error, left, right, kink, jump)
+            )
         method: Method = "differences"
         if exact is not None:
             size = np.maximum(np.abs(exact), _size(exact) * 1e-3)
@@ -98,7 +122,10 @@ def slope(line: Line, scale: float = 1.0, *, analytic: bool = True) -> Slope:
                 # What the function rounds away on its way, at least.
                 value, error = exact, 16 * np.finfo(exact.dtype).eps * size
             else:
-                value, error = _extrapolated(line, center, scale, TIGHT)
+                again, off = _extrapolated(line, center, scale, target)
+                better = off < error
+                value = np.where(better, again, value)
+                error = np.where(better, off, error)
     return Slope(value, error, left, right, kink, jump, method)
 
 
@@ -290,7 +317,11 @@ def _ridders(
             best = np.where(better, row[j], best)
             error = np.where(better, spread, error)
         previous = row
-        if level > 1 and np.all(error <= target * np.maximum(np.abs(best), 1e-300)):
+        if level > 1 and target > TIGHT:
+            # Rounding is reached: a smaller step makes it worse.
+            if np.all((error <= target * np.abs(best)) | (error <= 4 * noise)):
+                break
+        elif level > 1 and np.all(error <= target * np.maximum(np.abs(best), 1e-300)):
             break
     return best, error
 
@@ -316,6 +347,30 @@ def _sides(
     across, across_wide = narrow[1] + narrow[2], wide[1] + wide[2]
     jump |= (np.abs(across) > 1.5 * np.abs(across_wide)) & (np.abs(across) > noise)
     return left, right, kink | jump, jump
+
+
+def _nearby(
+    line: Line, center: Array, scale: float, found: tuple[Array, ...]
+) -> tuple[Array, Array, Array, Array]:
+    """Which kinks lie at the point itself, and which only within the steps.
+
+    With ever smaller steps the two sides of a kink nearby come to agree; then that is
+    the derivative. So it goes on until rounding hides the gap.
+    """
+    value, error, left, right, kink, jump = found
+    gap, size = np.abs(right - left), np.maximum(np.abs(left), np.abs(right))
+    for step in NEARER_STEPS:
+        h = step * scale
+        noise = 8 * _rounding(center) / h
+        ahead, behind = (line(h) - center) / h, (center - line(-h)) / h
+        near = kink & (np.abs(ahead - behind) <= np.maximum(1e-4 * size, 8 * noise))
+        near &= (noise < 0.01 * gap) & np.isfinite(ahead) & np.isfinite(behind)
+        value = np.where(near, (ahead + behind) / 2, value)
+        error = np.where(near, noise + np.abs(ahead - behind), error)
+        kink, jump = kink & ~near, jump & ~near
+        if not np.any(kink):
+            break
+    return value, error, kink, jump
 
 
 def _rounding(center: Array) -> Array:

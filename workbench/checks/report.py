@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
 
-from workbench.errors import GradientError
+from workbench.errors import GradientError, UnknownNodeError
 from workbench.graph.tensor import Tensor
 
 __all__ = ["Comparison", "Entry", "Identity", "NodeCheck", "Report"]
@@ -16,6 +17,17 @@ Array = np.ndarray[Any, Any]
 Verdict = Literal["right", "wrong", "kink", "unsure"]
 #: What is said of a node: that of its worst entry, or that an override runs there.
 Status = Literal["right", "wrong", "kink", "unsure", "overridden"]
+#: The first word of a line about a node, the worst first.
+WORDS: dict[Status, str] = {
+    "wrong": "WRONG",
+    "overridden": "over ",
+    "kink": "kink ",
+    "unsure": "?    ",
+    "right": "ok   ",
+}
+COLOURS = {"WRONG": "#d32f2f", "kink": "#ef8f00", "over": "#7b5ea7", "ok": "#388e3c"}
+#: Lines about nodes in a report's text.
+MOST_NODES = 20
 MODES = {
     "rev": "reverse mode",
     "fwd": "forward mode",
@@ -28,7 +40,9 @@ class Entry:
     """One entry of one gradient: what came out, and what differences say.
 
     ``left`` and ``right`` are one-sided; at a kink they disagree, and any value
-    between them is a subgradient.
+    between them is a subgradient. ``output`` is the entry of a node's output,
+    ``"y[3]"``; empty where all outputs are weighed together. ``jump``: it is the value
+    that differs from one side to the other, not its slope alone.
     """
 
     argument: str
@@ -43,6 +57,8 @@ class Entry:
     right: complex
     verdict: Verdict
     method: str
+    output: str = ""
+    jump: bool = False
 
     @property
     def error(self) -> float:
@@ -215,6 +231,11 @@ class Report:
         The op and line whose rule made a gradient that is not finite, or None.
     nodes
         One per node whose rule was checked by itself, in the order of the program.
+    labels
+        What the nodes of a session are called, by the serial of the node.
+    changed
+        By how much overrides change the gradient of each input, relatively to the
+        true one. What is compared with differences is the true gradient.
     """
 
     function: str
@@ -225,6 +246,50 @@ class Report:
     overridden: tuple[str, ...] = ()
     blamed: str | None = None
     nodes: list[NodeCheck] = field(default_factory=list)
+    labels: dict[int, str] = field(default_factory=dict)
+    changed: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def faulty(self) -> list[NodeCheck]:
+        """The nodes whose rule is wrong, in the order of the program."""
+        return [check for check in self.nodes if check.status == "wrong"]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many nodes have each status."""
+        found: dict[str, int] = {}
+        for check in self.nodes:
+            found[check.status] = found.get(check.status, 0) + 1
+        return found
+
+    def node(self, which: Tensor | str) -> NodeCheck:
+        """What was found of one node: itself, its name, or ``"tanh 3"``.
+
+        Raises
+        ------
+        UnknownNodeError
+            If no node of that name was checked.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+        >>> session.check().node("tanh 1").status
+        'right'
+        """
+        for check in self.nodes:
+            node = check.node
+            if isinstance(which, Tensor):
+                if node.serial == which.serial:
+                    return check
+            elif which in (self.labels.get(node.serial), node.name):
+                return check
+        named = which if isinstance(which, str) else which.op.name
+        known = [self.labels.get(c.node.serial, c.node.op.name) for c in self.nodes]
+        raise UnknownNodeError(
+            f"no rule of a node {named!r} was checked. There are"
+            f" {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}."
+        )
 
     @property
     def wrong(self) -> list[Entry]:
@@ -246,7 +311,8 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
-        return not self.wrong and all(i.holds for i in self.identities)
+        holds = all(i.holds for i in self.identities)
+        return holds and not self.wrong and not self.faulty
 
     def raise_if_wrong(self) -> Report:
         """The report itself, or a `GradientError` that carries it."""
@@ -256,6 +322,49 @@ class Report:
 
     def summary(self) -> str:
         """One paragraph: what is wrong, or how well all agrees."""
+        notes = "; ".join(self._notes())
+        worst, wrong, faulty = self.worst, self.wrong, self.faulty
+        if wrong and worst is not None:
+            return (
+                f"{_which(worst)} of {self.function} with respect to {worst.place} is"
+                f" wrong ({MODES.get(worst.mode, worst.mode)}): expected"
+                f" {worst.numeric:.10g} ± {worst.uncertainty:.1g} ({worst.method}), got"
+                f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
+                f" {worst.tolerance:.3g}. {len(wrong)} entries are off"
+                f" ({notes}). {self._cure(worst)}"
+            )
+        for identity in self.identities:
+            if not identity.holds:
+                last = "One of the two modes has a wrong rule on the way."
+                if "direction" in identity.name:
+                    last = "Some entries of it are wrong: raise entries to see which."
+                return (
+                    f"{self.function}: {identity.name} fails: {identity.left:.10g}"
+                    f" against {identity.right:.10g}, off by {identity.error:.3g},"
+                    f" tolerance {identity.tolerance:.3g} ({notes})."
+                    f" {faulty[0].text if faulty else last}"
+                )
+        if faulty:
+            more = f" So are {len(faulty) - 1} more." if len(faulty) > 1 else ""
+            return f"{faulty[0].text}{more} ({notes}){self._changes()}"
+        if worst is None:
+            what = "nothing to check"
+            if self.nodes:
+                what = f"{len(self.nodes)} rules checked, none is wrong"
+            return f"{self.function}: {what} ({notes}){self._changes()}"
+        if worst.verdict == "unsure":
+            return (
+                f"{self.function}: differences cannot tell at {worst.place}, where the"
+                f" gradient is {worst.analytic:.10g} ({notes}){self._changes()}"
+            )
+        return (
+            f"{self.function}: gradients agree with differences; worst"
+            f" {worst.place}, off by {worst.error:.2g}, tolerance"
+            f" {worst.tolerance:.2g} ({notes}){self._changes()}"
+        )
+
+    def _notes(self) -> list[str]:
+        """How much was checked."""
         entries = [e for c in self.comparisons for e in c.entries]
         total = sum(c.size for c in self.comparisons)
         counted = (
@@ -270,40 +379,28 @@ class Report:
             notes.append(f"{kinks} at a kink, where there is no derivative")
         if unsure:
             notes.append(f"{unsure} where differences cannot tell")
+        if self.nodes:
+            found = ", ".join(f"{n} {status}" for status, n in self.counts.items())
+            notes.append(f"rules of {len(self.nodes)} nodes: {found}")
         if self.stopped:
             notes.append("stopped early")
-        worst, wrong = self.worst, self.wrong
-        if wrong and worst is not None:
-            return (
-                f"{_which(worst)} of {self.function} with respect to {worst.place} is"
-                f" wrong ({MODES.get(worst.mode, worst.mode)}): expected"
-                f" {worst.numeric:.10g} ± {worst.uncertainty:.1g} ({worst.method}), got"
-                f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
-                f" {worst.tolerance:.3g}. {len(wrong)} entries are off"
-                f" ({'; '.join(notes)}). {self._cure(worst)}"
-            )
-        for identity in self.identities:
-            if not identity.holds:
-                return (
-                    f"{self.function}: {identity.name} fails: {identity.left:.10g}"
-                    f" against {identity.right:.10g}, off by {identity.error:.3g},"
-                    f" tolerance {identity.tolerance:.3g} ({'; '.join(notes)}). One of"
-                    " the two modes has a wrong rule on the way."
-                )
-        if worst is None:
-            return f"{self.function}: nothing to check ({'; '.join(notes)})"
+        return notes
+
+    def _changes(self) -> str:
+        """What overrides change, on purpose."""
+        if not self.overridden:
+            return ""
+        by = ", ".join(
+            f"{name} by {100 * x:.3g} %" for name, x in self.changed.items() if x
+        )
         return (
-            f"{self.function}: gradients agree with differences; worst"
-            f" {worst.place}, off by {worst.error:.2g}, tolerance"
-            f" {worst.tolerance:.2g} ({'; '.join(notes)})"
+            f". Compared is the true gradient; overrides ({', '.join(self.overridden)})"
+            f" change {by or 'nothing'} on purpose."
         )
 
     def _cure(self, worst: Entry) -> str:
-        if self.overridden:
-            return (
-                f"Overrides change it on purpose ({', '.join(self.overridden)}): switch"
-                " them off to check the true gradient."
-            )
+        if self.faulty:
+            return self.faulty[0].text
         if self.blamed is not None:
             return (
                 f"The rule of {self.blamed} makes it: what arrives there is finite, and"
@@ -319,22 +416,51 @@ class Report:
         rows = [self.summary(), ""]
         for c in self.comparisons:
             worst = c.worst
-            if worst is not None:
+            if worst is None:
+                continue
+            start = f"order {c.order} {c.mode}  {c.argument}: {len(c.entries)} of"
+            start += f" {c.size} entries"
+            if worst.verdict == "unsure":
                 rows.append(
-                    f"{'ok  ' if not c.wrong else 'WRONG'} order {c.order} {c.mode}"
-                    f"  {c.argument}: {len(c.entries)} of {c.size} entries,"
-                    f" worst {worst.place}: {worst.error:.2g}"
-                    f" (tolerance {worst.tolerance:.2g})"
+                    f"?     {start}, differences cannot tell; at {worst.place} it is"
+                    f" {worst.analytic:.6g}"
                 )
+                continue
+            rows.append(
+                f"{'WRONG' if c.wrong else 'ok  '} {start},"
+                f" worst {worst.place}: {worst.error:.2g}"
+                f" (tolerance {worst.tolerance:.2g})"
+            )
         for i in self.identities:
             rows.append(
                 f"{'ok  ' if i.holds else 'WRONG'} {i.name}: {i.error:.2g}"
                 f" (tolerance {i.tolerance:.2g})"
             )
+        shown = [check for check in self.nodes if check.text]
+        for check in sorted(shown, key=_rank)[:MOST_NODES]:
+            rows.append(f"{WORDS[check.status]} {check.text}")
+        if len(shown) > MOST_NODES:
+            rows.append(f"... and {len(shown) - MOST_NODES} more nodes")
         return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        """The report for a notebook: text in a table, no markup of the program's."""
+        rows = []
+        for row in str(self).splitlines()[2:]:
+            word, _, rest = row.partition(" ")
+            colour = COLOURS.get(word, "inherit")
+            rows.append(
+                f'<tr><td style="color: {colour}">{escape(word)}</td>'
+                f'<td style="text-align: left">{escape(rest.strip())}</td></tr>'
+            )
+        return f"<p>{escape(self.summary())}</p><table>{''.join(rows)}</table>"
 
     def __repr__(self) -> str:
         return f"<Report {'ok' if self.ok else 'WRONG'}: {self.summary()}>"
+
+
+def _rank(check: NodeCheck) -> int:
+    return list(WORDS).index(check.status)
 
 
 def _which(entry: Entry) -> str:

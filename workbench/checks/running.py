@@ -17,19 +17,14 @@ from workbench.calls import Call
 from workbench.checks.differences import Slope, curvature, perturbed, slope
 from workbench.checks.judging import Tolerance, Truth, verdict
 from workbench.checks.report import Comparison, Entry, Identity, Report
+from workbench.checks.telling import Telling
 from workbench.graph import tree, types
 from workbench.graph.tensor import value_of
 from workbench.transforms import forward
 
-__all__ = ["Check", "Progress", "Stopped"]
+__all__ = ["Check"]
 
 Array = np.ndarray[Any, Any]
-#: Called before each entry with (done, all); true stops the check.
-Progress = Callable[[int, int], object]
-
-
-class Stopped(Exception):
-    """The caller's progress function has said that it is enough."""
 
 
 class Check:
@@ -42,16 +37,15 @@ class Check:
         modes: tuple[str, ...],
         tolerance: Tolerance,
         entries: int,
-        progress: Progress | None,
+        telling: Telling,
     ) -> None:
         self.report = report
         self.names = names
         self.modes = modes
         self.tolerance = tolerance
         self.limit = entries
-        self.progress = progress
+        self.telling = telling
         self.rng = np.random.default_rng(report.seed)
-        self.done = self.total = 0
         self.chosen: dict[int, Array] = {}
 
     def picked(self, x: Array) -> Array:
@@ -62,12 +56,6 @@ class Check:
             some = self.rng.choice(x.size, self.limit, replace=False)
             self.chosen[id(x)] = np.sort(some)
         return self.chosen[id(x)]
-
-    def step(self) -> None:
-        """Count an entry; ask whether to go on."""
-        if self.progress is not None and self.progress(self.done, self.total):
-            raise Stopped
-        self.done += 1
 
     def random_like(self, x: Any) -> Any:
         """A random direction in the shape and dtype of ``x``."""
@@ -88,16 +76,44 @@ class Check:
         def flat(*new: Array) -> Array:
             return np.reshape(np.asarray(function(*new)), (-1,))
 
-        self.total = sum(len(self.picked(x)) for x in arrays)
+        self.telling.total += sum(len(self.picked(x)) for x in arrays)
         for i, (x, gradient) in enumerate(zip(arrays, gradients, strict=True)):
             row = Comparison(self.names[i], x.shape, 1, "given")
             self.report.comparisons.append(row)
             for k in self.picked(x):
-                self.step()
+                self.telling.step()
                 found = self.measure(flat, arrays, i, k)
                 truth = self.truth(flat, arrays, i, k, found, np.ones(1), True)
                 got = np.asarray(gradient).flat[k]
                 row.entries.append(self.entry(row, k, got, truth))
+            if len(self.picked(x)) < x.size:
+                self.whole(flat, arrays, i, gradient)
+
+    def whole(
+        self, flat: Callable[..., Array], arrays: list[Array], which: int, gradient: Any
+    ) -> None:
+        """All entries of one argument at once, along a random direction."""
+        x = arrays[which]
+        size = np.where(np.abs(x) > 0, np.abs(x), 1)
+        way = np.asarray(self.random_like(x)) * size
+        wide = x.astype(np.result_type(x.dtype, np.float64))
+        real = x.dtype.kind != "c"
+
+        def line(t: complex) -> Array:
+            moved = wide + t * way
+            return flat(*arrays[:which], moved, *arrays[which + 1 :])
+
+        found = slope(line, analytic=real, target=1e-9)
+        if found.kink[0] or not np.isfinite(found.value[0] + found.error[0]):
+            return
+        terms = (np.asarray(gradient) * way).real
+        got, spread = float(np.sum(terms)), float(np.sum(np.abs(terms)))
+        expected = float(np.real(found.value[0]))
+        kind = np.asarray(gradient).dtype
+        slack = self.tolerance(expected, 0.0, kind if kind.kind in "fc" else float)
+        most = slack + 1e5 * _eps(gradient) * spread + 4 * float(found.error[0])
+        name = f"the gradient by {self.names[which]}, all entries along a direction"
+        self.report.identities.append(Identity(name, got, expected, most))
 
     # One order after the other
 
@@ -105,7 +121,8 @@ class Check:
         """All derivatives of a function up to an order."""
         arrays = [np.asarray(x) for x in values]
         functions = sum(len(self.modes) ** n for n in range(order))
-        self.total = sum(len(self.picked(x)) for x in arrays) * functions
+        entries = sum(len(self.picked(x)) for x in arrays)
+        self.telling.total += entries * functions
         level = [(f, "")]
         for n in range(1, order + 1):
             following = []
@@ -166,7 +183,7 @@ class Check:
                 self.report.comparisons.append(row)
         for i, x in enumerate(arrays):
             for k in self.picked(x):
-                self.step()
+                self.telling.step()
                 found = self.measure(flat, arrays, i, k)
                 if "rev" in self.modes:
                     row = rows[i, "rev"]

@@ -14,14 +14,16 @@ import numpy as np
 
 from workbench.checks.blaming import unfinite
 from workbench.checks.judging import Tolerance
+from workbench.checks.nodes import check_nodes, checkable
 from workbench.checks.report import Report
-from workbench.checks.running import Check, Progress, Stopped
+from workbench.checks.running import Check
+from workbench.checks.telling import Progress, Telling
 from workbench.errors import UsageError
-from workbench.graph import source, tree, types
-from workbench.graph.tensor import value_of
-from workbench.graph.trace import argument_names, check_function
+from workbench.graph import source, tree, types, walk
+from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import argument_names, check_function, record
 
-__all__ = ["check_grads", "check_graph"]
+__all__ = ["check_grads", "check_graph", "fresh_seed"]
 
 
 def check_grads(
@@ -57,7 +59,8 @@ def check_grads(
     seed
         Repeats that choice; the report names it.
     progress
-        Called with (done, all) before each entry; true stops the check.
+        Called with (done, all) before each entry; true stops the check, and so does
+        an interrupt: the report then holds what was checked.
 
     Returns
     -------
@@ -67,7 +70,8 @@ def check_grads(
     Raises
     ------
     GradientError
-        If an entry is off; it names the worst, and its ``report`` holds all.
+        If an entry is off; it names the worst, the op whose rule is to blame and its
+        line. Its ``report`` holds all, with one line for each node.
 
     Examples
     --------
@@ -99,25 +103,39 @@ def check_grads(
             filled[i] = x
         return f(*structure(filled))
 
-    seed = _fresh_seed() if seed is None else seed
+    seed = fresh_seed() if seed is None else seed
+    telling = Telling(progress)
     check = Check(
         Report(_describe(f), seed),
         [names[i] or f"arg{i}" for i in chosen],
         tuple(modes),
         Tolerance(rtol, atol),
         entries,
-        progress,
+        telling,
     )
-    try:
-        # What is not finite is told once, by the report.
-        with np.errstate(all="ignore"):
-            check.run(on_leaves, [flat[i] for i in chosen], order)
-    except Stopped:
-        check.report.stopped = True
-    worst = check.report.worst
-    if check.report.wrong and worst is not None and not np.isfinite(worst.analytic):
-        check.report.blamed = unfinite(on_leaves, [flat[i] for i in chosen])
+    values = [flat[i] for i in chosen]
+    # What is not finite is told once, by the report.
+    with telling, np.errstate(all="ignore"):
+        check.run(on_leaves, values, order)
+        if not check.report.ok:
+            _blame(check.report, on_leaves, values, order, telling)
+    check.report.stopped = telling.stopped
     return check.report.raise_if_wrong()
+
+
+def _blame(
+    report: Report, f: Callable[..., Any], values: list[Any], order: int, to: Telling
+) -> None:
+    """Check each node of a program that is wrong, so that the rule is found."""
+    made = record(lambda leaves: f(*leaves), values)
+    nodes = walk.order([y for y in made.outputs if isinstance(y, Tensor)])
+    to.total += sum(map(checkable, nodes))
+    check_nodes(
+        nodes, seed=report.seed, order=order, step=to.step, found=report.nodes
+    )  # fmt: skip
+    worst = report.worst
+    if not report.faulty and worst is not None and not np.isfinite(worst.analytic):
+        report.blamed = unfinite(f, values)
 
 
 def check_graph(
@@ -132,6 +150,8 @@ def check_graph(
     entries: int = 64,
     seed: int | None = None,
     progress: Progress | None = None,
+    report: Report | None = None,
+    telling: Telling | None = None,
 ) -> Report:
     """Compare gradients that somebody has with differences of a function's values.
 
@@ -148,7 +168,10 @@ def check_graph(
     name
         How it calls what was differentiated.
     rtol, atol, entries, seed, progress
-        As for `check_grads`.
+        As for `check_grads`. An argument of more entries is checked along a random
+        direction too, all entries at once.
+    report, telling
+        Of a check of which this is a part: what to fill, and what counts.
 
     Returns
     -------
@@ -161,18 +184,28 @@ def check_graph(
     >>> report.ok, report.worst.place, report.worst.analytic
     (False, 'x[1]', 6.0)
     """
-    seed = _fresh_seed() if seed is None else seed
+    seed = fresh_seed() if seed is None else seed
     labels = [f"arg{i}" for i in range(len(values))] if names is None else list(names)
-    tolerance = Tolerance(rtol, atol)
-    check = Check(Report(name, seed), labels, ("given",), tolerance, entries, progress)
-    try:
+    telling = Telling(progress) if telling is None else telling
+    check = Check(
+        Report(name, seed) if report is None else report,
+        labels,
+        ("given",),
+        Tolerance(rtol, atol),
+        entries,
+        telling,
+    )
+    if report is not None:  # the caller's own check, of which this is a part
         check.given(function, [np.asarray(x) for x in values], gradients)
-    except Stopped:
-        check.report.stopped = True
+        return report
+    with telling:
+        check.given(function, [np.asarray(x) for x in values], gradients)
+    check.report.stopped = telling.stopped
     return check.report
 
 
-def _fresh_seed() -> int:
+def fresh_seed() -> int:
+    """A seed that nobody has asked for."""
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 

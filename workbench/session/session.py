@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from workbench.errors import UsageError
-from workbench.session import derivatives, diagnosing
+from workbench.session import checking, derivatives, diagnosing
 from workbench.session.changing import Changing
 from workbench.session.derivative import Derivative, derivative
 from workbench.session.nodes import Node
@@ -167,29 +167,53 @@ class Session(Changing):
         return derivatives.hessian(self, wrt)
 
     def check(
-        self, wrt: Iterable[Node] | Node | None = None, **settings: Any
+        self,
+        wrt: Iterable[Node] | Node | None = None,
+        *,
+        nodes: bool = True,
+        progress: Progress | None = None,
+        **settings: Any,
     ) -> Report:
-        """Compare the gradients, overrides applied, with differences of the values.
+        """Check each node's rule by itself, and the gradients as a whole.
+
+        The truth is what the ops compute, by the complex step or differences; see
+        `workbench.checks.nodes` for what an entry may be off by. Where overrides run
+        the true gradient is compared, and the report tells what they change.
 
         Parameters
         ----------
         wrt
             Some of the session's ``wrt``; by default all.
+        nodes
+            Whether to check the rules of the nodes too.
+        progress
+            Called with (done, all) before each node and each entry; true stops the
+            check, and so does an interrupt: the report then holds what was found. By
+            default a check of more than a second says how far it is.
         settings
-            ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`.
+            ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
+            ``order``: 1 leaves out the derivatives of the rules. Of a large program
+            fewer entries are checked by default, and all along a direction.
 
         Returns
         -------
-        A report, be it good or bad; ``report.raise_if_wrong()`` raises.
+        A report, be it good or bad; ``report.raise_if_wrong()`` raises. It is kept as
+        `report`, and shown in the picture.
+
+        Raises
+        ------
+        UsageError
+            If the session has no values.
 
         Examples
         --------
         >>> import numpy as np, workbench as wb
         >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
-        >>> session.check().ok
-        True
+        >>> report = session.check()
+        >>> report.ok, report.counts
+        (True, {'right': 2})
         """
-        return derivatives.check(self, wrt, settings)
+        return checking.check(self, wrt, nodes, progress, settings)
 
     def diagnose(self, progress: Progress | None = None) -> Findings:
         """Find the nodes to blame for what is wrong with values and gradients.

@@ -1,0 +1,378 @@
+"""One node on its own: its op and its rule as functions of arrays.
+
+The op's ``compute`` is the truth; what the rule says is asked at the values that the
+node had in the run. Single precision is raised to double, inputs and all: what is
+looked at is the rule's mathematics, not what rounding does to it.
+
+An array is seen as a vector of real coordinates; of a complex one the real and the
+imaginary parts alternate. Outputs of float or complex dtype stand in one vector after
+each other; integer ones do not vary. Cotangents pair with tangents as ``Re(sum(w t))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.calculus import jvp, vjp
+from workbench.checks.differences import COMPLEX_STEP, Slope, slope
+from workbench.checks.gauges import fold_of, hermitian
+from workbench.graph import types
+from workbench.graph.tensor import Tensor, value_of
+from workbench.ops import nulls
+from workbench.ops.several import Parts
+from workbench.transforms import forward, reverse
+
+__all__ = ["ANALYTIC", "Local", "NoGradient"]
+
+Array = np.ndarray[Any, Any]
+
+#: Ops whose ``compute`` is NumPy's own function, carries complex numbers and is
+#: analytic wherever it is finite: their complex step needs no second witness.
+ANALYTIC = frozenset(
+    """
+    add subtract multiply negative positive square sin cos tan sinh cosh tanh exp
+    arctan arcsinh matmul dot vdot inner outer tensordot einsum vecdot sum mean
+    reshape transpose swapaxes moveaxis expand_dims squeeze broadcast_to concatenate
+    stack getitem take roll flip tile repeat diagonal trace kron cumsum ravel
+    """.split()
+)
+
+#: The relative error at which differences along a direction are content.
+CONTENT = 1e-9
+
+
+class NoGradient(Exception):
+    """The rule says that there is no gradient to give, and why."""
+
+
+class Local:
+    """A node's op and rule on their own, at the values the node had.
+
+    Attributes
+    ----------
+    node
+        The node.
+    spots
+        Which of its inputs vary: those that are Tensors of float or complex dtype.
+    values
+        All its inputs, in double precision.
+    outputs
+        Its float outputs at these values, in one vector.
+    alone
+        Whether the op computes in single precision only.
+    """
+
+    def __init__(self, node: Tensor) -> None:
+        self.node = node
+        args = [host(x) for x in node.args]
+        self.spots = [
+            i
+            for i, (x, a) in enumerate(zip(node.inputs, args, strict=True))
+            if isinstance(x, Tensor) and _varies(a)
+        ]
+        self.mask = sum(1 << i for i in self.spots)
+        self.values = [wide(a) for a in args]
+        self.alone = False
+        try:
+            whole = self._compute(self.values)
+        except Exception:
+            # Such as a kernel that is written for float32 alone.
+            self.values, self.alone = args, True
+            whole = self._compute(self.values)
+        self.whole = whole
+        self.fold = fold_of(node, whole)
+        self.hermitian = hermitian(node)
+        self.many = isinstance(whole, tuple)
+        parts = self._parts(whole)
+        #: Of several outputs those that vary.
+        self.chosen = [k for k, y in enumerate(parts) if _varies(y)]
+        self.shapes = [np.shape(parts[k]) for k in self.chosen]
+        self.sizes = [np.size(parts[k]) for k in self.chosen]
+        self.outputs = self._joined(whole)
+        if self.outputs.dtype.kind in "fc" and np.finfo(self.outputs.dtype).eps > 1e-10:
+            self.alone = True
+
+    # The truth
+
+    def _compute(self, values: Sequence[Any]) -> Any:
+        return self.node.op.compute(*values, **self.node.params)
+
+    def _parts(self, whole: Any) -> tuple[Any, ...]:
+        """The outputs that are compared."""
+        if self.fold is not None:
+            return self.fold(*whole)
+        return whole if self.many else (whole,)
+
+    def _joined(self, whole: Any) -> Array:
+        parts = self._parts(whole)
+        flat = [np.ravel(np.asarray(host(parts[k]))) for k in self.chosen]
+        return np.concatenate(flat) if flat else np.zeros(0)
+
+    def run(self, spot: int, moved: Array) -> Array:
+        """The outputs for another value of one input."""
+        values = list(self.values)
+        values[spot] = _as(moved, self.values[spot])
+        found = self._joined(self._compute(values))
+        if len(found) != len(self.outputs):  # as of roots, whose number varies
+            return np.full(len(self.outputs), np.nan)
+        return found
+
+    def truth(self, spot: int, ways: Array, target: float = CONTENT) -> Slope:
+        """The derivative along directions of one input, one row for each.
+
+        No rule takes part in it. Where the op cannot be computed the row is NaN.
+        """
+        start = np.asarray(self.values[spot])
+        steps = [self.shaped(way, start) for way in ways]
+
+        def line(t: complex) -> Array:
+            rows = []
+            for step in steps:
+                moved: Array = start + t * step
+                if np.iscomplexobj(moved) and start.dtype.kind == "f" and t == 0:
+                    moved = moved.real
+                if self.alone and start.dtype.kind == "f":
+                    if np.iscomplexobj(moved):
+                        raise TypeError("single precision takes no complex step")
+                    moved = moved.astype(start.dtype)
+                try:
+                    rows.append(self.run(spot, moved))
+                except Exception:
+                    if np.iscomplexobj(moved) and start.dtype.kind == "f":
+                        raise  # the op takes no complex numbers
+                    rows.append(np.full(len(self.outputs), np.nan))
+            return np.array(rows)
+
+        return slope(
+            line,
+            analytic=start.dtype.kind == "f" and not self.alone,
+            known=self.node.op.name in ANALYTIC and not self.node.op.custom,
+            target=target,
+        )
+
+    def shaped(self, way: Array, x: Array) -> Array:
+        """A vector of coordinates as a direction of an input."""
+        made: Array = shaped(way, x)
+        if self.hermitian:
+            made = (made + np.conj(np.swapaxes(made, -1, -2))) / 2
+        return made
+
+    @cached_property
+    def noise(self) -> Array:
+        """How much rounding of the inputs changes each output, where that is more
+        than a rounding of its own: sums that cancel, transforms of all entries.
+        """
+        rng = np.random.default_rng(0)
+        most = np.zeros(len(self.outputs))
+        for _ in range(6):
+            moved = list(self.values)
+            for i in self.spots:
+                x = np.asarray(moved[i])
+                eps = np.finfo(x.dtype).eps * rng.choice([-1.0, 1.0], x.shape)
+                moved[i] = _as((x * (1 + eps)).astype(x.dtype), moved[i])
+            try:
+                off = np.abs(self._joined(self._compute(moved)) - self.outputs)
+            except Exception:
+                continue
+            if off.shape == most.shape:
+                most = np.fmax(most, np.nan_to_num(off, posinf=0))
+        return 4 * most
+
+    def wobble(self, spot: int, ways: Array, rng: np.random.Generator) -> Array:
+        """How much rounding of the input alone changes the derivative.
+
+        The complex step where the input is a few roundings away: no way to compute
+        the derivative in this precision can be better.
+        """
+        start = np.asarray(self.values[spot])
+        eps = 4 * np.finfo(start.dtype).eps
+        off = start * (1 + eps * rng.choice([-1.0, 1.0], start.shape))
+        rows = []
+        for way in ways:
+            step = COMPLEX_STEP * self.shaped(way, start)
+            try:
+                moved = self.run(spot, off + 1j * step).imag / COMPLEX_STEP
+                still = self.run(spot, start + 1j * step).imag / COMPLEX_STEP
+                rows.append(np.abs(moved - still))
+            except Exception:
+                rows.append(np.zeros(len(self.outputs)))
+        made: Array = np.nan_to_num(np.array(rows))
+        return made
+
+    def reach(self, spot: int) -> Array:
+        """By how much each coordinate of an input may move: the size of the entry.
+
+        Where an entry is 0 that of its neighbours, at most 1.
+        """
+        x = np.asarray(self.values[spot])
+        size = np.abs(np.ravel(x)).astype(float)
+        known = size[(size > 0) & np.isfinite(size)]
+        usual = min(1.0, float(np.median(known))) if known.size else 1.0
+        size = np.where((size > 0) & np.isfinite(size), size, usual)
+        return np.repeat(size, 2) if x.dtype.kind == "c" else size
+
+    # What the rule says
+
+    def pulled(
+        self, weights: Array, rule: Any = None, values: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """What reverse mode sends back for a cotangent: one per spot, or None.
+
+        ``rule`` stands in for that of the op; ``values`` for those of the inputs.
+        """
+        whole = self.whole if values is None else self._compute(values)
+        values = self.values if values is None else values
+        g = self.cotangents(weights, whole)
+        pull = self.node.op.pull if rule is None else rule
+        if pull is None:
+            return [None] * len(self.spots)
+        given = Parts(g) if self.many else g[0]
+        passed = pull(self.mask, given, whole, tuple(values), self.node.params)
+        if nulls.MADE and (found := next(map(nulls.first, passed), None)) is not None:
+            raise NoGradient(str(nulls.refusal(found, "the derivative")))
+        made = []
+        for i in self.spots:
+            c = passed[i] if i < len(passed) else None
+            c = None if c is None else reverse.fit(c, values[i], self.node)
+            if c is not None:
+                c = np.asarray(host(value_of(c)))
+                if self.hermitian:
+                    c = (c + np.conj(np.swapaxes(c, -1, -2))) / 2
+            made.append(c)
+        return made
+
+    def cotangents(self, weights: Array, whole: Any) -> list[Any]:
+        """Weights of all that is compared as one cotangent per output of the op."""
+        parts = self._parts(whole)
+        g: list[Any] = [None] * len(parts)
+        at = 0
+        for k, shape, size in zip(self.chosen, self.shapes, self.sizes, strict=True):
+            part = np.reshape(weights[at : at + size], shape)
+            kind = np.asarray(parts[k]).dtype
+            g[k] = (part if kind.kind == "c" else part.real).astype(kind)
+            at += size
+        if self.fold is None:
+            return g
+        return list(vjp(self.fold, *whole)[1](tuple(g)))
+
+    def single(self, weights: Array) -> list[Any]:
+        """What reverse mode sends back when all of it runs as the user's run did."""
+        args = [host(x) for x in self.node.args]
+        whole = self._compute(args)
+        g = self.cotangents(weights, whole)
+        if self.node.op.pull is None:
+            return [None] * len(self.spots)
+        given = Parts(g) if self.many else g[0]
+        passed = self.node.op.pull(
+            self.mask, given, whole, tuple(args), self.node.params
+        )
+        made = [reverse.fit(passed[i], args[i], self.node)
+                if passed[i] is not None else None for i in self.spots]  # fmt: skip
+        return [None if c is None else np.asarray(host(value_of(c))) for c in made]
+
+    def pushed(self, spot: int, way: Array) -> Array:
+        """What forward mode makes of a direction."""
+        op = self.node.op
+        push = op.push
+        if push is None:
+            if op.pull is None:
+                return np.zeros(len(self.outputs))
+            push = forward.transposed(op.pull)
+        x = np.asarray(self.values[spot])
+        tangent = self.shaped(way, x).astype(x.dtype)
+        tangents: list[Any] = [None] * len(self.values)
+        tangents[spot] = tangent
+        made = push(tuple(tangents), self.whole, tuple(self.values), self.node.params)
+        if made is None:
+            return np.zeros(len(self.outputs))
+        parts = self._parts(self.whole)
+        moved = made if self.many else (made,)
+        if self.fold is not None:
+            still = [np.zeros_like(y) if t is None else t
+                     for t, y in zip(moved, self.whole, strict=True)]  # fmt: skip
+            moved = jvp(self.fold, self.whole, tuple(still))[1]
+        rows = []
+        for k in self.chosen:
+            t = moved[k]
+            if t is None:
+                rows.append(np.zeros(np.size(parts[k])))
+                continue
+            if nulls.MADE and (found := nulls.first(t)) is not None:
+                raise NoGradient(str(nulls.refusal(found, "the derivative")))
+            rows.append(np.ravel(host(value_of(forward.fitted(t, parts[k])))))
+        return np.concatenate(rows) if rows else np.zeros(0)
+
+    # Words
+
+    def label(self, spot: int) -> str:
+        """What an input is called: by its name, or as rules call it."""
+        name = self.node.inputs[spot].name
+        return name or ("x" if len(self.node.inputs) == 1 else f"x{spot}")
+
+    def count(self, spot: int) -> int:
+        """How many real coordinates an input has."""
+        x = np.asarray(self.values[spot])
+        return x.size * (2 if x.dtype.kind == "c" else 1)
+
+    def index(self, spot: int, coordinate: int) -> tuple[int, ...]:
+        """The entry that a coordinate belongs to."""
+        x = np.asarray(self.values[spot])
+        entry = coordinate // 2 if x.dtype.kind == "c" else coordinate
+        return tuple(int(n) for n in np.unravel_index(entry, x.shape))
+
+    def place(self, output: int) -> str:
+        """How one writes an entry of the outputs: ``y[3]``, ``y1[0, 2]``."""
+        for k, shape, size in zip(self.chosen, self.shapes, self.sizes, strict=True):
+            if output < size:
+                where = ", ".join(str(int(n)) for n in np.unravel_index(output, shape))
+                name = f"y{k}" if self.many else "y"
+                return f"{name}[{where}]" if shape else name
+            output -= size
+        return "y"
+
+
+def coordinates(x: Any, like: Any) -> Array:
+    """An array as a vector of real coordinates, of one that it is the gradient of."""
+    flat = np.ravel(np.asarray(x))
+    if np.asarray(like).dtype.kind != "c":
+        return flat.real
+    # Re(c t) for t = 1 and t = i.
+    return np.stack([flat.real, -flat.imag], 1).ravel() + 0.0
+
+
+def shaped(way: Array, x: Array) -> Array:
+    """A vector of real coordinates as an array in the shape of ``x``."""
+    if x.dtype.kind == "c":
+        return np.reshape(way[0::2] + 1j * way[1::2], x.shape)
+    return np.reshape(way, x.shape)
+
+
+def host(x: Any) -> Any:
+    """An array in main memory, also within the value of several outputs."""
+    if isinstance(x, tuple):
+        return tuple(map(host, x))
+    return x.get() if hasattr(x, "__cuda_array_interface__") else x
+
+
+def wide(x: Any) -> Any:
+    """An array or a Python number in double precision; anything else as it is."""
+    if type(x) in (float, complex):
+        return np.asarray(x)[()]
+    if not _varies(x) or np.asarray(x).dtype.itemsize > 16:
+        return x
+    return x.astype(np.result_type(x.dtype, np.float64))
+
+
+def _varies(x: Any) -> bool:
+    if types.weak(x):
+        return type(x) in (float, complex)
+    return hasattr(x, "dtype") and types.differentiable(x.dtype)
+
+
+def _as(moved: Array, like: Any) -> Any:
+    """A 0-d array where one was, a NumPy number where one was."""
+    return moved[()] if isinstance(like, np.generic) else moved

@@ -1,0 +1,467 @@
+"""One node looked at: its rule in both modes against its own values, entry by entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.checks.differences import Slope
+from workbench.checks.local import Local, coordinates, host
+from workbench.checks.report import Entry, Verdict
+from workbench.checks.searching import halved
+
+__all__ = ["Look"]
+
+Array = np.ndarray[Any, Any]
+
+RTOL, SINGLE = 1e-6, 2e-3
+#: Roundings of an output below which no value shows a derivative.
+ROUNDINGS = 64
+#: Roundings of an output divided by the smallest step of the differences.
+SHRINKS = 2.0**19
+#: What a sum over all outputs may be off by before entries are looked for.
+SCREEN = 1e-9
+#: How many suspects of one kind are looked at.
+SUSPECTS = 3
+
+
+class Look:
+    """The rule of one node, looked at.
+
+    Attributes
+    ----------
+    entries
+        What was found: the worst entries, and those at kinks.
+    notes
+        What cannot be told of single entries.
+    mode
+        The mode that is looked at now.
+    """
+
+    def __init__(
+        self, local: Local, rng: np.random.Generator, rtol: float | None, exact: int
+    ) -> None:
+        self.local = local
+        self.rng = rng
+        usual = SINGLE if local.alone else RTOL
+        self.rtol = usual if rtol is None else rtol
+        self.exact = exact
+        self.entries: list[Entry] = []
+        self.notes: list[str] = []
+        self.mode = "rev"
+        kind = local.outputs.dtype
+        self.eps = float(np.finfo(kind).eps) if kind.kind in "fc" else 2.2e-16
+        self.backs: dict[int, list[Any]] = {}
+        #: How the truth was found.
+        self.methods: set[str] = set()
+
+    def first(self) -> None:
+        """The rule itself, at all inputs, in both modes."""
+        local = self.local
+        if not len(local.outputs):
+            return
+        for spot in local.spots:
+            if local.count(spot):
+                self.at(spot)
+        if not self.entries or all(e.verdict == "right" for e in self.entries):
+            self.narrow()
+
+    def at(self, spot: int) -> None:
+        """The rule at one input."""
+        local = self.local
+        n, reach = local.count(spot), local.reach(spot)
+        exact = n <= self.exact
+        if exact:
+            ways = np.diag(reach)
+        else:
+            size = self.rng.choice([-1.0, 1.0], (2, n)) * self.rng.uniform(0.5, 1, n)
+            ways = size * reach
+            if np.ptp(np.log(reach)) > 1:  # small entries count beside large ones too
+                even = self.rng.choice([-1.0, 1.0], n) * float(np.min(reach))
+                ways = np.concatenate([ways, even[None]])
+        found = local.truth(spot, ways)
+        self.methods.add(found.method)
+        limit = self.limit(found)
+        before = len(self.entries)
+        self.mode = "fwd"
+        self.forward(spot, ways, found, limit, exact)
+        self.mode = "rev"
+        self.reverse(spot, ways, found, limit, exact)
+        if np.any(found.kink) and not self.wrong(before):
+            self.kinks(spot, found, exact)
+
+    def wrong(self, start: int = 0) -> bool:
+        """Whether an entry found since is wrong."""
+        return any(e.verdict == "wrong" for e in self.entries[start:])
+
+    def limit(self, found: Slope) -> Array:
+        """What each derivative may be off by; infinite where nothing is known."""
+        y = self.local.outputs
+        hidden = ROUNDINGS * self.eps * np.abs(y) + 1e-300
+        limit = self.rtol * np.abs(found.value) + 4 * found.error + hidden
+        return np.where(np.isfinite(found.value) & np.isfinite(limit), limit, np.inf)
+
+    def undefined(self, found: Slope, limit: Array) -> Array:
+        """The outputs that have no derivative by some entry, or none that is known."""
+        sides = np.isfinite(found.left) & np.isfinite(found.right)
+        lost: Array = np.any(~np.isfinite(limit) | (found.kink & ~sides), axis=0)
+        return lost
+
+    # Forward mode
+
+    def forward(
+        self, spot: int, ways: Array, found: Slope, limit: Array, exact: bool
+    ) -> None:
+        """All outputs along each direction."""
+        local = self.local
+        got = np.array([local.pushed(spot, way) for way in ways])
+        off = np.abs(got - found.value)
+        bad = ~(off <= limit) & np.isfinite(limit) & np.isfinite(local.outputs)
+        low, high = np.minimum(found.left, found.right), np.maximum(
+            found.left, found.right
+        )  # fmt: skip
+        inside = (got >= low - limit) & (got <= high + limit)
+        # Of infinity at one entry 0 times that is NaN at the others: one finding.
+        bad &= np.isfinite(got) | ~self.undefined(found, limit)
+        bad &= ~(found.kink & (found.jump | inside | ~np.isfinite(high - low)))
+        if not np.any(bad):
+            return
+        ratio = np.where(bad, off / limit, -1)
+        ratio = np.where(bad & ~np.isfinite(ratio), np.inf, ratio)
+        for flat in np.argsort(-ratio, axis=None, kind="stable")[:SUSPECTS]:
+            d, o = (int(k) for k in np.unravel_index(flat, bad.shape))
+            if not bad[d, o]:
+                break
+            k = d if exact else self.entry_of(spot, ways[d], o, got[d], found.value[d])
+            if self.confirm(spot, k, o, "fwd"):
+                return
+        if not exact and np.max(ratio) > 1e3:
+            self.notes.append("forward mode is off along a direction, at no one entry.")
+
+    def entry_of(
+        self, spot: int, way: Array, output: int, got: Array, true: Array
+    ) -> int:
+        """An entry of the input by which forward mode is off at one output."""
+        local = self.local
+        if len(way) == len(local.outputs):
+            alone = np.zeros(len(way))
+            alone[output] = way[output]
+            off = self.gap(spot, alone, output)
+            if off > 0.5 * abs(got[output] - true[output]):
+                return output
+
+        def part(chosen: Array) -> float:
+            return self.gap(spot, np.where(chosen, way, 0), output)
+
+        return halved(len(way), part, self.rng)
+
+    def gap(self, spot: int, way: Array, output: int) -> float:
+        """By how much forward mode is off along a direction at one output."""
+        moved = self.local.pushed(spot, way)
+        true = self.local.truth(spot, way[None]).value[0]
+        off = abs(moved[output] - true[output])
+        return float(off) if off == off else np.inf
+
+    # Reverse mode
+
+    def reverse(
+        self, spot: int, ways: Array, found: Slope, limit: Array, exact: bool
+    ) -> None:
+        """Cotangents sent back, weighed with each direction."""
+        local = self.local
+        y = local.outputs
+        if exact and len(y) <= self.exact and y.dtype.kind != "c":
+            self.entrywise(spot, ways, found, limit)
+            return
+        known = np.all(np.isfinite(limit) & ~found.kink, axis=0) & np.isfinite(y)
+        size = np.max(np.where(known, np.abs(found.value), 0), axis=0)
+        usual = np.where(np.abs(y) > 0, np.abs(y), 1)
+        size = np.where(size > 1e-100, size, np.where(np.isfinite(usual), usual, 1))
+        for _ in range(3 if exact else 2):
+            weights = np.where(known, self.random(len(y)) / size, 0)
+            if y.dtype.kind == "c":
+                turned = np.exp(2j * np.pi * self.rng.uniform(size=len(y)))
+                weights = weights * turned
+            back = self.back(spot, weights)
+            terms = np.where(known, weights * np.where(known, found.value, 0), 0).real
+            expected = np.sum(terms, axis=1)
+            got = back * np.diag(ways) if exact else ways @ back
+            error = np.where(known, np.abs(weights) * found.error, 0)
+            most = SCREEN * np.sum(np.abs(terms), axis=1) + 8 * np.sqrt(
+                np.sum(error**2, axis=1)
+            )
+            most += (
+                ROUNDINGS
+                * self.eps
+                * np.sqrt(len(y))
+                * np.max(np.abs(weights * np.where(known, y, 0)), initial=0)
+            )
+            if local.alone:
+                most += 1e-4 * np.sum(np.abs(terms), axis=1)
+            off = np.abs(got - expected)
+            bad = ~(off <= most)
+            if not np.any(bad):
+                continue
+            d = int(np.argmax(np.where(np.isnan(off), np.inf, off / most)))
+            k = d if exact else self.source(spot, ways[d], weights, back)
+            o = self.output_of(spot, k, weights)
+            if self.confirm(spot, k, o, "rev"):
+                return
+            if np.max(off / most) > 1e6:
+                self.notes.append(
+                    "reverse mode is off along a direction, at no one entry."
+                )
+
+    def random(self, n: int) -> Array:
+        """Weights of either sign, none near 0."""
+        signs = self.rng.choice([-1.0, 1.0], n)
+        made: Array = signs * self.rng.uniform(0.5, 1, n)
+        return made
+
+    def back(self, spot: int, weights: Array) -> Array:
+        """What reverse mode sends back to one input, as coordinates."""
+        x = self.local.values[spot]
+        c = self.local.pulled(weights)[self.local.spots.index(spot)]
+        return coordinates(np.zeros(np.shape(x)) if c is None else c, x)
+
+    def entrywise(self, spot: int, ways: Array, found: Slope, limit: Array) -> None:
+        """Each output by each entry, of few."""
+        local, x = self.local, self.local.values[spot]
+        place = local.spots.index(spot)
+        for o in range(len(local.outputs)):
+            if o not in self.backs:
+                one = np.zeros(len(local.outputs))
+                one[o] = 1
+                self.backs[o] = local.pulled(one)
+            c = self.backs[o][place]
+            got = coordinates(np.zeros(np.shape(x)) if c is None else c, x)
+            got = got * np.diag(ways)
+            off = np.abs(got - found.value[:, o])
+            bad = ~(off <= limit[:, o]) & np.isfinite(limit[:, o])
+            bad &= bool(np.isfinite(local.outputs[o]))
+            bad &= np.isfinite(got) | ~self.undefined(found, limit)[o]
+            if not np.any(bad):
+                continue
+            ratio = np.where(bad, off / limit[:, o], -1)
+            ratio = np.where(np.isnan(ratio), np.inf, ratio)
+            for k in np.argsort(-ratio, kind="stable")[:SUSPECTS]:
+                if bad[k] and self.confirm(spot, int(k), o, "rev"):
+                    return
+
+    def source(self, spot: int, way: Array, weights: Array, back: Array) -> int:
+        """An entry at which what reverse mode sends back is off."""
+        if not np.all(np.isfinite(back)):
+            return int(np.argmax(~np.isfinite(back)))
+
+        def part(chosen: Array) -> float:
+            some = np.where(chosen, way, 0)
+            true = self.local.truth(spot, some[None]).value[0]
+            true = np.where(weights != 0, weights * true, 0).real
+            off = abs(float(np.sum(true)) - float(some @ back))
+            return off if off == off else np.inf
+
+        return halved(len(way), part, self.rng)
+
+    def output_of(self, spot: int, k: int, weights: Array) -> int:
+        """The output at which what is sent back to an entry is off."""
+        reach = self.local.reach(spot)[k]
+        true = self.column(spot, k).value[0]
+
+        def part(chosen: Array) -> float:
+            some = np.where(chosen, weights, 0)
+            terms = np.where(some != 0, some * true, 0).real
+            off = abs(float(np.sum(terms)) - reach * self.back(spot, some)[k])
+            return float(off) if off == off else np.inf
+
+        if len(weights) == self.local.count(spot):
+            alone = np.arange(len(weights)) == k
+            if part(alone) > 0.5 * part(np.ones(len(weights), bool)):
+                return k
+        return halved(len(weights), part, self.rng)
+
+    # Entries
+
+    def column(self, spot: int, k: int) -> Slope:
+        """The truth along one entry, as exact as can be."""
+        way = np.zeros(self.local.count(spot))
+        way[k] = self.local.reach(spot)[k]
+        return self.local.truth(spot, way[None], 1e-11)
+
+    def confirm(self, spot: int, k: int, o: int, mode: str) -> bool:
+        """Look at one entry again, with all there is; keep it unless it is right."""
+        local = self.local
+        found, reach = self.column(spot, k), float(local.reach(spot)[k])
+        way = np.zeros(local.count(spot))
+        way[k] = reach
+        limit = self.limit(found)[0]
+        if found.method == "complex step":
+            limit = limit + 8 * local.wobble(spot, way[None], self.rng)[0]
+            limit = limit + ROUNDINGS * local.noise
+        else:
+            limit = limit + SHRINKS * local.noise
+        turns: tuple[complex, ...] = (1,)
+        if mode == "fwd":
+            row = local.pushed(spot, way)
+            pairs: list[tuple[Any, Any, complex]] = [(row[o], found.value[0, o], 1)]
+        else:
+            pairs = []
+            if local.outputs.dtype.kind == "c":
+                turns = (1, -1j)
+            for turn in turns:
+                one = np.zeros(len(local.outputs), type(turn))
+                one[o] = turn
+                got = reach * self.back(spot, one)[k]
+                pairs.append((got, (turn * found.value[0, o]).real, turn))
+        wrong = False
+        for got, expected, turn in pairs:
+            left, right = found.left[0, o], found.right[0, o]
+            if turn != 1 or mode == "rev":
+                left, right = (turn * left).real, (turn * right).real
+            said = judged(
+                got, expected, float(limit[o]), left, right,
+                bool(found.kink[0, o]), bool(found.jump[0, o]),
+            )  # fmt: skip
+            if said == "right":
+                continue
+            if said == "wrong" and wrong:
+                continue
+            wrong |= said == "wrong"
+            self.keep(spot, k, o, mode, said, (got, expected, left, right), found,
+                      float(limit[o]), reach)  # fmt: skip
+        return wrong
+
+    def keep(
+        self, spot: int, k: int, o: int, mode: str, said: Verdict,
+        numbers: tuple[Any, ...], found: Slope, limit: float, reach: float,
+    ) -> None:  # fmt: skip
+        """Write an entry down, in the user's units."""
+        got, expected, left, right = (complex(x) / reach for x in numbers)
+        plain = [x.real if x.imag == 0 else x for x in (got, expected, left, right)]
+        self.entries.append(
+            Entry(
+                self.local.label(spot),
+                self.local.index(spot, k),
+                1,
+                mode,
+                plain[0],
+                plain[1],
+                float(found.error[0, o]) / reach,
+                limit / reach,
+                plain[2],
+                plain[3],
+                said,
+                found.method,
+                self.local.place(o),
+                bool(found.jump[0, o]),
+            )
+        )
+
+    def kinks(self, spot: int, found: Slope, exact: bool) -> None:
+        """Which entries are at a kink: the first few of them, by name."""
+        local = self.local
+        rows, outputs = np.nonzero(found.kink)
+        for d, o in list(zip(rows.tolist(), outputs.tolist(), strict=True))[:SUSPECTS]:
+            if exact:
+                k = d
+            elif local.count(spot) == len(local.outputs):
+                k = o
+            else:
+                k = self.bent(spot, o)
+            column = self.column(spot, k)
+            if not column.kink[0, o]:
+                continue
+            way = np.zeros(local.count(spot))
+            way[k] = local.reach(spot)[k]
+            row = local.pushed(spot, way)
+            limit = float(self.limit(column)[0, o])
+            limit = limit if np.isfinite(limit) else 1e-6
+            noise = float(local.noise[o])
+            if abs(column.right[0, o] - column.left[0, o]) <= SHRINKS * noise:
+                continue  # rounding, which is not that of this output alone
+            sides = column.left[0, o], column.right[0, o]
+            said = judged(row[o], column.value[0, o], limit, *sides, True,
+                          bool(column.jump[0, o]))  # fmt: skip
+            self.keep(spot, k, o, "fwd", said, (row[o], column.value[0, o], *sides),
+                      column, limit, float(local.reach(spot)[k]))  # fmt: skip
+            if said != "kink":
+                return
+        gap = np.abs(found.right - found.left)
+        if np.any(found.kink & ~(gap <= SHRINKS * local.noise)) and not self.entries:
+            self.notes.append("left and right differ along a direction, at no entry.")
+
+    def bent(self, spot: int, output: int) -> int:
+        """An entry whose two sides differ at one output."""
+        reach = self.local.reach(spot)
+
+        def part(chosen: Array) -> float:
+            some = self.local.truth(spot, np.where(chosen, reach, 0)[None])
+            gap = abs(some.right[0, output] - some.left[0, output])
+            return float(gap) if gap == gap else np.inf
+
+        return halved(len(reach), part, self.rng)
+
+    # Single precision
+
+    def narrow(self) -> None:
+        """Whether the rule holds in single precision too, as far as rounding lets it.
+
+        Operands and outputs that are rounded to single precision change the rule's
+        result by so much; sixteen times that, and a thousand roundings of the result,
+        is what it may be off by when all of it runs in single precision.
+        """
+        local = self.local
+        kind = np.asarray(local.node.args[local.spots[0]]).dtype
+        known = kind in (np.float32, np.complex64)
+        if local.alone or local.fold or local.hermitian or not known:
+            return
+        weights = self.random(len(local.outputs)).astype(np.float32).astype(float)
+        exact = local.pulled(weights)
+        eps = float(np.finfo(np.float32).eps)
+        spread = [np.zeros(1) for _ in exact]
+        for _ in range(3):
+            moved = [
+                x * (1 + eps * self.rng.choice([-1.0, 1.0], np.shape(x)))
+                if i in local.spots else x
+                for i, x in enumerate(local.values)
+            ]  # fmt: skip
+            again = local.pulled(weights, values=moved)
+            spread = [
+                s if a is None or b is None else np.maximum(s, np.abs(a - b))
+                for s, a, b in zip(spread, exact, again, strict=True)
+            ]
+        low = local.single(weights)
+        for spot, a, b, s in zip(local.spots, exact, low, spread, strict=True):
+            if a is None or b is None:
+                continue
+            most = 16 * s + 1e3 * eps * np.max(np.abs(a), initial=0)
+            off = np.abs(np.asarray(host(b)) - a)
+            bad = ~(off <= most) & np.isfinite(a) & (np.abs(a) < 1e38)
+            bad &= np.isfinite(most)
+            if np.any(bad):
+                k = int(np.argmax(np.where(bad, off, -1)))
+                place = tuple(int(n) for n in np.unravel_index(k, np.shape(a)))
+                where = f"[{', '.join(map(str, place))}]" if place else ""
+                self.notes.append(
+                    f"right in double precision, but in single precision it gives"
+                    f" {np.ravel(b)[k]:.6g} at {local.label(spot)}{where} in place of"
+                    f" {np.ravel(a)[k]:.6g}."
+                )
+
+
+def judged(
+    got: Any, expected: Any, limit: float, left: Any, right: Any, kink: bool, jump: bool
+) -> Verdict:
+    """What to think of one entry."""
+    if kink:
+        if jump:
+            return "kink"
+        sides = complex(left), complex(right)
+        if not np.all(np.isfinite(sides)):
+            return "unsure"
+        low, high = sorted(s.real for s in sides)
+        fits = low - limit <= complex(got).real <= high + limit
+        return "kink" if fits else "wrong"
+    if not np.isfinite(expected) or not np.isfinite(limit):
+        return "unsure"
+    return "right" if abs(got - expected) <= limit else "wrong"

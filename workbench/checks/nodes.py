@@ -1,0 +1,315 @@
+"""Each node's rule by itself, at the values that the node had in the run.
+
+The truth is the op's own ``compute`` (`local.py`). An input of few entries is checked
+at every entry, one of many along random directions: forward mode gives every output
+along a direction, reverse mode one number ``<w, J v> = <J^T w, v>``, in which weights
+make all outputs count alike. Where a direction is off, halving the set of entries finds
+one that is, in some log2(n) steps; only an entry is ever called wrong.
+
+What an entry may be off by, in double precision: ``rtol`` of its size, 1e-6; four times
+what the differences are uncertain by; and what rounding hides. A derivative whose whole
+effect, while its entry moves by its own size, is below ``64 eps`` of the output is one
+that no value of the op shows: ``64 eps |y| / |x|``. Last, where an entry is off, the
+derivative is measured again a few roundings of the input away: no way to compute it in
+this precision can be nearer than eight times what that changes. Single precision is
+raised to double before, so these limits hold for it too; a rule whose own run in single
+precision is far off what rounding of its operands explains is told as unsure. An op
+that computes in single precision only is held to 2e-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.checks.local import Local, NoGradient
+from workbench.checks.looking import Look
+from workbench.checks.report import Entry, NodeCheck, Status
+from workbench.checks.second import second_order
+from workbench.errors import (
+    GradNotImplementedError,
+    GradUndefinedError,
+    NotDifferentiableError,
+    NullTypeGradError,
+)
+from workbench.graph import blame, types
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.ops import nulls, several
+
+__all__ = ["PURPOSE", "check_node", "check_nodes", "checkable", "named"]
+
+Array = np.ndarray[Any, Any]
+
+#: Ops that change a gradient on purpose, and what they do.
+PURPOSE = {
+    "stop_gradient": "stops the gradient",
+    "zero_grad": "makes the gradient zero",
+    "grad_clip": "clips the gradient",
+    "grad_scale": "scales the gradient",
+    "mask": "marks a gradient",
+}
+#: Errors that say that there is no derivative, on purpose.
+REFUSED = (
+    NoGradient,
+    NotDifferentiableError,
+    GradUndefinedError,
+    GradNotImplementedError,
+    NullTypeGradError,
+)
+#: Inputs of up to so many entries are checked at each.
+EXACT = 32
+#: Inputs of up to so many entries have their second order checked at each node.
+SECOND = 256
+
+
+def checkable(node: Tensor) -> bool:
+    """Whether a node has a rule to check: a value, a float input, a float output."""
+    if node.op is IDENTITY or node.op is several.ITEM or node.op is nulls.NULL:
+        return False
+    if node._value is None:
+        return False
+    parts = node._value if isinstance(node._value, tuple) else (node._value,)
+    if not any(types.differentiable(types.spec_of(y).dtype) for y in parts):
+        return False
+    return any(
+        isinstance(x, Tensor)
+        and not isinstance(x._value, tuple)
+        and x._value is not None
+        and types.differentiable(x.dtype)
+        for x in node.inputs
+    )
+
+
+def check_nodes(
+    nodes: Sequence[Tensor],
+    *,
+    seed: int = 0,
+    order: int = 2,
+    rtol: float | None = None,
+    entries: int = EXACT,
+    rules: Mapping[int, Any] | None = None,
+    covered: Collection[int] = (),
+    arriving: Callable[[Tensor], Any] | None = None,
+    step: Callable[[], object] | None = None,
+    found: list[NodeCheck] | None = None,
+) -> list[NodeCheck]:
+    """Check the rule of every node of a program by itself.
+
+    Parameters
+    ----------
+    nodes
+        The nodes; those without a value, or without a float input, are left out.
+    seed
+        Chooses directions and weights.
+    order
+        1 checks rules, 2 the derivatives of rules too.
+    rtol
+        What an entry may be off by, relatively; by default 1e-6.
+    entries
+        Inputs of up to so many entries are checked at each of them.
+    rules
+        The overrides that run, by the serial of their node: they are told, with what
+        they change, and are not held against the true gradient.
+    covered
+        The serials of nodes whose own rule does not run: another's does for them.
+    arriving
+        The cotangent that arrives at a node in the run, to tell what an override
+        changes; by default ones.
+    step
+        Called before each node; what it raises ends the check.
+    found
+        The list to fill, which holds what was found where the check ends early.
+
+    Returns
+    -------
+    One `NodeCheck` per node, in the order of the program.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> program = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3))
+    >>> [(check.node.op.name, check.status) for check in check_nodes(program.nodes)]
+    [('tanh', 'right'), ('sum', 'right')]
+    """
+    made: list[NodeCheck] = [] if found is None else found
+    rng = np.random.default_rng(seed)
+    kinds: set[Any] = set()
+    for node in nodes:
+        if not checkable(node):
+            continue
+        if step is not None:
+            step()
+        rule = None if rules is None else rules.get(node.serial)
+        with np.errstate(all="ignore"):
+            if rule is not None:
+                made.append(overridden(node, rule, arriving))
+                continue
+            twice = order > 1 and _worth(node, kinds)
+            check = check_node(node, rng, order=2 if twice else 1, rtol=rtol,
+                               entries=entries)  # fmt: skip
+        if node.serial in covered:
+            note = "An override of the pattern around it runs in its place."
+            check = NodeCheck(node, check.status, check.mode, check.entry,
+                              f"{check.text} {note}".strip())  # fmt: skip
+        made.append(check)
+    return made
+
+
+def _worth(node: Tensor, kinds: set[Any]) -> bool:
+    """Whether the second order of a node is looked at: small, or first of its kind."""
+    specs = [types.spec_of(x) for x in node.args if hasattr(x, "dtype")]
+    kind = node.op, *((len(s.shape), str(s.dtype)) for s in specs)
+    new = kind not in kinds
+    kinds.add(kind)
+    size = sum(int(np.size(x)) for x in node.args if hasattr(x, "dtype"))
+    return size <= SECOND or (new and size <= 100_000)
+
+
+def check_node(
+    node: Tensor,
+    rng: np.random.Generator,
+    *,
+    order: int = 2,
+    rtol: float | None = None,
+    entries: int = EXACT,
+) -> NodeCheck:
+    """Check the rule of one node, in both modes, at the values that it has."""
+    if node.op.name in PURPOSE and not node.op.custom:
+        text = f"{named(node)} {PURPOSE[node.op.name]} on purpose."
+        return NodeCheck(node, "overridden", "rev", None, text)
+    try:
+        local = Local(node)
+    except Exception as error:
+        text = f"{named(node)} cannot be computed by itself: {error}"
+        return NodeCheck(node, "unsure", "rev", None, text)
+    look = Look(local, rng, rtol, entries)
+    try:
+        look.first()
+    except REFUSED as error:
+        return NodeCheck(node, "unsure", look.mode, None, f"{named(node)}: {error}")
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        text = f"The rule of {named(node)} fails in {MODES[look.mode]}: {words}"
+        return NodeCheck(node, "wrong", look.mode, None, text)
+    note = ""
+    if order > 1 and not any(e.verdict in ("wrong", "kink") for e in look.entries):
+        note = second_order(local, look, rng)
+    return _told(node, look, note)
+
+
+MODES = {"rev": "reverse mode", "fwd": "forward mode"}
+
+
+def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
+    """The status of a node, its worst entry and one line of words."""
+    ranks: tuple[Status, ...] = ("wrong", "kink", "unsure", "right")
+    worst = min(
+        look.entries,
+        key=lambda e: (ranks.index(e.verdict), e.order, -e.badness[1]),
+        default=None,
+    )
+    status: Status = "right" if worst is None else worst.verdict
+    mode = "rev" if worst is None else worst.mode.partition(" ")[0]
+    text = ""
+    if worst is not None and status != "right":
+        text = words(node, worst)
+    elif look.notes:
+        status, text = "unsure", f"{named(node)}: {look.notes[0]}"
+    return NodeCheck(node, status, mode, worst, " ".join(filter(None, (text, note))))
+
+
+def words(node: Tensor, e: Entry) -> str:
+    """What one entry says of its node."""
+    what = f"d{e.output or 'y'} / d{e.place}"
+    if e.order > 1:
+        what = f"the second derivative by {e.argument} along a direction"
+    mode = e.mode
+    for short, long in MODES.items():
+        mode = mode.replace(short, long)
+    if e.jump and e.verdict == "kink":
+        return (
+            f"{named(node)} jumps at {e.place}, where {what} has no value; the rule"
+            f" says {number(e.analytic)}."
+        )
+    if e.verdict == "kink":
+        return (
+            f"{named(node)} has a kink at {e.place}: {what} is {number(e.left)} to the"
+            f" left and {number(e.right)} to the right; the rule says"
+            f" {number(e.analytic)}."
+        )
+    if e.verdict == "unsure":
+        return (
+            f"{named(node)}: differences cannot tell {what} at {e.place}: left"
+            f" {number(e.left)}, right {number(e.right)}; the rule says"
+            f" {number(e.analytic)}."
+        )
+    return (
+        f"The rule of {named(node)} is wrong in {mode}: {what} should be"
+        f" {number(e.numeric)} ± {e.uncertainty:.1g} ({e.method}), it gives"
+        f" {number(e.analytic)}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}."
+    )
+
+
+def number(x: complex) -> str:
+    """A number in ten digits; a real one as such."""
+    x = complex(x)
+    return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
+
+
+def named(node: Tensor) -> str:
+    """How a text names a node: op, shape and the user's line."""
+    return f"{blame.describe(node)}{blame.at(node.site)}"
+
+
+def overridden(
+    node: Tensor, rule: Any, arriving: Callable[[Tensor], Any] | None
+) -> NodeCheck:
+    """What an override changes at its node: told, and not held against it."""
+    label = getattr(rule, "label", "an override")
+    text = f"{named(node)} runs {label!r}"
+    try:
+        local = Local(node)
+        g = None if arriving is None else arriving(node)
+        if g is None:
+            flat = np.ones(len(local.outputs))
+        else:
+            flat = local._joined(g if isinstance(g, tuple) else (g,) if local.many
+                                 else g)  # fmt: skip
+        true = local.pulled(flat)
+        instead = local.pulled(flat, rule=rule)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        return NodeCheck(node, "overridden", "rev", None, f"{text}; {words}")
+    whole = change = 0.0
+    worst: Entry | None = None
+    for spot, t, c in zip(local.spots, true, instead, strict=True):
+        zero = np.zeros_like(np.asarray(local.values[spot]))
+        t, c = (zero if x is None else x for x in (t, c))
+        off = np.abs(c - t)
+        whole += float(np.sum(np.abs(t) ** 2))
+        change += float(np.sum(off**2))
+        if off.size:
+            k = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
+            place = tuple(int(n) for n in np.unravel_index(k, off.shape))
+            entry = Entry(
+                local.label(spot), place, 1, "rev", c.flat[k].item(), t.flat[k].item(),
+                0.0, 1e-6 * abs(t.flat[k].item()) + 1e-300, t.flat[k].item(),
+                t.flat[k].item(), "right", "the true rule",
+            )  # fmt: skip
+            if worst is None or not entry.error <= worst.error:
+                worst = entry
+    if whole > 0:
+        percent = 100 * (change / whole) ** 0.5
+        text += f", which changes what it passes on by {percent:.3g} %"
+    elif change > 0:
+        text += ", which passes on a gradient where the true one is zero"
+    else:
+        text += ", which changes nothing here"
+    if worst is not None and worst.error > 0:
+        text += (
+            f"; most at {worst.place}: true {number(worst.numeric)}, overridden"
+            f" {number(worst.analytic)}"
+        )
+    return NodeCheck(node, "overridden", "rev", worst, f"{text}.")

@@ -1,0 +1,110 @@
+"""Whether a session's gradients are right: the program's, and each node's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.session.derivatives import Part
+from workbench.session.nodes import Node
+
+if TYPE_CHECKING:
+    from workbench.checks.report import Report
+    from workbench.checks.telling import Progress
+
+#: A `Session`, whose file stands above this one.
+Session = Any
+
+__all__ = ["check"]
+
+#: How many numbers a check may compute for the entries of the gradients: of a large
+#: program fewer entries are checked, and at least so many of each input.
+WORK, FEWEST, MOST = 2e9, 4, 64
+#: How often a program runs for one entry.
+RUNS = 16
+
+
+def check(
+    session: Session,
+    wrt: Iterable[Node] | Node | None,
+    nodes: bool,
+    progress: Progress | None,
+    settings: dict[str, Any],
+) -> Report:
+    """See `Session.check`."""
+    from workbench.checks.nodes import check_nodes, checkable
+    from workbench.checks.report import Report
+    from workbench.checks.telling import Telling
+    from workbench.checks.verify import check_graph, fresh_seed
+
+    with session.lock:  # a run in another thread changes all of them at once
+        part = Part(session, None, wrt)
+        known = session.needed().cotangents
+        state, resolution = session._state, session.resolution
+        true = session.truth.cotangents
+        forward, labels = session.forward, session.nodes.labels
+    order = settings.pop("order", 2)
+    seed = settings.pop("seed", None)
+    report = Report(labels[session.output], fresh_seed() if seed is None else seed)
+    report.overridden = tuple(override.label for override in part.overrides)
+    report.labels = {x.serial: labels[i] for x, i in _ids(forward)}
+    program = forward.graph.nodes
+    work = sum(1 if x._value is None else max(np.size(x._value), 1)
+               for x in program if not isinstance(x._value, tuple))  # fmt: skip
+    fair = int(WORK / (RUNS * work * max(len(part.wrt), 1)))
+    settings.setdefault("entries", min(max(fair, FEWEST), MOST))
+    telling = Telling(progress, sum(map(checkable, program)) if nodes else 0)
+    with telling:
+        if nodes:
+            covered = [] if resolution is None else getattr(resolution, "covered", [])
+            check_nodes(
+                program,
+                seed=report.seed,
+                order=order,
+                rtol=settings.get("rtol"),
+                rules=None if resolution is None else resolution.pulls(),
+                covered={x.serial for some in covered for x in some},
+                arriving=lambda node: known.get(forward.ids[node.serial]),
+                step=telling.step,
+                found=report.nodes,
+            )
+        gradients = [
+            true.get(i, np.zeros_like(x))
+            for i, x in zip(part.wrt, part.values, strict=True)
+        ]
+        check_graph(
+            _number(part.function, session.seed),
+            part.values,
+            gradients,
+            names=part.labels,
+            report=report,
+            telling=telling,
+            **settings,
+        )
+    report.stopped = telling.stopped
+    if part.overrides:
+        for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
+            report.changed[label] = _change(known.get(i, np.zeros_like(g)), g)
+    session._checked = state, report
+    session._tell("checks")
+    return report
+
+
+def _ids(forward: Any) -> Iterable[tuple[Any, int]]:
+    return [(x, i) for i, x in enumerate(forward.graph.nodes)]
+
+
+def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
+    """The output as one number, weighed by the session's seed."""
+    if seed is None:
+        return function
+    return lambda *values: np.sum(seed * function(*values))
+
+
+def _change(overridden: Any, true: Any) -> float:
+    """How far overrides move a gradient, relatively to the true one."""
+    off = float(np.linalg.norm(np.ravel(overridden - true)))
+    size = float(np.linalg.norm(np.ravel(true)))
+    return off / size if size else (np.inf if off else 0.0)
