@@ -85,10 +85,26 @@ class Body:
         """For each output, the leaves that it depends on, as a mask."""
         return self._depends(False)
 
-    @cached_property
+    @property
     def varies(self) -> list[int]:
-        """For each output, the leaves that it depends on through derivatives."""
+        """For each output, the leaves that it depends on through derivatives.
+
+        An override may give one to a node whose op has none.
+        """
+        held = [within.PULLS.get() or {}, within.PUSHES.get() or {}]
+        given = {
+            x.serial for x in self._rough if any(x.serial in rules for rules in held)
+        }
+        return self._depends(True, given) if given else self._varies
+
+    @cached_property
+    def _varies(self) -> list[int]:
         return self._depends(True)
+
+    @cached_property
+    def _rough(self) -> list[Tensor]:
+        """The nodes whose ops have no derivative."""
+        return [x for x in self.nodes if x.op.pull is None]
 
     def cut(self) -> Body:
         """The same, on leaves of its own where they are results of other leaves.
@@ -130,11 +146,11 @@ class Body:
         ]
         return Body(leaves, outputs)
 
-    def _depends(self, smooth: bool) -> list[int]:
+    def _depends(self, smooth: bool, given: Collection[int] = ()) -> list[int]:
         found = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
         for node in self.nodes:
             mask = 0
-            if not (smooth and node.op.pull is None):
+            if not smooth or node.op.pull is not None or node.serial in given:
                 for x in node.inputs:
                     if isinstance(x, Tensor):
                         mask |= found.get(x.serial, 0)

@@ -170,6 +170,7 @@ class Natural:
         shape = shape_of(d)
         flat = np.reshape(d, (prod(shape),))
         if not callable(metric):
+            metric = _beside(metric, d)
             _check_size(metric, shape)
             if self.solver != "cg":
                 return np.reshape(np.linalg.solve(damped(metric, self.damping), flat),
@@ -192,6 +193,16 @@ def damped(metric: Any, damping: float) -> Any:
     if not damping:
         return metric
     return metric + damping * np.eye(shape_of(metric)[0], like=_bare(metric))
+
+
+def _beside(metric: Any, d: Any) -> Any:
+    """A matrix where the gradient is, which may be on a GPU."""
+    there = _bare(d)
+    if not hasattr(metric, "shape"):
+        metric = np.asarray(metric)  # host array: a list of numbers
+    if isinstance(metric, np.ndarray) and hasattr(there, "__cuda_array_interface__"):
+        return np.asarray(metric, like=there)
+    return metric
 
 
 def _bare(x: Any) -> Any:

@@ -43,9 +43,11 @@ def nonlinear(
     y = concrete(y, 1)
     inputs = tuple(concrete(x, i + 2) for i, x in enumerate(inputs))
     try:
-        return steps_with_g(pull, mask, y, inputs, params) or sums_apart(
-            pull, mask, y, inputs, params
-        )
+        # Of example numbers, which may be none that the rule is for, nobody is warned.
+        with np.errstate(all="ignore"):
+            return steps_with_g(pull, mask, y, inputs, params) or sums_apart(
+                pull, mask, y, inputs, params
+            )
     except OverrideError:
         raise
     except WorkbenchError as error:
