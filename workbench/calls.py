@@ -23,10 +23,11 @@ from workbench.graph.trace import (
     check_function,
     live,
     record,
+    wrap,
 )
 from workbench.transforms import reverse
 from workbench.transforms.overrides import Override
-from workbench.transforms.resolving import resolve_call
+from workbench.transforms.resolving import means_parts, resolve_call
 
 __all__ = [
     "Argnames",
@@ -90,6 +91,11 @@ class Call:
             )
             new = [drawing(x) for x in args]
             named = {key: drawing(x) for key, x in kwargs.items()}
+            if means_parts(overrides):
+                # A structure is seen where each step of it is, also those that the
+                # leaves take no part in: the other arguments are recorded too.
+                new = [recorded(x) for x in new]
+                named = {key: recorded(x) for key, x in named.items()}
             for place, x in zip(places, (rebuilt,) if single else rebuilt, strict=True):
                 if isinstance(place, int):
                     new[place] = x
@@ -190,6 +196,19 @@ class Call:
             for v, g in zip(self.values, made, strict=True)
         ]
         return self.nested(owned(filled, (*self.values, *cotangents)))
+
+
+def recorded(x: Any) -> Any:
+    """An argument that nothing is differentiated by, its arrays as Tensors."""
+    flat, structure = tree.flatten(x)
+    if not any(map(is_plain, flat)):
+        return x
+    return structure([wrap(y) if is_plain(y) else y for y in flat])
+
+
+def is_plain(x: Any) -> bool:
+    """Whether it is an array of floats (a Python number is a setting as often)."""
+    return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
 def drawing(x: Any) -> Any:

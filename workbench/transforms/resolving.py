@@ -24,7 +24,7 @@ from workbench.transforms.regions import Region, rules_at
 from workbench.transforms.settling import Settled
 from workbench.transforms.targets import ByNode, ByPart, Nodes, missed
 
-__all__ = ["Resolution", "overrides", "resolve", "resolve_call"]
+__all__ = ["Resolution", "means_parts", "overrides", "resolve", "resolve_call"]
 
 # Which nodes of a program
 
@@ -237,6 +237,15 @@ def checked(given: Iterable[Any]) -> list[Override]:
                 ' wb.override("tanh", "clip(d, -1, 1)").'
             )
     return found
+
+
+def means_parts(given: Sequence[Override] | None) -> bool:
+    """Whether an override of a call, or around it, means parts of a program."""
+    blocks = [one for block in _LOCAL.stack for one in block.given]
+    return any(
+        isinstance(getattr(one, "target", None), ByPart)
+        for one in (*blocks, *(given or ()))
+    )
 
 
 def resolve_call(
