@@ -142,6 +142,8 @@ def picture() -> dict[str, Any]:
     """What a notebook would keep, without what differs from run to run."""
     made = cast(dict[str, Any], saved(take(examined(session())), "golden"))
     made["header"] |= {"seconds": 0.0006, "version": "0.1.0"}
+    # Its words are those of the check's own tests.
+    made["header"]["check"]["summary"] = "exp is wrong: expected 0.75, got 1.5."
     return made
 
 
