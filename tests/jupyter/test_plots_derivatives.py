@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
 from workbench.errors import DisconnectedInputError, UsageError
-from workbench.jupyter import plots
+from workbench.jupyter import plots, worker
 from workbench.jupyter.axis import Axis
 
 
@@ -318,3 +319,25 @@ def test_progress_is_passed_on_and_stops() -> None:
     with pytest.raises(KeyboardInterrupt):
         plots.singular_plot(session, progress=lambda done, total: True)
     assert "rank 1 of 3" in plots.singular_plot(session).note
+
+
+def test_stop_ends_a_long_plot_and_the_next_one_is_right() -> None:
+    session = session_of(np.tanh, np.zeros(30_000), seed=np.ones(30_000))
+    begun, ended = threading.Event(), threading.Event()
+    seen: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            plots.jacobian_plot(session, progress=lambda done, total: begun.set())
+        except KeyboardInterrupt as error:
+            seen.append(error)
+        finally:
+            ended.set()
+
+    worker.start(work)
+    assert begun.wait(60)
+    worker.stop()
+    assert ended.wait(60)
+    assert len(seen) == 1
+    plot = plots.jacobian_plot(session, window=((0, 2), (0, 2)))
+    assert_array_equal(plot.figure.data[0].z, np.eye(2))

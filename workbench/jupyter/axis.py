@@ -96,9 +96,10 @@ class Axis:
             "zeroline": False,
             "ticks": "",
             "tickmode": "array",
-            "tickangle": 0,
             "automargin": True,
         }
+        if not across:
+            made["tickangle"] = 0  # across a narrow page they stand upright
         if not self.cells:
             return made | {"tickvals": [], "ticktext": []}
         names = list(pairwise(self.edges()))

@@ -68,7 +68,7 @@ class Plot:
 
 def layout(title: str, note: str) -> dict[str, Any]:
     """The layout of a figure: title, note, and nothing behind it."""
-    lines = [plain_text(line) for line in textwrap.wrap(note, 100)]
+    lines = [plain_text(line) for line in textwrap.wrap(note, 92)]
     return {
         "template": go.layout.Template(),
         "title": {
@@ -77,11 +77,15 @@ def layout(title: str, note: str) -> dict[str, Any]:
             "font": {"size": 14},
             "x": 0.01,
             "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 14},
         },
         "font": {"color": INK, "size": 12},
         "paper_bgcolor": "rgba(0, 0, 0, 0)",
         "plot_bgcolor": "rgba(0, 0, 0, 0)",
-        "margin": {"l": 80, "r": 20, "t": 50 + 14 * len(lines), "b": 48},
+        "margin": {"l": 80, "r": 20, "t": 46 + 16 * len(lines), "b": 48},
         "height": 420,
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.jupyter.axis import Axis
-from workbench.jupyter.figure import BAD, GRID, Figure, Plot, layout, plain_text
+from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
 from workbench.session.derivative import Derivative, Second
 from workbench.session.matrix import Matrix
 from workbench.session.pooling import Pooled
@@ -21,15 +21,20 @@ Array = np.ndarray[Any, Any]
 Window = Any
 
 #: Blue below zero, orange above, nothing at zero: on a light and on a dark page.
+#: Colours fade out rather than into grey, so that small entries keep their sign.
 DIVERGING: list[tuple[float, str]] = [
     (0.0, "rgb(21, 101, 192)"),
     (0.25, "rgb(100, 164, 232)"),
+    (0.4999, "rgba(100, 164, 232, 0.06)"),
     (0.5, "rgba(128, 128, 128, 0.04)"),
+    (0.5001, "rgba(255, 167, 80, 0.06)"),
     (0.75, "rgb(255, 167, 80)"),
     (1.0, "rgb(216, 72, 0)"),
 ]
 #: The same from zero on, for magnitudes.
 RISING = [(2 * place - 1, colour) for place, colour in DIVERGING if place >= 0.5]
+#: Between groups: seen on cells of any colour.
+BORDER = "rgba(128, 128, 128, 0.65)"
 #: The share of cells whose colours a robust scale tells apart.
 ROBUST = 0.98
 
@@ -80,9 +85,14 @@ def size_note(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
     """How large a matrix is, and what of it is shown."""
     notes = [f"{found.rows:,} × {found.columns:,}"]
     if (rows.window, columns.window) != ((0, found.rows), (0, found.columns)):
-        (a, b), (c, d) = rows.window, columns.window
-        notes.append(f"rows {a:,} to {b - 1:,}, columns {c:,} to {d - 1:,} of it")
+        down, over = _part("row", rows.window), _part("column", columns.window)
+        notes.append(f"{down}, {over} of it")
     return notes
+
+
+def _part(what: str, span: tuple[int, int]) -> str:
+    first, last = span[0], span[1] - 1
+    return f"{what} {first:,}" if first == last else f"{what}s {first:,} to {last:,}"
 
 
 def heat_map(
@@ -179,7 +189,7 @@ def looks_of(title: str, note: str, rows: Axis, columns: Axis) -> dict[str, Any]
             f"{along}0": 0,
             f"{along}1": 1,
             f"{along}ref": "paper",
-            "line": {"color": GRID, "width": 1},
+            "line": {"color": BORDER, "width": 1},
         }
         for axis, across, along in ((columns, "x", "y"), (rows, "y", "x"))
         for edge in axis.edges()[1:-1]

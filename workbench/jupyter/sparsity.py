@@ -49,8 +49,8 @@ def sparsity_map(
         + "<extra></extra>",
         name="not zero",
         # Marks that touch grow into one: a gap keeps single entries apart.
-        xgap=1 if columns.cells <= 60 else 0,
-        ygap=1 if rows.cells <= 60 else 0,
+        xgap=1 if columns.cells <= 40 else 0,
+        ygap=1 if rows.cells <= 40 else 0,
     )
     said = size_note(found, rows, columns) + _words(pattern)
     if not single:

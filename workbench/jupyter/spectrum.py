@@ -67,7 +67,7 @@ def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
         if chosen.any()
     ]
     note = "; ".join(said)
-    looks = _looks(title, note, "|eigenvalue|", "largest first", shown, len(values))
+    looks = _looks(title, note, "|eigenvalue|", shown, len(values))
     if zero.any() and largest:
         traces.append(_line(len(values), tolerance, "zero by rounding below"))
         _reach(looks, tolerance)
@@ -109,7 +109,7 @@ def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot
         if chosen.any()
     ]
     note = "; ".join(said)
-    looks = _looks(title, note, "singular value", "largest first", shown, len(values))
+    looks = _looks(title, note, "singular value", shown, len(values))
     if 0 < rank < len(values):
         traces.append(_line(len(values), tolerance, "zero by rounding below"))
         _reach(looks, tolerance)
@@ -151,7 +151,7 @@ def _line(count: int, height: float, name: str) -> Any:
 
 
 def _looks(
-    title: str, note: str, what: str, order: str, shown: Array, count: int
+    title: str, note: str, what: str, shown: Array, count: int
 ) -> dict[str, Any]:
     made = layout(title, note)
     low, high = (0.0, 0.0)
@@ -160,7 +160,6 @@ def _looks(
     pad = max(0.25, 0.06 * (high - low))
     decades = high - low + 2 * pad
     made["xaxis"] = {
-        "title": {"text": order, "font": {"size": 11}},
         "range": [0.4, max(count, 1) + 0.6],
         "showgrid": False,
         "zeroline": False,
@@ -173,7 +172,7 @@ def _looks(
         made["xaxis"] |= {"tickmode": "linear", "tick0": 1, "dtick": 1}
     made["yaxis"] = {
         "type": "log",
-        "title": {"text": what, "font": {"size": 11}},
+        "title": {"text": f"{what}, largest first", "font": {"size": 11}},
         "exponentformat": "power",
         "tickfont": {"size": 11},
         "gridcolor": GRID,
@@ -182,8 +181,13 @@ def _looks(
         "automargin": True,
     }
     _ticks(made["yaxis"], decades)
-    made["legend"] = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
-    made["showlegend"] = True
+    made["legend"] = {
+        "orientation": "h",
+        "y": -0.1,
+        "yanchor": "top",
+        "x": 0,
+        "font": {"size": 11},
+    }
     return made
 
 
@@ -191,6 +195,8 @@ def _ticks(axis: dict[str, Any], decades: float) -> None:
     """Whole powers of ten where there are several, at most eight of them."""
     if decades >= 2:
         axis["dtick"] = max(1, int(np.ceil(decades / 8)))
+    else:
+        axis["nticks"] = 6
 
 
 def _reach(looks: dict[str, Any], height: float) -> None:
