@@ -303,6 +303,11 @@ class Call:
                 " Return two things, the value and its tangent: return y, t."
             )
         flat = opened(made[1])
+        if made[1] is None and any(map(has_derivative, node.outputs)):
+            raise UsageError(
+                f"{function.__op__}: {placed(rule)} returned None for the tangent. For"
+                " an output that does not move return np.zeros_like(y)."
+            )
         if len(flat) != len(self.rest):
             raise UsageError(
                 f"{function.__op__}: {placed(rule)} returned"

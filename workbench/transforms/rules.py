@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.graph import blame, types
-from workbench.graph.op import Op, declare
+from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
@@ -31,92 +31,12 @@ from workbench.transforms.lending import (
     ruled,
 )
 from workbench.transforms.linearity import nonlinear
+from workbench.transforms.node import Node
 
 __all__ = ["Node", "Pull", "Push"]
 
 Rule = Callable[..., Any]
 Params = dict[str, Any]
-
-
-class Node:
-    """What a rule sees of the node whose gradient it gives.
-
-    Attributes
-    ----------
-    op
-        The op; ``node.op.name`` is ``"tanh"``.
-    name
-        The user's name for the node, or None.
-    inputs, outputs
-        What went in and came out: arrays in an eager run, Tensors where the rule
-        is recorded (for second order, or the picture).
-    params
-        The op's settings.
-    names
-        The user's names for the inputs, None for one without a name.
-    position
-        Which one it is of the nodes that the override means, from 0.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> def rule(node, g):
-    ...     (x,), (y,) = node.inputs, node.outputs
-    ...     return g * np.where(abs(x) < 1, 1 - y**2, 0)
-    >>> flat = wb.override("tanh", vjp=rule)
-    >>> f = lambda x: np.sum(np.tanh(x))
-    >>> wb.grad(f, overrides=[flat])(np.array([0.0, 2.0]))
-    array([1., 0.])
-    """
-
-    __slots__ = (
-        "_mask",
-        "_y",
-        "inputs",
-        "name",
-        "names",
-        "op",
-        "outputs",
-        "params",
-        "position",
-    )
-
-    def __init__(
-        self, tensor: Tensor, mask: int, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> None:
-        self.op: Op = tensor.op
-        self.name = tensor.name
-        self.names = tuple([getattr(x, "name", None) for x in tensor.inputs])
-        self.position = 0
-        self.inputs = inputs
-        self.outputs = y if isinstance(y, tuple) else (y,)
-        self.params = params
-        self._mask = mask
-        self._y = y
-
-    def get_attr(self, name: str) -> Any:
-        """The op's setting of this name, such as ``"axis"``."""
-        if name in self.params:
-            return self.params[name]
-        known = ", ".join(map(repr, sorted(self.params))) or "none at all"
-        raise OverrideError(
-            f"{self.op.name} has no setting {name!r} here; it has {known}."
-        )
-
-    def vjp(self, *cotangents: Any) -> list[Any]:
-        """What the op's true rule passes on, one gradient (or None) per input."""
-        if self.op.pull is None:
-            return [None] * len(self.inputs)
-        g = cotangents if isinstance(self._y, tuple) else cotangents[0]
-        passed = self.op.pull(self._mask, g, self._y, self.inputs, self.params)
-        return [
-            None if c is None else reverse.fit(c, x)
-            for c, x in zip(passed, self.inputs, strict=False)
-        ]
-
-    def __repr__(self) -> str:
-        name = f" {self.name!r}" if self.name else ""
-        return f"<node {self.op.name}{name} of {len(self.inputs)} inputs>"
 
 
 class Pull:
@@ -313,25 +233,43 @@ class Push:
             made = self.evaluate(rule, view, tangents)
         else:
             made = ruled(rule, view, tangents, view.inputs)
-            if made is None and not isinstance(y, tuple) and has_derivative(y):
-                self.pull.refuse(f"the rule {NOTHING}", STILL)
-        if made is None or isinstance(y, tuple):
-            return made
-        if not types.weak(made):
-            if not hasattr(made, "dtype"):
-                made = np.asarray(made)  # host array: a list of numbers
-            if np.dtype(made.dtype).kind not in "iufc":
+        if made is None and any(map(has_derivative, view.outputs)):
+            self.pull.refuse(f"the rule {NOTHING}", STILL)
+        if not isinstance(y, tuple):
+            return self.checked(made, y, "the tangent", "the node")
+        if not isinstance(made, (tuple, list)) or len(made) != len(y):
+            had = len(made) if isinstance(made, (tuple, list)) else 1
+            self.pull.refuse(
+                f"the rule gives {had} tangent{'s' * (had != 1)}; {node.op.name} has"
+                f" {len(y)} outputs",
+                "Return one tangent (or None) per output, as a tuple.",
+            )
+        return tuple(
+            np.zeros_like(part)
+            if t is None or not has_derivative(part)
+            else self.checked(t, part, f"tangent {i}", f"output {i}")
+            for i, (t, part) in enumerate(zip(made, y, strict=True))
+        )
+
+    def checked(self, t: Any, y: Any, what: str, of: str) -> Any:
+        """A tangent whose dtype and shape fit its output."""
+        if t is None:
+            return None
+        if not types.weak(t):
+            if not hasattr(t, "dtype"):
+                t = np.asarray(t)  # host array: a list of numbers
+            if np.dtype(t.dtype).kind not in "iufc":
                 self.pull.refuse(
-                    f"the tangent is of dtype {made.dtype}",
+                    f"{what} is of dtype {t.dtype}",
                     "A condition becomes a tangent with where(x > 0, t, 0).",
                 )
-        have, want = shape_of(made), shape_of(y)
+        have, want = shape_of(t), shape_of(y)
         if have != want and not is_broadcast(have, want):
             self.pull.refuse(
-                f"the tangent has shape {have}, the node has {want}",
+                f"{what} has shape {have}, {of} has {want}",
                 "Return a tangent in the shape of the output.",
             )
-        return made
+        return t
 
     def evaluate(self, rule: Expression, view: Node, tangents: tuple[Any, ...]) -> Any:
         """An expression of the tangents."""
