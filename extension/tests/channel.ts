@@ -6,7 +6,14 @@ import { GraphConnection, type IChannel, type IReceived } from '../src/connectio
 import type { PageEvent } from '../src/protocol';
 import type { INetwork } from './network';
 
-type EventOf<N extends PageEvent['event']> = Extract<PageEvent, { event: N }>;
+/** The event of a name; undo and redo are one of two names. */
+type EventOf<N extends PageEvent['event'], E = PageEvent> = E extends {
+  event: infer Names;
+}
+  ? N extends Names
+    ? E
+    : never
+  : never;
 
 export class TestKernel implements IChannel {
   readonly sent: PageEvent[] = [];

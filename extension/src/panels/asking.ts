@@ -41,12 +41,13 @@ export class Asking {
     const kernel = this._options.connection();
     if (kernel !== null) {
       this._options.clear();
-      // A label that somebody wrote stays; one that told of the rule is told anew.
-      const own = override.label !== labelOf(override.rule);
+      // A label that somebody wrote stays; one that tells of the rule is told anew.
+      const told = override.label === labelOf(override.rule);
+      const named = / name=/.test(override.code);
       await kernel.editOverride(
         override.id,
         rule,
-        own ? override.label : labelOf(rule)
+        named && !told ? override.label : ''
       );
     }
   }

@@ -237,12 +237,20 @@ export class Segments<T extends string> {
 export class Keyed<T extends HTMLElement = HTMLElement> {
   constructor(readonly node: T) {}
 
-  fill(key: readonly unknown[], build: () => readonly Node[]): void {
+  /** True if it was filled anew. */
+  fill(key: readonly unknown[], build: () => readonly Node[]): boolean {
     const text = JSON.stringify(key);
-    if (text !== this._key) {
+    const other = text !== this._key;
+    if (other) {
       this._key = text;
       this.node.replaceChildren(...build());
     }
+    return other;
+  }
+
+  /** What it shows is gone: fill it at the next chance. */
+  reset(): void {
+    this._key = null;
   }
 
   private _key: string | null = null;

@@ -14,16 +14,21 @@ export function pill(override: IOverride, text = override.label): HTMLElement {
 }
 
 /** Put a text on the clipboard, and say that it is there. */
-export function copyLink(host: IHost, text: string, label: string): HTMLButtonElement {
+export function copyLink(
+  host: IHost,
+  text: string | (() => string),
+  label: string
+): HTMLButtonElement {
+  const read = (): string => (typeof text === 'string' ? text : text());
   const copy = button('link', label, () => {
-    void host.copy(text).then(copied => {
+    void host.copy(read()).then(copied => {
       copy.textContent = copied ? 'Copied' : label;
       setTimeout(() => {
         copy.textContent = label;
       }, 1500);
     });
   });
-  copy.title = text;
+  copy.title = typeof text === 'string' ? text : '';
   return copy;
 }
 
