@@ -100,7 +100,9 @@ class Forms:
         self.exact: dict[Any, Form | None] = {}
         self.known: dict[Any, list[Form]] = {}
         self.failed: Exception | None = None
-        for rank in (1, 2, 0, 3):
+        #: The structures that it has for arrays of one rank.
+        self.usual: set[Any] = set()
+        for rank in (1, 2, 3, 0):
             form = self.recorded([spec_for((rank, "f"))] * len(self.names))
             if form is not None:
                 if form.unread:
@@ -109,7 +111,8 @@ class Forms:
                         "Each parameter is a wildcard that its rule gives a gradient"
                         " for: leave out what is not part of the structure.",
                     )
-                break
+                if rank:
+                    self.usual.add(form.structure)
 
     def recorded(self, specs: Sequence[Any]) -> Form | None:
         """The form for such values; None where the function cannot take them."""
@@ -148,10 +151,19 @@ class Forms:
         key = tuple(kinds)
         if key not in self.known:
             found: dict[Any, Form] = {}
+            arrays = set(self.usual)
             for chosen in self.combinations(kinds):
                 form = self.recorded([spec_for(kind) for kind in chosen])
                 if form is not None and not form.unread:
-                    found.setdefault(form.structure, form)
+                    structure = form.structure
+                    found.setdefault(structure, form)
+                    if all(rank for rank, _ in chosen):
+                        arrays.add(structure)
+            # Of numbers some functions make another op (`np.dot` multiplies): where
+            # there is a form for arrays, 0.1 * s + t is no np.dot(W, x) + b.
+            found = {
+                key: form for key, form in found.items() if not arrays or key in arrays
+            }
             if not found:
                 why = f": {self.failed}" if self.failed is not None else "."
                 self.refuse(

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor
@@ -20,15 +18,14 @@ from workbench.session.derivative import Chosen, one_array, second, split
 from workbench.session.nodes import Node, handed, listed
 from workbench.session.sweeping import Sweeps
 from workbench.transforms.overrides import Override
-from workbench.transforms.targets import ByPredicate
-
-if TYPE_CHECKING:
-    from workbench.checks.report import Report
+from workbench.transforms.regions import Region
+from workbench.transforms.standins import StandIn
+from workbench.transforms.targets import ByPart, ByPredicate, Target
 
 #: A `Session`, whose file stands above this one.
 Session = Any
 
-__all__ = ["Part", "check", "hessian", "jacobian"]
+__all__ = ["Part", "hessian", "jacobian"]
 
 
 class Part:
@@ -61,7 +58,10 @@ class Part:
             one_array(node, nodes, session.nodes.labels)
         self.values = [handed(x._value) for x in self.sources]
         self.winners = {} if resolution is None else resolution.winners
+        self.known = session.forward.ids
         inside = self._inside()
+        #: What has taken the place of a node, by its serial.
+        self.moved: dict[int, Any] = {}
         #: Of nodes within nodes, which a run does not make anew.
         self.within = {
             serial: k
@@ -72,14 +72,38 @@ class Part:
         running = {k for serial, (k, _) in self.winners.items() if serial in inside}
         running |= set(self.within.values())
         self.overrides: list[Override] = [
-            replace(
-                given,
-                target=ByPredicate(partial(self._owned, k)),
-                name=given.label,
-            )
+            replace(given, target=self._target(k, given.target), name=given.label)
             for k, given in enumerate(resolution.overrides if resolution else [])
             if k in running
         ]
+
+    def _target(self, k: int, target: Target) -> Target:
+        """What an override means in each run of the function."""
+        if isinstance(target, ByPart):
+            return Moved(partial(self._regions, k))
+        return ByPredicate(partial(self._owned, k))
+
+    def _regions(self, k: int) -> list[Region]:
+        """The parts of the program that an override has the say over, as they ran."""
+        found = {
+            id(node.region): node.region
+            for i, node in self.winners.values()
+            if i == k and type(node) is StandIn
+        }
+        sources = {x.serial for x in self.sources}
+        return [
+            region.moved(self._new)
+            for region in found.values()
+            if sources.isdisjoint(region.inside)
+            and all(x.serial not in self.known or x.serial in self.moved
+                    for x in region.outputs)
+        ]  # fmt: skip
+
+    def _new(self, x: Tensor) -> Any:
+        """What a node is in the last run; its value, where that does not vary."""
+        if x.serial in self.moved:
+            return self.moved[x.serial]
+        return x._value if x.serial in self.known else x
 
     def _inside(self) -> set[int]:
         """The serials of the nodes that the function computes."""
@@ -90,6 +114,7 @@ class Part:
         return self.owners.get(node.serial) == k
 
     def _seen(self, node: Tensor, new: Tensor) -> None:
+        self.moved[node.serial] = new
         if node.serial in self.winners:
             self.owners[new.serial] = self.winners[node.serial][0]
 
@@ -97,7 +122,26 @@ class Part:
         """The node computed again."""
         self.owners = dict(self.within)
         new = dict(zip(self.sources, values, strict=True))
+        self.moved = {x.serial: y for x, y in new.items()}
         return stages.replay([self.output], new, self._seen)[0]
+
+
+class Moved(ByPart):
+    """Parts of a program that runs again: those that stand where known ones stood."""
+
+    def __init__(self, found: Callable[[], list[Region]]) -> None:
+        self.found = found
+
+    def regions(self, nodes: Sequence[Tensor]) -> list[Region]:
+        """The parts, as they are in the last run."""
+        return self.found()
+
+    def missed(self, nodes: Sequence[Tensor]) -> str:
+        """Said of none, since they are known."""
+        return "they are not computed"
+
+    def __str__(self) -> str:
+        return "parts of the program"
 
 
 def jacobian(
@@ -124,33 +168,3 @@ def _by_name(chosen: Chosen, found: Sequence[Any]) -> Any:
     if chosen.single:
         return found[0]
     return dict(zip(chosen.labels, found, strict=True))
-
-
-def check(
-    session: Session, wrt: Iterable[Node] | Node | None, settings: dict[str, Any]
-) -> Report:
-    """See `Session.check`."""
-    from workbench.checks.verify import check_graph
-
-    with session.lock:
-        part, known = Part(session, None, wrt), session.needed().cotangents
-    seed = session.seed
-    function: Callable[..., Any] = part.function
-    if seed is not None:
-
-        def function(*values: Any) -> Any:
-            return np.sum(seed * part.function(*values))
-
-    report = check_graph(
-        function,
-        part.values,
-        [
-            known.get(i, np.zeros_like(x))
-            for i, x in zip(part.wrt, part.values, strict=True)
-        ],
-        names=part.labels,
-        name=session.nodes.labels[session.output],
-        **settings,
-    )
-    report.overridden = tuple(override.label for override in part.overrides)
-    return report

@@ -183,7 +183,8 @@ def pattern(function: Callable[..., Any], where: Condition | None = None) -> ByP
     Notes
     -----
     A part matches if NumPy records the same ops for it, with the same settings; what
-    is spelled otherwise (``np.einsum`` for ``@``) is another structure. The
+    is spelled otherwise (``np.einsum`` for ``@``) is another structure, and so is what
+    a function does with numbers in the place of arrays (``np.dot`` multiplies). The
     arguments of add, multiply, maximum, minimum, fmax, fmin, hypot, logaddexp,
     logaddexp2, equal, not_equal and the logical and bitwise and, or, xor may stand in
     either order.

@@ -156,7 +156,7 @@ class Region:
         """The op of its stand-in."""
         made = Op(self.name)
         made.compute = self._compute
-        made.pull = self.pull
+        made.pull = self._pull_all
         made.push = self.push
         made.rule = "the rules of the ops inside"
         made.reads = None
@@ -196,6 +196,19 @@ class Region:
         return self._again(inputs)
 
     # Its derivatives
+
+    def _pull_all(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        """What ``node.vjp`` gives: of each input that could vary.
+
+        A rule for every place of a structure would fail at the one where an input
+        happens to be data, if it found None there.
+        """
+        for i, x in enumerate(self.inputs):
+            spec = types.spec_of(x)
+            mask |= int(types.differentiable(spec.dtype)) << i
+        return self.pull(mask, g, y, inputs, params)
 
     def pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
