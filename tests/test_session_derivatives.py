@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
+from tests.test_foreign_arrays import Foreign, unwrapped, wrapped
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.session import derivative as derivatives
 
@@ -153,7 +154,8 @@ def test_a_node_with_several_arrays_says_which_to_ask_for() -> None:
 
 
 def test_without_values_it_says_how_to_give_them() -> None:
-    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(wb.Spec((2,), np.dtype(np.float64))))
+    kind = wb.Spec((2,), np.dtype(np.float64))
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(kind))
     with pytest.raises(UsageError, match=r"has no value.*Give all inputs to ad\.run"):
         session.derivative()
     session.run(x=np.array([1.0, 2.0]))
@@ -438,3 +440,54 @@ def test_a_complex_hessian_has_no_spectrum() -> None:
     session = session_of(lambda z: np.sum(z**3), np.array([1.0 + 1j, 2.0]), output=None)
     with pytest.raises(UsageError, match="is complex: it is symmetric, not Hermitian"):
         derivatives.second(session, None).eigenvalues()
+
+
+def test_B3_derivatives_through_a_structure_that_is_overridden(model: Model) -> None:
+    def halved(node: Any, g: Any) -> Any:
+        W, x, _ = node.inputs
+        return 0.5 * np.outer(g, x), 0.25 * (W.T @ g), 2.0 * g
+
+    session = model.session
+    session.override(wb.pattern(lambda W, x, b: W @ x + b), halved)
+    for mode in ("forward", "reverse"):
+        ask = session.derivative
+        by_W1 = ask("h", "W1", mode=mode)
+        assert_allclose(by_W1, model.h_by_W1() / 2, rtol=1e-13)
+        by_x = ask("p", "x", mode=mode)
+        true = model.W2 @ (model.slope[:, None] * model.W1)
+        assert_allclose(by_x, true / 4, rtol=1e-12)
+        assert_allclose(ask("h", "b1", mode=mode), 2 * np.diag(model.slope))
+        assert_allclose(ask("p", "a", mode=mode), model.W2 * model.slope, rtol=1e-13)
+    blocks = session.jacobian("h", ["W1", "b1"])
+    assert_allclose(blocks["b1"], 2 * np.diag(model.slope))
+    # Second order: the gradient by b1 is twice the true one, and so is its derivative.
+    rows = model.W2 * model.slope
+    bend = np.diag(-2 * model.h * model.slope * (2 * model.W2.T @ model.p))
+    true = 2 * rows.T @ rows + bend
+    assert_allclose(session.hessian("b1"), 4 * true, rtol=1e-11)
+
+
+def test_the_entries_stay_where_the_values_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Foreign, "get", lambda self: self._inner, raising=False)
+    for name in ("copy", "ravel", "dot", "max", "min", "sum", "mean", "std", "all"):
+
+        def method(self: Foreign, *args: Any, _name: str = name, **more: Any) -> Any:
+            found = getattr(self._inner, _name)(*unwrapped(args), **unwrapped(more))
+            return wrapped(found)
+
+        monkeypatch.setattr(Foreign, name, method, raising=False)
+    W, x = np.arange(6.0).reshape(2, 3) / 7, np.array([0.5, -1.0, 2.0])
+    session = session_of(
+        lambda W, x: np.tanh(W @ x), Foreign(W), Foreign(x), seed=Foreign(np.ones(2))
+    )
+    expected = (1 - np.tanh(W @ x) ** 2)[:, None] * W
+    for mode in ("forward", "reverse"):
+        d = session.derivative(wrt="x", mode=mode)
+        assert type(d.value) is Foreign
+        assert type(d.window((0, 1), (1, 3))) is Foreign
+        assert_allclose(np.asarray(d), expected)
+        pooled = d.pooled((0, 2), (0, 3), (2, 3))
+        assert_allclose(pooled.values, [[np.max(expected)]])
+        assert_allclose(d.singular_values, np.linalg.svd(expected, compute_uv=False))
+        assert d.sparsity.nnz == 5
+    assert type(session.jacobian(wrt="x")) is Foreign
