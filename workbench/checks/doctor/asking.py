@@ -182,10 +182,13 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from zeros.look(case, [f.node for f in found])
     # What is not finite has no size and no digits; noise has no size of its own.
     if not any(f.severity == "error" for f in found):
-        before = len(found)
-        yield from digits.look(case)
-        if len(found) == before:
-            yield from ways.look(case, [f.node for f in found])
+        grown = [*ways.look(case, [f.node for f in found])]
+        yield from grown
+        # Errors grow as gradients do: that is one finding, not two.
+        explodes = any(f.kind == "exploding" for f in grown)
+        for finding in digits.look(case):
+            if not explodes or finding.node.op.name in ("subtract", "add"):
+                yield finding
     yield from edges.look(case, [f.node for f in found])
 
 

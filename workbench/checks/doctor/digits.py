@@ -8,11 +8,13 @@ before a subtraction that cancels it is that of rounding, behind it is large.
 Thresholds, with reasons. Rounding alone costs a few digits in any long program. 30
 times the root of the rounding unit is more than half of the digits (7e-3 in float32,
 4.5e-7 in float64), which no healthy program of ours came near; a tenth of the value is
-an error. A result that is itself as near to 0 as the rounding of what it was computed
-from is no loss: a residual that has converged is nothing but rounding.
+an error. A result that is near to 0 beside the inputs (by the root of the rounding
+unit) is no loss, unless a stable form is known: a residual that has converged is
+nothing but rounding.
 
-A double program is run again only if something in it cancels: a sum or difference that
-is 1e6 times smaller than its terms.
+A double program is run again only if something in it can lose as much: a sum or
+difference that is 1e6 times smaller than its terms, a logarithm near 1, an angle of
+many turns.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor.case import Case, finite, is_leaf
+from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.spelling import operand
-from workbench.graph import walk
+from workbench.checks.doctor.wider import WIDER, WIDEST, again
 from workbench.graph.tensor import Tensor, value_of
 from workbench.transforms import reverse
 
@@ -35,16 +37,12 @@ __all__ = ["look"]
 ROOTS = 30.0
 WRONG = 0.1
 CANCELS = 1e6
+#: An error that grows so much at one node began there.
+JUMP = 1e3
+#: A node is looked at where its error does at least this share of what is too much:
+#: what follows may make more of it than its slope says.
+SHARE = 0.03
 SUMS = {"sum", "mean", "matmul", "einsum", "tensordot", "var", "cumsum"}
-#: Products with more multiplications run in the dtype they have: others are slow.
-MOST_PRODUCTS = 3e7
-
-WIDER = {
-    "float16": np.float64,
-    "float32": np.float64,
-    "complex64": np.complex128,
-}
-WIDEST = {"float64": np.longdouble, "complex128": np.clongdouble}
 
 
 class Jump(NamedTuple):
@@ -53,11 +51,12 @@ class Jump(NamedTuple):
     node: Tensor
     times: float
     error: float
+    told: str = ""
 
 
 def look(case: Case) -> Iterator[Finding]:
     """A finding where the wider run contradicts the result or a gradient."""
-    if not all(finite(y._value) for y in case.outputs) or case.unfinite:
+    if not all(finite(y._value) for y in case.outputs):
         return
     narrow = any(str(node.dtype) in WIDER for node in _floats(case.nodes))
     if not narrow and (
@@ -68,7 +67,7 @@ def look(case: Case) -> Iterator[Finding]:
         return  # arrays of another library
     unit = float(np.finfo(np.float32 if narrow else np.float64).eps) / 2
     table: dict[str, Any] = WIDER if narrow else WIDEST
-    wide = _again(case, table)
+    wide = again(case, table)
     yield from _compare(case, wide, unit, "float32" if narrow else "float64")
 
 
@@ -89,7 +88,7 @@ def _cancelling(case: Case) -> bool:
             a, b = (value_of(x) for x in node.args)
             y = node._value
             with np.errstate(all="ignore"):
-                largest = np.maximum(np.abs(a), np.abs(b))
+                largest = np.maximum(_sizes(a), _sizes(b))
                 if bool(np.any(largest > CANCELS * np.abs(y))):
                     return True
         elif name in ("sum", "mean") and np.size(node._value) <= 1:
@@ -98,72 +97,13 @@ def _cancelling(case: Case) -> bool:
                 terms = float(np.sum(np.abs(a)))
                 if terms > CANCELS * abs(complex(np.sum(a))):
                     return True
+        elif name in ("log", "log2", "log10"):
+            if bool(np.any(np.abs(node._value) < 1 / CANCELS)):
+                return True
+        elif name in ("sin", "cos", "tan"):
+            if bool(np.any(np.abs(value_of(node.args[0])) > CANCELS)):
+                return True
     return False
-
-
-# The wider run
-
-
-def _again(case: Case, table: dict[str, Any]) -> dict[int, Tensor]:
-    """The program in wider dtypes: new nodes by the serials of the old ones."""
-    made: dict[int, Tensor] = {}
-    total = len(case.nodes)
-    for i, node in enumerate(case.nodes):
-        if not i % 256:
-            case.tell(2 * total + i // 4, total)
-        inputs = tuple(
-            [made[x.serial] if isinstance(x, Tensor) else x for x in node.inputs]
-        )
-        args = tuple([value_of(x) for x in inputs])
-        if is_leaf(node) or not inputs:
-            value = _wide(node._value, table)
-        else:
-            value = _computed(node, args, table)
-        made[node.serial] = walk.like(node, inputs, args, value)
-    return made
-
-
-def _computed(node: Tensor, args: tuple[Any, ...], table: dict[str, Any]) -> Any:
-    if node.op.name == "astype" and str(node.dtype) in table:
-        return _wide(args[0], table)
-    if node.op.name == "identity":
-        return args[0]
-    if not (table is WIDEST and _large(node, args)):
-        try:
-            return _wide(node.op.compute(*args, **node.params), table)
-        except Exception:
-            pass
-    old = [value_of(x) for x in (node.args or node.inputs)]
-    plain = [
-        a.astype(b.dtype) if hasattr(a, "astype") and hasattr(b, "dtype") else a
-        for a, b in zip(args, old, strict=True)
-    ]
-    try:
-        return _wide(node.op.compute(*plain, **node.params), table)
-    except Exception:
-        return _wide(node._value, table)
-
-
-def _large(node: Tensor, args: tuple[Any, ...]) -> bool:
-    if node.op.name not in ("matmul", "tensordot", "einsum", "convolve", "convolve_nd"):
-        return False
-    rows = float(np.size(args[0]))
-    return rows * float(np.shape(args[-1])[-1] if np.ndim(args[-1]) else 1) > (
-        MOST_PRODUCTS
-    )
-
-
-def _wide(value: Any, table: dict[str, Any]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_wide(part, table) for part in value)
-    dtype = table.get(str(getattr(value, "dtype", "")))
-    if dtype is None:
-        return (
-            np.longdouble(value)
-            if type(value) is float and table is WIDEST
-            else (value)
-        )
-    return value.astype(dtype)
 
 
 # The comparison
@@ -176,25 +116,27 @@ def _compare(
     if not all(finite(y._value) for y in outputs):
         return
     enough = ROOTS * unit**0.5
-    top = max((_top(n._value) for n in _floats(case.nodes)), default=0.0)
-    errors = [
-        _apart(y._value, z._value) for y, z in zip(case.outputs, outputs, strict=True)
-    ]
-    scales = [max(_top(z._value), unit * top) for z in outputs]
-    off = [e / s if s else 0.0 for e, s in zip(errors, scales, strict=True)]
-    worst = max(off, default=0.0)
-    if worst > enough:
-        k = off.index(worst)
-        jump = _value_jump(case, wide, unit, k, errors[k])
-        if jump is not None:
-            y, z = case.outputs[k]._value, outputs[k]._value
-            yield _told(case, jump, worst, dtype, _both(y, z), "result")
+    top = max((_top(x._value) for x in case.wrt), default=0.0)
+    near = all(_top(z._value) < unit**0.5 * top for z in outputs)
+    jump = _value_jump(case, wide, unit, enough, unit * top)
+    if jump is None:
+        jump = _whole(case, wide, unit, enough, unit * top)
+    if jump is not None:
+        if not (near and form_of(case, jump.node) is None):
+            yield _told(case, jump, dtype, "result")
         return
-    yield from _gradients(case, wide, unit, enough, dtype)
+    yield from _gradients(case, wide, unit, enough, dtype, near)
 
 
 def _top(x: Any) -> float:
-    return float(np.max(np.abs(x))) if np.size(x) else 0.0
+    found = float(np.max(np.abs(x))) if np.size(x) else 0.0
+    if not np.isfinite(found):  # an infinite mask is no size
+        found = float(np.max(_sizes(x)))
+    return found
+
+
+def _sizes(x: Any) -> Any:
+    return np.where(np.isfinite(x), np.abs(x), 0)
 
 
 def _apart(a: Any, b: Any) -> float:
@@ -214,62 +156,103 @@ def _digits(x: Any) -> str:
 
 
 def _value_jump(
-    case: Case, wide: dict[int, Tensor], unit: float, k: int, error: float
+    case: Case, wide: dict[int, Tensor], unit: float, enough: float, floor: float
 ) -> Jump | None:
-    """The node where the error that reaches output ``k`` became large."""
+    """The first node that loses digits which the result hangs on.
+
+    What an entry's error does to the result is its product with the cotangent; all
+    entries count with their sizes, since that they cancel is luck.
+    """
     old = {new.serial: case.by_serial[serial] for serial, new in wide.items()}
-    relative: dict[int, float] = {}
-    carried: dict[int, float] = {}
-
-    def note(node: Tensor, g: Any) -> None:
-        low = old.get(node.serial)
-        if low is None or isinstance(node._value, tuple) or isinstance(g, tuple):
-            return
-        if node.dtype.kind not in "fc":
-            return
-        apart = np.ravel(np.subtract(low._value, node._value))
-        reach = np.abs(apart * np.ravel(value_of(g)))
-        if not reach.size:
-            return
-        at = int(np.argmax(reach))
-        value = abs(np.ravel(node._value)[at])
-        carried[low.serial] = float(reach.sum())
-        relative[low.serial] = float(abs(apart[at]) / value) if value else np.inf
-
-    leaves = [wide[x.serial] for x in case.wrt]
-    arrived: dict[int, Any] = {}
+    scale = floor
+    for y, seed in zip(case.outputs, case.seeds, strict=True):
+        scale = max(scale, float(np.sum(np.abs(wide[y.serial]._value * seed))))
+    found: list[Jump] = []
+    most = 0.0
 
     def visit(step: reverse.Visit) -> None:
-        note(step.node, step.cotangent)
-        for x, c in zip(step.node.inputs, step.passed, strict=False):
-            if c is not None and isinstance(x, Tensor):
-                arrived[x.serial] = c
+        node = old.get(step.node.serial)
+        if node is None or isinstance(node._value, tuple):
+            return
+        new, g = step.node._value, value_of(step.cotangent)
+        apart = _sizes(np.subtract(node._value, new))
+        reach = _sizes(apart * g)
+        nonlocal most
+        total = float(reach.sum())
+        most = max(most, total)
+        if not reach.size or total < SHARE * enough * scale:
+            return
+        at = np.unravel_index(int(np.argmax(reach)), reach.shape)
+        own = _ratio(apart[at], abs(np.asarray(new)[at]))
+        before = max([unit, *_before(node, wide, at)])
+        if own >= enough and own >= JUMP * before:
+            told = (
+                f"{_entry(node, at)} is {_digits(np.asarray(node._value)[at])}, and in"
+                f" higher precision {_digits(np.asarray(new)[at])}: off by {own:.2g} of"
+                " its size"
+            )
+            found.append(Jump(node, own / before, own, told))
 
-    seed = np.ones_like(wide[case.outputs[k].serial]._value)
+    seeds = [
+        np.ones_like(wide[y.serial]._value) * s
+        for y, s in zip(case.outputs, case.seeds, strict=True)
+    ]
     try:
         reverse.pull_back(
-            [wide[case.outputs[k].serial]], [seed], leaves, visit=visit, nulls_pass=True
+            [wide[y.serial] for y in case.outputs],
+            seeds,
+            [wide[x.serial] for x in case.wrt],
+            visit=visit,
+            nulls_pass=True,
         )
-    except Exception:
-        return _by_norm(case, wide, unit)
-    best: Jump | None = None
-    for serial, own in relative.items():
-        node = case.by_serial[serial]
-        if carried[serial] < 0.1 * error or not np.isfinite(own):
-            if not (own == np.inf and carried[serial] >= 0.1 * error):
-                continue
-        before = max(
-            (
-                relative.get(x.serial, unit)
-                for x in node.inputs
-                if isinstance(x, Tensor)
-            ),
-            default=unit,
-        )
-        times = min(own, 1e30) / max(before, unit)
-        if best is None or times > 1.01 * best.times:
-            best = Jump(node, times, own)
-    return best if best is not None else _by_norm(case, wide, unit)
+    except Exception:  # a rule for one dtype alone
+        return None
+    if most < enough * scale:
+        return None
+    # The first of them: the others have it from there.
+    return min(found, key=lambda jump: jump.node.serial, default=None)
+
+
+def _before(
+    node: Tensor, wide: dict[int, Tensor], at: tuple[Any, ...]
+) -> Iterator[float]:
+    """The relative errors of a node's operands, at the same entry if they have it."""
+    for x in node.inputs:
+        if not isinstance(x, Tensor) or isinstance(x._value, tuple):
+            continue
+        if x.dtype.kind not in "fc":
+            continue
+        new = wide[x.serial]._value
+        if np.shape(new) == np.shape(node._value):
+            apart = abs(np.asarray(x._value)[at] - np.asarray(new)[at])
+            yield _ratio(apart, abs(np.asarray(new)[at]))
+        else:
+            yield _ratio(_apart(x._value, new), _top(new))
+
+
+def _ratio(a: Any, b: Any) -> float:
+    if not a:
+        return 0.0
+    return min(float(a / b), 1e30) if b else 1e30
+
+
+def _entry(node: Tensor, at: tuple[Any, ...]) -> str:
+    name = node.name or "its value"
+    return f"{name}[{', '.join(map(str, at))}]" if at else name
+
+
+def _whole(
+    case: Case, wide: dict[int, Tensor], unit: float, enough: float, floor: float
+) -> Jump | None:
+    """For a result that is off as a whole: the node that did most of it."""
+    for y in case.outputs:
+        z = wide[y.serial]._value
+        off = _apart(y._value, z) / max(_top(z), floor, np.finfo(float).tiny)
+        if off > enough:
+            jump = _by_norm(case, wide, unit)
+            told = f"The result is {_both(y._value, z)}: off by {off:.2g} of its size"
+            return None if jump is None else jump._replace(error=off, told=told)
+    return None
 
 
 def _by_norm(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
@@ -288,7 +271,12 @@ def _by_norm(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
 
 
 def _gradients(
-    case: Case, wide: dict[int, Tensor], unit: float, enough: float, dtype: str
+    case: Case,
+    wide: dict[int, Tensor],
+    unit: float,
+    enough: float,
+    dtype: str,
+    near: bool,
 ) -> Iterator[Finding]:
     """A gradient that the wider run contradicts, though the result agrees."""
     if case.rules:
@@ -319,10 +307,11 @@ def _gradients(
     if worst <= enough:
         return
     jump = _slope_jump(case, wide, high, unit)
-    if jump is not None:
-        told = _both(value_of(case.gradients[which]), value_of(made[which]))
+    if jump is not None and not (near and form_of(case, jump.node) is None):
+        both = _both(value_of(case.gradients[which]), value_of(made[which]))
         name = f"gradient by {case.call(case.wrt[which])}"
-        yield _told(case, jump, worst, dtype, told, name)
+        told = f"The {name} is {both}: off by {worst:.2g} of its size"
+        yield _told(case, jump._replace(error=worst, told=told), dtype, name)
 
 
 def _usual(case: Case, x: Tensor) -> float:
@@ -373,9 +362,7 @@ def _slope_jump(
     return best
 
 
-def _told(
-    case: Case, jump: Jump, off: float, dtype: str, both: str, what: str
-) -> Finding:
+def _told(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
     node, name = jump.node, case.call(jump.node)
     form = form_of(case, node)
     cancels = node.op.name in ("subtract", "add", *SUMS)
@@ -403,15 +390,15 @@ def _told(
             "subtract before the rounding: another form of the expression",
             "(a - b) * (a + b) for a**2 - b**2, and its like",
         )
+    told = jump.told[:1].upper() + jump.told[1:]
     lost = min(16.0, np.log10(max(jump.times, 1.0)))
     return Finding(
         kind,
-        "error" if off > WRONG else "warning",
+        "error" if jump.error > WRONG else "warning",
         node,
         "backward" if what.startswith("gradient") else "forward",
         title,
-        f"The {what} is {both}: off by {off:.2g} of its size; about {lost:.0f} digits"
-        " are lost here.",
+        f"{told}; about {lost:.0f} digits are lost here.",
         cause,
         fix,
     )

@@ -6,8 +6,9 @@ flat as well, and as they should be.
 
 Thresholds, with reasons. A unit is dead if its slope is 0 for every sample of the
 batch. With few samples that is chance (a healthy unit at 4 samples: one in 16), so
-single units count from 16 samples on (one in 65,536), and a warning needs half of the
-layer; a layer that is dead as a whole counts from 8 entries on. A sigmoid or tanh is
+single units count from 16 samples on (one in 65,536). Of a random layer behind a
+random layer a third may be dead: half of a layer are worth a note, three quarters a
+warning; a layer that is dead as a whole counts from 8 entries on. A sigmoid or tanh is
 saturated where its slope is below a thousandth of the largest; a warning needs nine
 tenths of a layer, since some saturated entries are a network that has made up its
 mind.
@@ -30,6 +31,8 @@ __all__ = ["look"]
 
 SAMPLES = 16
 ENTRIES = 8
+FEW = 0.5
+MOST_DEAD = 0.75
 SLOPE = 1e-3
 MOST_SATURATED = 0.9
 PRODUCTS = {"matmul", "tensordot", "einsum", "convolve", "convolve_nd"}
@@ -112,7 +115,7 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
     count, units, samples = int(dead.sum()), dead.size, rows.shape[0]
     if count == 0 or (count == units and off.size < ENTRIES):
         return None
-    if count < units and samples < SAMPLES:
+    if count < units and (samples < SAMPLES or count < FEW * units):
         return None
     name = case.call(node)
     whole = count == units
@@ -123,7 +126,7 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
         if whole
         else f"{name}: {count} of {units} ReLUs are dead"
     )
-    severity = "warning" if 2 * count >= units else "note"
+    severity = "warning" if count >= MOST_DEAD * units else "note"
     return Finding(
         "dead-relu",
         severity,  # type: ignore[arg-type]

@@ -90,10 +90,17 @@ def _ways(case: Case) -> dict[int, Way]:
 
 
 def _scaling(step: Step) -> bool:
-    """Whether a node multiplies by one constant number: a change of units."""
+    """Whether a factor is no fault of one node.
+
+    That of a product with one constant number, which is a change of units, and that
+    of a square near 0, as of a residual that has converged.
+    """
     node = step.node
+    if node.op.name in ("square", "power", "absolute"):
+        return True
     return node.op.name in ("multiply", "divide") and any(
-        number(x) is not None for x in node.inputs
+        number(x) is not None or x is node.inputs[1 - k]
+        for k, x in enumerate(node.inputs)
     )
 
 

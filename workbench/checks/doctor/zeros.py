@@ -135,7 +135,9 @@ def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
 
 
 def _cuts(node: Tensor) -> bool:
-    return node.op.pull is None or node.op.name in STOPPING
+    if node.op.pull is None or node.op.name in STOPPING:
+        return True
+    return not isinstance(node._value, tuple) and not types.differentiable(node.dtype)
 
 
 def _smooth(case: Case, x: Tensor, end: Tensor) -> bool:
