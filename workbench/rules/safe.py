@@ -239,8 +239,8 @@ def _safe_norm(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
 def safe_norm(eps: float = 1e-6) -> str:
     """The Euclidean norm with all its derivatives 0 at the origin: ``g · x / y``.
 
-    The first derivative of `norm` is 0 at 0 anyhow; its second is not finite there,
-    and near it as large as ``1 / y``. Here both are 0 where ``y < eps``.
+    The first derivative of `norm` is 0 at 0 anyhow, but near it the second is as large
+    as ``1 / y``. Here all of them are 0 where ``y < eps``.
 
     Parameters
     ----------
