@@ -1,16 +1,36 @@
 import { describe, expect, it } from 'vitest';
 
-import { PRESETS, labelOf, preset, recognise, standardExpression } from './presets';
+import {
+  PRESETS,
+  labelOf,
+  preset,
+  presetsFor,
+  recognise,
+  standardExpression
+} from './presets';
 
 describe('presets of gradient rules', () => {
   it('write the expressions that the kernel reads', () => {
     expect(PRESETS.map(({ name }) => [name, standardExpression(name)])).toEqual([
       ['true', 'd'],
       ['clip', 'clip(d, -0.1, 0.1)'],
+      ['clip norm', 'd * (1 / maximum(1, norm(d)))'],
       ['scale', '0.5 * d'],
+      ['normalise', 'd / where(norm(d) == 0, 1, norm(d))'],
       ['stop', 'zeros_like(d)'],
       ['reverse', '-d'],
       ['straight-through', 'g'],
+      ['sanitise', 'where(isfinite(d), d, 0)'],
+      ['noise', 'noise(scale=0.1)'],
+      ['safe sqrt', 'safe_sqrt'],
+      ['safe log', 'safe_log'],
+      ['safe divide', 'safe_divide'],
+      ['safe power', 'safe_power'],
+      ['safe norm', 'safe_norm'],
+      ['safe exp', 'safe_exp'],
+      ['safe atan2', 'safe_atan2'],
+      ['safe arcsin', 'safe_arcsin'],
+      ['safe arccos', 'safe_arccos'],
       ['expression', '']
     ]);
   });
@@ -25,6 +45,31 @@ describe('presets of gradient rules', () => {
     });
     expect(recognise('.25*d')).toEqual({ preset: 'scale', numbers: [0.25] });
     expect(recognise('-1.5e+2 * d')).toEqual({ preset: 'scale', numbers: [-150] });
+  });
+
+  it('are offered where they fit', () => {
+    const names = (op: string): string[] => presetsFor(op).map(({ name }) => name);
+    expect(names('tanh').filter(name => name.startsWith('safe'))).toEqual([]);
+    expect(names('sqrt').filter(name => name.startsWith('safe'))).toEqual([
+      'safe sqrt'
+    ]);
+    expect(names('log2')).toContain('safe log');
+    expect(names('matmul')).toContain('clip norm');
+  });
+
+  it('named rules keep the settings that are written', () => {
+    expect(recognise('safe_sqrt(eps = 1e-3)')).toEqual({
+      preset: 'safe sqrt',
+      numbers: [0.001]
+    });
+    expect(recognise('safe_sqrt')).toEqual({ preset: 'safe sqrt', numbers: [1e-6] });
+    expect(preset('safe sqrt').write([1e-6])).toBe('safe_sqrt');
+    expect(preset('safe sqrt').write([0.5])).toBe('safe_sqrt(eps=0.5)');
+    expect(recognise('d * (2.0 / maximum(2.0, norm(d)))').numbers).toEqual([2]);
+    expect(recognise('d * (2 / maximum(3, norm(d)))').preset).toBe('expression');
+    expect(labelOf('safe_exp(limit=10)')).toBe('exp slope ≤ 10');
+    expect(labelOf('safe_log')).toBe('safe log');
+    expect(labelOf('d * (2.0 / maximum(2.0, norm(d)))')).toBe('norm ≤ 2');
   });
 
   it('clip at half of the largest entry, to one digit', () => {

@@ -11,10 +11,10 @@ import { Keyed, Segments, button, element } from './dom';
 import type { IHost, Reason } from './host';
 import { spellNumber } from './numbers';
 import {
-  PRESETS,
   type PresetName,
   labelOf,
   preset,
+  presetsFor,
   recognise,
   standardExpression
 } from './presets';
@@ -40,9 +40,6 @@ export class RuleForm extends Widget {
     this._chips = new Segments<PresetName>('Gradient rule', 'chips', name => {
       this._choosePreset(name);
     });
-    this._chips.setChoices(
-      PRESETS.map(({ name, title }) => ({ value: name, label: name, title }))
-    );
     this._reaches = new Segments<Reach>('Apply to', 'segments', reach => {
       this._reach = reach;
       this._dirty = true;
@@ -121,6 +118,10 @@ export class RuleForm extends Widget {
       const override = overrideOf(graph, selected);
       this._field.value = override?.data === true ? override.rule : 'd';
       this._reaches.setChoices(reachesOf(graph, selected));
+      const fitting = presetsFor(graph.op(selected));
+      this._chips.setChoices(
+        fitting.map(({ name, title }) => ({ value: name, label: name, title }))
+      );
       this._reach = (override && reachOf(override)) ?? 'node';
       this._reaches.choose(this._reach);
     }

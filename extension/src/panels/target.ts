@@ -110,6 +110,14 @@ export function noteOf(
       editable: true
     };
   }
+  if (graph.isCovered(node)) {
+    return {
+      text:
+        `It lies within a match of “${running?.label ?? ''}”, so its own rule does ` +
+        'not run; a rule attached here goes before that.',
+      editable: true
+    };
+  }
   const override = overrideOf(graph, node);
   if (override !== null && !override.data) {
     const what = override.rule.includes('\n')
