@@ -26,6 +26,8 @@ __all__ = ["Later", "Link", "after"]
 
 #: Seconds from one patch to the next.
 PAUSE = 0.05
+#: Seconds for the effects of overrides in one patch; the others follow in the next.
+EFFECTS = 0.03
 
 Send = Callable[[dict[str, Any], list[Any]], object]
 Later = Callable[[float, Callable[[], None]], object]
@@ -104,12 +106,14 @@ class Link:
                 return
             left = self._last + PAUSE - self._clock()
             if left > 0:
-                if not self._waiting:
-                    self._waiting = True
-                    self._later(left, self._resume)
-                return
-            if self._told is not None:
-                self._tell(take(session))
+                self._wait(left)
+            elif self._told is not None:
+                self._tell(take(session, EFFECTS))
+
+    def _wait(self, seconds: float) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._later(seconds, self._resume)
 
     def _resume(self) -> None:
         with self._lock:
@@ -119,13 +123,17 @@ class Link:
     def _tell(self, new: Snapshot) -> None:
         """Send what has changed, or everything to a page that knows nothing."""
         old, self._told = self._told, new
-        self._stale = False
+        self._stale = bool(new.unmeasured)
+        if old is not None and new.unmeasured:
+            _fill(new, old)
         if old is None or old.header["nodes"] != new.header["nodes"]:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
         else:
             patch = changes(old, new)
             if patch is None and not self._answering:
                 self._finish()
+                if self._stale:
+                    self._wait(PAUSE)
                 return
             header, columns, buffers = patch if patch else ({}, [], [])
             if self._answering:
@@ -182,7 +190,7 @@ class Link:
         if event == "hello":
             with session.lock, self._lock:
                 self._told = None
-                self._tell(take(session))
+                self._tell(take(session, EFFECTS))
             return
         if event == "ack":
             with self._lock:
@@ -258,6 +266,15 @@ def _notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
             found.changed()
 
     return notify
+
+
+def _fill(new: Snapshot, old: Snapshot) -> None:
+    """Where effects have been left out, those that the page was told before."""
+    known = {one["id"]: one for one in old.header["overrides"]}
+    for one in new.header["overrides"]:
+        before = known.get(one["id"])
+        if one["id"] in new.unmeasured and before and before["code"] == one["code"]:
+            one["effects"] = before["effects"]
 
 
 def _nowhere(message: dict[str, Any], buffers: list[Any]) -> None:

@@ -104,6 +104,8 @@ class Attached:
     note: str
     where: str
     code: str
+    #: Whether `effects` are known already, or cost a sweep.
+    measured: bool
     _measure: Callable[[], list[Effect]] = field(repr=False, compare=False)
 
     @property

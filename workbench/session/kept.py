@@ -329,7 +329,8 @@ class Kept:
         state = self._state
         if state.resolution is None:
             return []
-        found = state.resolution
+        found, alone = state.resolution, state.forward.alone
+        on = [e.override for e in state.entries if e.override.enabled]
         return [
             Attached(
                 entry.id,
@@ -339,6 +340,7 @@ class Kept:
                 found.notes[k],
                 attached.target_text(entry.override.target, self.nodes),
                 coding.code_line(self.name, entry, self.nodes),
+                entry.override in alone or on in ([entry.override], []),
                 partial(self._effects, state, entry.override),
             )
             for k, entry in enumerate(state.entries)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -25,7 +26,7 @@ from workbench.session import Session
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Forward, is_leaf
 from workbench.snapshot.found import checked, findings_data
-from workbench.snapshot.header import cut, finite_number, history_data, override_data
+from workbench.snapshot.header import cut, finite_number, history_data, overrides_data
 from workbench.snapshot.numbers import (
     change,
     gradient_statistics,
@@ -49,10 +50,14 @@ INPUT, CONSTANT, OP = range(len(KINDS))
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A session at one moment: a JSON header and the columns it announces."""
+    """A session at one moment: a JSON header and the columns it announces.
+
+    ``unmeasured`` are the overrides whose effects have been left out, by number.
+    """
 
     header: Header
     columns: dict[str, Array]
+    unmeasured: tuple[int, ...] = ()
 
     @property
     def buffers(self) -> list[Array]:
@@ -83,8 +88,11 @@ def announced(columns: Mapping[str, Array]) -> list[Column]:
     ]
 
 
-def take(session: Session) -> Snapshot:
+def take(session: Session, seconds: float = inf) -> Snapshot:
     """The snapshot of a session as it is now.
+
+    The effects of overrides are measured for so many seconds; those that take longer
+    are left out, and known the next time.
 
     >>> import numpy as np, workbench as wb
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
@@ -115,12 +123,12 @@ def take(session: Session) -> Snapshot:
         header["output_value"] = finite_number(output._value)
         header["wrt"] = list(session.wrt)
         header["columns"] = announced(columns)
-        header["overrides"] = [override_data(one) for one in overrides]
+        header["overrides"], left = overrides_data(overrides, seconds)
         header["undo"], header["redo"] = session.history.undo, session.history.redo
         header["history"] = history_data(session.history)
         header["check"] = None if check is None else check.data
         header["findings"] = findings_data(session)
-        return shown
+        return replace(shown, unmeasured=tuple(left))
 
 
 def failed(

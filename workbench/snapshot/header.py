@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,35 @@ from workbench.snapshot.protocol import (
 )
 from workbench.transforms.targets import ByNode, ByOp, ByScope
 
-__all__ = ["cut", "finite_number", "history_data", "override_data"]
+__all__ = ["cut", "finite_number", "history_data", "overrides_data"]
 
 MOST_CHARACTERS = 2000
 #: So many changes are told each way; a session keeps more.
 MOST_STEPS = 200
 
 
-def override_data(one: Attached) -> OverrideData:
+def overrides_data(
+    overrides: Sequence[Attached], seconds: float
+) -> tuple[list[OverrideData], list[int]]:
+    """The overrides as the page sees them, and the ids of those without effects.
+
+    Effects cost a sweep each. Those that are not known are measured for so long, at
+    least one of them; the others are left out.
+    """
+    until = time.perf_counter() + seconds
+    listed, left, measured = [], [], False
+    for one in overrides:
+        known = one.measured or not one.enabled
+        if not known and measured and time.perf_counter() > until:
+            left.append(one.id)
+            listed.append(override_data(one, effects=False))
+            continue
+        measured |= not known
+        listed.append(override_data(one))
+    return listed, left
+
+
+def override_data(one: Attached, effects: bool = True) -> OverrideData:
     """An override as the page sees it; a rule of nodes is told node by node."""
     vjp = one.override.vjp
     return OverrideData(
@@ -46,7 +69,7 @@ def override_data(one: Attached) -> OverrideData:
                 relative=finite_number(e.relative),
                 angle=finite_number(e.angle),
             )
-            for e in one.effects
+            for e in (one.effects if effects else ())
         ],
         code=one.code,
     )
