@@ -27,8 +27,9 @@ def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True)
 
     ``(F + damping · I)⁻¹ d`` with ``F = mean(vec(sₙ aₙᵀ) vec(sₙ aₙᵀ)ᵀ)`` over the N
     examples of the batch (Amari, "Natural gradient works efficiently in learning",
-    1998). F is never made: by Woodbury's identity a system of N equations does
-    (Henderson and Searle, "On deriving the inverse of a sum of matrices", 1981).
+    1998). Where there are fewer examples than weights F is never made: by Woodbury's
+    identity a system of N equations does (Henderson and Searle, "On deriving the
+    inverse of a sum of matrices", 1981).
 
     Parameters
     ----------
@@ -159,6 +160,12 @@ def _fisher(
     # F = Uᵀ U of rows uₙ = vec(sₙ aₙᵀ) · factor / √N, and U Uᵀ entry by entry.
     factor = (count if mean else 1.0) / count**0.5
     a, s = layer.a, layer.s * factor
+    shape = shape_of(layer.d)
+    if shape[0] * shape[1] <= count:
+        rows = np.reshape(s[:, :, None] * a[:, None, :], (count, -1))
+        made = np.linalg.solve(damped(rows.T @ rows, damping), np.ravel(layer.d))
+        true[layer.place] = layer.back(np.reshape(made, shape))
+        return true
     among = (a @ a.T) * (s @ s.T)
     along = np.sum((s @ layer.d) * a, axis=1)
     inside = np.linalg.solve(damped(among, damping), along)
