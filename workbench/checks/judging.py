@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checks.compared import Verdict
 from workbench.checks.differences import Slope
-from workbench.checks.report import Verdict
 
-__all__ = ["Tolerance", "Truth", "verdict"]
+__all__ = ["Tolerance", "Truth", "judged", "verdict"]
 
 Array = np.ndarray[Any, Any]
 
@@ -71,3 +71,21 @@ def verdict(got: complex, truth: Truth, tolerance: float) -> Verdict:
     if not np.isfinite(truth.numeric) or not np.isfinite(truth.uncertainty):
         return "unsure"
     return "wrong"
+
+
+def judged(
+    got: Any, expected: Any, limit: float, left: Any, right: Any, kink: bool, jump: bool
+) -> Verdict:
+    """What to think of one entry."""
+    if kink:
+        if jump:
+            return "kink"
+        sides = complex(left), complex(right)
+        if not np.all(np.isfinite(sides)):
+            return "unsure"
+        low, high = sorted(s.real for s in sides)
+        fits = low - limit <= complex(got).real <= high + limit
+        return "kink" if fits else "wrong"
+    if not np.isfinite(expected) or not np.isfinite(limit):
+        return "unsure"
+    return "right" if abs(got - expected) <= limit else "wrong"

@@ -89,7 +89,7 @@ class Local:
         self.many = isinstance(whole, tuple)
         parts = self._parts(whole)
         #: Of several outputs those that vary.
-        self.chosen = [k for k, y in enumerate(parts) if _varies(y)]
+        self.chosen = [k for k, y in enumerate(parts[: _shown(node)]) if _varies(y)]
         self.shapes = [np.shape(parts[k]) for k in self.chosen]
         self.sizes = [np.size(parts[k]) for k in self.chosen]
         self.outputs = self._joined(whole)
@@ -371,6 +371,14 @@ def _varies(x: Any) -> bool:
     if types.weak(x):
         return type(x) in (float, complex)
     return hasattr(x, "dtype") and types.differentiable(x.dtype)
+
+
+def _shown(node: Tensor) -> int | None:
+    """How many outputs a program can read; a loop has more for its own rules."""
+    if node.op.name == "scan" and not node.op.custom:
+        loop = node.params["loop"]
+        return int(loop.carries + loop.visible)
+    return None
 
 
 def _as(moved: Array, like: Any) -> Any:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checks.compared import Entry, Verdict
 from workbench.checks.differences import Slope
-from workbench.checks.local import Local, coordinates, host
-from workbench.checks.report import Entry, Verdict
+from workbench.checks.judging import judged
+from workbench.checks.local import Local, coordinates
+from workbench.checks.narrow import narrow
 from workbench.checks.searching import halved
 
 __all__ = ["Look"]
@@ -65,7 +67,8 @@ class Look:
             if local.count(spot):
                 self.at(spot)
         if not self.entries or all(e.verdict == "right" for e in self.entries):
-            self.narrow()
+            note = narrow(local, self.random(len(local.outputs)), self.rng)
+            self.notes += [note] if note else []
 
     def at(self, spot: int) -> None:
         """The rule at one input."""
@@ -400,68 +403,3 @@ class Look:
             return float(gap) if gap == gap else np.inf
 
         return halved(len(reach), part, self.rng)
-
-    # Single precision
-
-    def narrow(self) -> None:
-        """Whether the rule holds in single precision too, as far as rounding lets it.
-
-        Operands and outputs that are rounded to single precision change the rule's
-        result by so much; sixteen times that, and a thousand roundings of the result,
-        is what it may be off by when all of it runs in single precision.
-        """
-        local = self.local
-        kind = np.asarray(local.node.args[local.spots[0]]).dtype
-        known = kind in (np.float32, np.complex64)
-        if local.alone or local.fold or local.hermitian or not known:
-            return
-        weights = self.random(len(local.outputs)).astype(np.float32).astype(float)
-        exact = local.pulled(weights)
-        eps = float(np.finfo(np.float32).eps)
-        spread = [np.zeros(1) for _ in exact]
-        for _ in range(3):
-            moved = [
-                x * (1 + eps * self.rng.choice([-1.0, 1.0], np.shape(x)))
-                if i in local.spots else x
-                for i, x in enumerate(local.values)
-            ]  # fmt: skip
-            again = local.pulled(weights, values=moved)
-            spread = [
-                s if a is None or b is None else np.maximum(s, np.abs(a - b))
-                for s, a, b in zip(spread, exact, again, strict=True)
-            ]
-        low = local.single(weights)
-        for spot, a, b, s in zip(local.spots, exact, low, spread, strict=True):
-            if a is None or b is None:
-                continue
-            most = 16 * s + 1e3 * eps * np.max(np.abs(a), initial=0)
-            off = np.abs(np.asarray(host(b)) - a)
-            bad = ~(off <= most) & np.isfinite(a) & (np.abs(a) < 1e38)
-            bad &= np.isfinite(most)
-            if np.any(bad):
-                k = int(np.argmax(np.where(bad, off, -1)))
-                place = tuple(int(n) for n in np.unravel_index(k, np.shape(a)))
-                where = f"[{', '.join(map(str, place))}]" if place else ""
-                self.notes.append(
-                    f"right in double precision, but in single precision it gives"
-                    f" {np.ravel(b)[k]:.6g} at {local.label(spot)}{where} in place of"
-                    f" {np.ravel(a)[k]:.6g}."
-                )
-
-
-def judged(
-    got: Any, expected: Any, limit: float, left: Any, right: Any, kink: bool, jump: bool
-) -> Verdict:
-    """What to think of one entry."""
-    if kink:
-        if jump:
-            return "kink"
-        sides = complex(left), complex(right)
-        if not np.all(np.isfinite(sides)):
-            return "unsure"
-        low, high = sorted(s.real for s in sides)
-        fits = low - limit <= complex(got).real <= high + limit
-        return "kink" if fits else "wrong"
-    if not np.isfinite(expected) or not np.isfinite(limit):
-        return "unsure"
-    return "right" if abs(got - expected) <= limit else "wrong"

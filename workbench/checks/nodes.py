@@ -20,13 +20,15 @@ that computes in single precision only is held to 2e-3.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from workbench.checks.compared import Entry, NodeCheck, Status
+from workbench.checks.inside import inner
 from workbench.checks.local import Local, NoGradient
 from workbench.checks.looking import Look
-from workbench.checks.report import Entry, NodeCheck, Status
 from workbench.checks.second import second_order
 from workbench.errors import (
     GradNotImplementedError,
@@ -37,6 +39,7 @@ from workbench.errors import (
 from workbench.graph import blame, types
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import nulls, several
+from workbench.transforms.standins import stand_in_of
 
 __all__ = ["PURPOSE", "check_node", "check_nodes", "checkable", "named"]
 
@@ -58,6 +61,8 @@ REFUSED = (
     GradNotImplementedError,
     NullTypeGradError,
 )
+#: What is said of a node whose rule another's stands in for.
+COVERED = "an override of the pattern around it runs in the place of its rule."
 #: Inputs of up to so many entries are checked at each.
 EXACT = 32
 #: Inputs of up to so many entries have their second order checked at each node.
@@ -124,7 +129,8 @@ def check_nodes(
 
     Returns
     -------
-    One `NodeCheck` per node, in the order of the program.
+    One `NodeCheck` per node, in the order of the program; after a loop or a choice
+    those of the nodes inside it, at the values of one step or of the branch taken.
 
     Examples
     --------
@@ -136,24 +142,39 @@ def check_nodes(
     made: list[NodeCheck] = [] if found is None else found
     rng = np.random.default_rng(seed)
     kinds: set[Any] = set()
-    for node in nodes:
-        if not checkable(node):
-            continue
-        if step is not None:
-            step()
-        rule = None if rules is None else rules.get(node.serial)
+
+    def look(node: Tensor, told: Tensor) -> None:
+        """Check one node, which is told as another: the one inside a loop."""
+        rule = None if rules is None else rules.get(told.serial)
         with np.errstate(all="ignore"):
             if rule is not None:
-                made.append(overridden(node, rule, arriving))
-                continue
-            twice = order > 1 and _worth(node, kinds)
-            check = check_node(node, rng, order=2 if twice else 1, rtol=rtol,
-                               entries=entries)  # fmt: skip
-        if node.serial in covered:
-            note = "An override of the pattern around it runs in its place."
-            check = NodeCheck(node, check.status, check.mode, check.entry,
-                              f"{check.text} {note}".strip())  # fmt: skip
-        made.append(check)
+                check = overridden(node, rule, arriving)
+            else:
+                twice = 2 if order > 1 and _worth(node, kinds) else 1
+                check = check_node(node, rng, order=twice, rtol=rtol, entries=entries)
+        text = check.text
+        if told.serial in covered:
+            text = f"{text} {named(told)}: {COVERED}".strip()
+        made.append(replace(check, node=told, text=text))
+
+    def within(node: Tensor) -> None:
+        """Check the nodes inside a node, as deep as loops and choices are nested."""
+        place = len(made) - 1
+        for old, new in inner(node):
+            if checkable(new):
+                look(new, old)
+                within(new)
+        spoilt = next((c for c in made[place + 1 :] if c.status == "wrong"), None)
+        if spoilt is not None and made[place].status == "wrong":
+            text = f"{named(node)} cannot be right while a rule inside it is wrong."
+            made[place] = replace(made[place], status="unsure", text=text)
+
+    for node in nodes:
+        if checkable(node):
+            if step is not None:
+                step()
+            look(node, node)
+            within(node)
     return made
 
 
@@ -207,7 +228,7 @@ def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
     ranks: tuple[Status, ...] = ("wrong", "kink", "unsure", "right")
     worst = min(
         look.entries,
-        key=lambda e: (ranks.index(e.verdict), e.order, -e.badness[1]),
+        key=lambda e: (ranks.index(e.verdict), e.order, e.mode != "rev", -e.badness[1]),
         default=None,
     )
     status: Status = "right" if worst is None else worst.verdict
@@ -270,7 +291,9 @@ def overridden(
     label = getattr(rule, "label", "an override")
     text = f"{named(node)} runs {label!r}"
     try:
-        local = Local(node)
+        # Of a pattern the whole part stands in for its last node.
+        stand = stand_in_of(rule)
+        local = Local(node if stand is None else stand)
         g = None if arriving is None else arriving(node)
         if g is None:
             flat = np.ones(len(local.outputs))

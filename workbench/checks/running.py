@@ -111,7 +111,7 @@ class Check:
         expected = float(np.real(found.value[0]))
         kind = np.asarray(gradient).dtype
         slack = self.tolerance(expected, 0.0, kind if kind.kind in "fc" else float)
-        most = slack + 1e5 * _eps(gradient) * spread + 4 * float(found.error[0])
+        most = slack + 4e3 * _eps(gradient) * spread + 4 * float(found.error[0])
         name = f"the gradient by {self.names[which]}, all entries along a direction"
         self.report.identities.append(Identity(name, got, expected, most))
 

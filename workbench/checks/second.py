@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.calculus import jvp, vjp
+from workbench.checks.compared import Entry
 from workbench.checks.differences import COMPLEX_STEP, curvature, slope
 from workbench.checks.local import Local
-from workbench.checks.report import Entry
 from workbench.graph.tensor import Tensor, apply
 from workbench.ops import several
 

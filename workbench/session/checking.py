@@ -21,7 +21,7 @@ __all__ = ["check"]
 
 #: How many numbers a check may compute for the entries of the gradients: of a large
 #: program fewer entries are checked, and at least so many of each input.
-WORK, FEWEST, MOST = 2e9, 4, 64
+WORK, FEWEST, MOST = 4e8, 4, 64
 #: How often a program runs for one entry.
 RUNS = 16
 
@@ -66,7 +66,7 @@ def check(
                 rtol=settings.get("rtol"),
                 rules=None if resolution is None else resolution.pulls(),
                 covered={x.serial for some in covered for x in some},
-                arriving=lambda node: known.get(forward.ids[node.serial]),
+                arriving=lambda node: known.get(forward.ids.get(node.serial, -1)),
                 step=telling.step,
                 found=report.nodes,
             )
