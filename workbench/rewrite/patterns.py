@@ -114,7 +114,7 @@ def find(
                 bound = tuple([binding[x.serial] for x in form.leaves])
                 match = verified(forms, root, bound, allowed)
                 if match is None:
-                    unlike.setdefault(root.serial, (root, form))
+                    unlike.setdefault(root.serial, (root, forms.at(bound) or form))
                 elif where is not None and not where(named(forms.names, bound)):
                     refused.add(root.serial)
                 else:

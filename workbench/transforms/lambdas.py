@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
-from collections.abc import Iterator
+import linecache
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["body_of", "lambda_text", "short", "written"]
@@ -45,48 +45,37 @@ def body_of(function: Any) -> str | None:
 
 
 def lambda_node(function: Any) -> ast.Lambda | None:
-    """The lambda in the source of the line where a function was made."""
+    """The lambda that a function was made of, found by its place in its file."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_name != "<lambda>":
         return None
-    try:
-        lines, _ = inspect.getsourcelines(function)
-    except (OSError, TypeError, IndentationError, SyntaxError):
+    source = "".join(linecache.getlines(code.co_filename))
+    if not source:
         return None
-    text = textwrap.dedent("".join(lines)).strip()
-    # The line may be the middle of a statement: the lambda is looked for from its
-    # word on, up to where it can be read.
-    found = []
-    start = text.find("lambda")
-    while start >= 0:
-        nodes = (n for n in lambdas_at(text[start:]) if is_made_of(n, code))
-        found += [node for node, _ in zip(nodes, "1", strict=False)]
-        start = text.find("lambda", start + 1)
-    bodies = {ast.unparse(node) for node in found}
-    return found[0] if len(bodies) == 1 else None
+    ran = set(code.co_positions())
+    found = [
+        node
+        for node in lambdas_of(source)
+        if place_of(node.body) in ran
+        and node.lineno <= code.co_firstlineno <= place_of(node.body)[1]
+    ]
+    # Of lambdas in lambdas the outer one runs the whole of its own body alone.
+    return max(found, key=lambda node: len(ast.unparse(node)), default=None)
 
 
-def lambdas_at(text: str) -> Iterator[ast.Lambda]:
-    """The lambdas that a text may begin with, the shortest first."""
-    ends = [i for i, c in enumerate(text) if c in ",)]}\n;:#"] + [len(text)]
-    for end in ends[:200]:
-        try:
-            tree = ast.parse(f"({text[:end]}\n)", mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            continue
-        if isinstance(tree, ast.Lambda):
-            yield tree
+@lru_cache(maxsize=8)
+def lambdas_of(source: str) -> list[ast.Lambda]:
+    """All lambdas of a file, or of a cell."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
 
 
-def is_made_of(node: ast.Lambda, code: Any) -> bool:
-    """Whether a lambda in a text is the one that a code object was made of."""
-    arguments = node.args
-    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    if tuple(names) != code.co_varnames[: code.co_argcount]:
-        return False
-    made = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval")
-    inner = next((c for c in made.co_consts if hasattr(c, "co_code")), None)
-    if inner is None or {*inner.co_names} - {*code.co_names, *code.co_freevars}:
-        return False
-    # A variable of a function around it is read by another instruction here.
-    return bool(code.co_freevars) or len(inner.co_code) == len(code.co_code)
+def place_of(node: ast.expr) -> tuple[int, int, int, int]:
+    """Where an expression stands, as instructions have it."""
+    end, last = node.end_lineno, node.end_col_offset
+    assert end is not None
+    assert last is not None
+    return node.lineno, end, node.col_offset, last

@@ -146,7 +146,7 @@ class ByPattern(ByPart):
         count = sum(node.op.name in roots for node in nodes)
         return (
             f"the program has {count} {' or '.join(roots)}, but"
-            f" {'it is' if count == 1 else 'none is'} computed from what the pattern"
+            f" {'it is not' if count == 1 else 'none is'} computed from what the pattern"
             " says; an inner value must be computed by the very op"
         )
 
