@@ -30,6 +30,7 @@ from workbench.transforms.resolving import overrides
 if TYPE_CHECKING:
     from workbench import rules
     from workbench.checkpoints import checkpoint
+    from workbench.checks.doctor.asking import diagnose
     from workbench.checks.verify import check_grads
     from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
@@ -85,6 +86,7 @@ __all__ = [
     "custom_linear_solve",
     "custom_root",
     "custom_vjp",
+    "diagnose",
     "elementwise_grad",
     "fixed_point",
     "function",
@@ -144,6 +146,7 @@ _LATER = {
     "custom_linear_solve": "workbench.systems",
     "custom_root": "workbench.implicit",
     "custom_vjp": "workbench.custom.functions",
+    "diagnose": "workbench.checks.doctor.asking",
     "elementwise_grad": "workbench.directions",
     "fixed_point": "workbench.implicit",
     "function": "workbench.symbolic",

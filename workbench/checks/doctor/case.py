@@ -62,6 +62,9 @@ class Step:
     arrays
         The cotangent and what was passed on; kept only where a finite one became one
         that is not.
+    strain
+        The sum of what flows back to an operand times its value, in sizes: by how
+        many times its relative rounding the result may be off.
     """
 
     node: Tensor
@@ -69,6 +72,7 @@ class Step:
     finite: bool
     passed: list[tuple[int, float, bool]]
     arrays: tuple[Any, list[Any]] | None = None
+    strain: float = 0.0
 
 
 @dataclass(eq=False)
@@ -150,6 +154,8 @@ class Case:
                 if c is not None and isinstance(x, Tensor)
             ]
             step = Step(seen.node, norm, whole, passed)
+            if whole:
+                step.strain = _strain(seen)
             if whole and not all(ok for _, _, ok in passed):
                 step.arrays = seen.cotangent, seen.passed
             found.append(step)
@@ -266,6 +272,23 @@ def size(g: Any) -> tuple[float, bool]:
     # Squares overflow or vanish: scaled first.
     scaled = row / row.dtype.type(largest)
     return largest * math.sqrt(float(scaled.dot(scaled))), True
+
+
+def _strain(seen: reverse.Visit) -> float:
+    """The largest of what operands carry: cotangent times value, in sizes."""
+    found = 0.0
+    for x, c in zip(seen.node.inputs, seen.passed, strict=False):
+        if c is None or isinstance(c, tuple) or not isinstance(x, Tensor):
+            continue
+        if not x.inputs:
+            continue  # given as it is: nothing has rounded it
+        product = value_of(c) * x._value
+        size = float(
+            abs(product).sum() if getattr(product, "ndim", 0) else abs(product)
+        )
+        if size > found:
+            found = size
+    return found if math.isfinite(found) else 0.0
 
 
 def counted(x: Any) -> str:

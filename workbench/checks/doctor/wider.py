@@ -19,19 +19,23 @@ __all__ = ["WIDER", "WIDEST", "again"]
 #: Products with more multiplications run in the dtype they have: others are slow.
 MOST_PRODUCTS = 3e7
 
-WIDER = {
-    "float16": np.float64,
-    "float32": np.float64,
-    "complex64": np.complex128,
+Table = dict[np.dtype[Any], Any]
+WIDER: Table = {
+    np.dtype(np.float16): np.float64,
+    np.dtype(np.float32): np.float64,
+    np.dtype(np.complex64): np.complex128,
 }
-WIDEST = {"float64": np.longdouble, "complex128": np.clongdouble}
+WIDEST: Table = {
+    np.dtype(np.float64): np.longdouble,
+    np.dtype(np.complex128): np.clongdouble,
+}
 
 
-def again(case: Case, table: dict[str, Any]) -> dict[int, Tensor]:
+def again(case: Case, table: Table, nodes: list[Tensor]) -> dict[int, Tensor]:
     """The program in wider dtypes: new nodes by the serials of the old ones."""
     made: dict[int, Tensor] = {}
     total = len(case.nodes)
-    for i, node in enumerate(case.nodes):
+    for i, node in enumerate(nodes):
         if not i % 256:
             case.tell(2 * total + i // 4, total)
         inputs = tuple(
@@ -46,8 +50,8 @@ def again(case: Case, table: dict[str, Any]) -> dict[int, Tensor]:
     return made
 
 
-def _computed(node: Tensor, args: tuple[Any, ...], table: dict[str, Any]) -> Any:
-    if node.op.name == "astype" and str(node.dtype) in table:
+def _computed(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
+    if node.op.name == "astype" and node.dtype in table:
         return _wide(args[0], table)
     if node.op.name == "identity":
         return args[0]
@@ -76,10 +80,10 @@ def _large(node: Tensor, args: tuple[Any, ...]) -> bool:
     )
 
 
-def _wide(value: Any, table: dict[str, Any]) -> Any:
+def _wide(value: Any, table: Table) -> Any:
     if isinstance(value, tuple):
         return tuple(_wide(part, table) for part in value)
-    dtype = table.get(str(getattr(value, "dtype", "")))
+    dtype = table.get(getattr(value, "dtype", np.dtype(bool)))
     if dtype is None:
         return (
             np.longdouble(value)
