@@ -307,10 +307,13 @@ def _notes(chosen: Chosen, path: list[int]) -> list[str]:
         )
     notes = []
     if lost:
-        notes.append(
-            f"{label} does not depend on {', '.join(lost)} while the others are held:"
-            " zeros there"
+        behind = {x.serial for x in walk.order([chosen.output])}
+        through = any(
+            x.serial in behind and i not in on_path
+            for i, x in zip(chosen.wrt, chosen.sources, strict=True)
         )
+        held = " while the others are held" if through else ""
+        notes.append(f"{label} does not depend on {', '.join(lost)}{held}: zeros there")
     pulls = chosen.pulls() or {}
     if chosen.of not in chosen.wrt and not any(
         node is chosen.output

@@ -26,7 +26,7 @@ MOST_HELD = 2**27
 #: The most entries that are computed for a view of the whole.
 MOST_SEEN = 2**32
 #: The most multiplications, about, for singular values: a minute.
-MOST_WORK = 2e11
+MOST_WORK = 3e10
 
 Part = tuple[str, tuple[int, ...]]
 
@@ -225,8 +225,8 @@ class Matrix:
         if float(small) ** 2 * large > MOST_WORK:
             raise UsageError(
                 f"{self.title} is a {self.rows:,} × {self.columns:,} matrix: its"
-                " decomposition would take minutes. Choose a smaller node, or fewer"
-                " variables."
+                " decomposition would take minutes, and nothing could stop it. Choose"
+                " a smaller node or fewer variables, or decompose a .window of it."
             )
         if self._kept is None:  # nor is it kept: what follows from it is
             spans = self.check_window(None, None)
