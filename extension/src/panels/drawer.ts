@@ -42,8 +42,7 @@ let height = 340;
 export class Drawer extends Widget {
   constructor(
     private readonly _host: IHost,
-    rendermime: IRenderMimeRegistry | null,
-    private readonly _onResult: () => void
+    rendermime: IRenderMimeRegistry | null
   ) {
     super();
     this.addClass('workbench-Drawer');
@@ -106,13 +105,6 @@ export class Drawer extends Widget {
     this._setHeight();
   }
 
-  /** The gradient checks that were answered, oldest first. */
-  get checks(): readonly PlotAnswer[] {
-    return this._plots.flatMap(({ family, answer }) =>
-      family === 'check' && answer !== null ? [answer] : []
-    );
-  }
-
   /** Ask for a plot, or bring the same one up to date, and show it. */
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
     if (this._host.connection === null) {
@@ -126,7 +118,7 @@ export class Drawer extends Widget {
     if (known === undefined) {
       this._add(plot);
     }
-    this._form.choose(kind);
+    this._form.choose(kind, of, wrt);
     this._showTabs();
     this._show(plot.key);
   }
@@ -143,14 +135,6 @@ export class Drawer extends Widget {
     this._add(plot);
     this._showTabs();
     this._show(key);
-  }
-
-  /** Show the last gradient check. */
-  showCheck(): void {
-    const check = this._plots.filter(({ family }) => family === 'check').pop();
-    if (check !== undefined) {
-      this._show(check.key);
-    }
   }
 
   refresh(reason: Reason): void {
@@ -252,7 +236,6 @@ export class Drawer extends Widget {
         });
       }
     }
-    this._onResult();
   }
 
   private _show(key: string): void {

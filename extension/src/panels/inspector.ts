@@ -3,6 +3,7 @@
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { Checks } from './checks';
+import { DerivativeMenu } from './derivative';
 import { Segments, element } from './dom';
 import type { IHost, Reason } from './host';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
@@ -31,7 +32,14 @@ export class Inspector extends Widget {
     this._numbers = new NodeNumbers(_host, this._detail);
     this._overrides = new OverrideList(_host);
     this._checks = new Checks(_host);
-    const nodePane = pane([this._summary, this._verdict, this._form, this._numbers]);
+    this._derivatives = new DerivativeMenu(_host);
+    const nodePane = pane([
+      this._summary,
+      this._verdict,
+      this._form,
+      this._derivatives,
+      this._numbers
+    ]);
     this._panes = {
       node: nodePane,
       overrides: pane([this._overrides]),
@@ -81,6 +89,7 @@ export class Inspector extends Widget {
     }
     this._verdict.refresh(reason);
     this._form.refresh(reason);
+    this._derivatives.refresh(reason);
     this._overrides.refresh(reason);
     this._checks.refresh(reason);
     this._showTabs();
@@ -114,6 +123,7 @@ export class Inspector extends Widget {
   private readonly _summary: NodeSummary;
   private readonly _verdict: NodeVerdict;
   private readonly _form: RuleForm;
+  private readonly _derivatives: DerivativeMenu;
   private readonly _numbers: NodeNumbers;
   private readonly _overrides: OverrideList;
   private readonly _checks: Checks;

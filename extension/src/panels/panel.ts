@@ -73,7 +73,7 @@ export class GraphPanel extends Widget implements IHost {
     this._pair = new PairBar(this);
     this._stepper = new Stepper(this);
     this._tree = new GraphTree(this);
-    this._drawer = new Drawer(this, options.rendermime ?? null, () => undefined);
+    this._drawer = new Drawer(this, options.rendermime ?? null);
     this._inspector = new Inspector(this);
     layOut(
       this,

@@ -58,7 +58,7 @@ export class GraphOnPage {
   }
 
   /** Click the card of a node where it is drawn, with all of the graph in view. */
-  async click(node: number): Promise<void> {
+  async click(node: number, modifiers: 'Shift'[] = []): Promise<void> {
     await this.button('Fit the graph into view').click();
     await this.canvas.scrollIntoViewIfNeeded();
     // The picture moves softly: the box is read until it stays where it is.
@@ -74,7 +74,8 @@ export class GraphOnPage {
       throw new Error(`node ${node} is not in the picture`);
     }
     await this.canvas.click({
-      position: { x: box.x + box.width / 2, y: box.y + box.height / 2 }
+      position: { x: box.x + box.width / 2, y: box.y + box.height / 2 },
+      modifiers
     });
     // The tooltip of what lies under the pointer would be in the screenshots.
     await this.page.mouse.move(0, 0);
@@ -96,6 +97,11 @@ export class GraphOnPage {
   async screenshot(name: string): Promise<void> {
     await this.panel.scrollIntoViewIfNeeded();
     await this.page.mouse.move(0, 0);
+    await this.screenshotAsIs(name);
+  }
+
+  /** Keep a picture of it as it is, with the pointer where it is. */
+  async screenshotAsIs(name: string): Promise<void> {
     await this.panel.screenshot({ path: screenshotOf(name) });
   }
 }

@@ -40,14 +40,20 @@ export class Caption extends Widget {
     this._views = new Segments<PlotKind>('View', 'segments', kind => {
       this._owner.view(kind);
     });
-    this.node.append(this._views.node, this._words, this._entry);
+    this.node.append(
+      element('div', { class: 'workbench-CaptionLine' }, [
+        this._views.node,
+        this._words
+      ]),
+      this._foot
+    );
   }
 
   /** Say a sentence, and nothing else. */
   say(text: string): void {
     this._showViews(null);
     this._words.replaceChildren(text);
-    this._entry.textContent = '';
+    this._foot.hidden = true;
   }
 
   /** Say what there is to say of a plot; `live`: it can be asked for again. */
@@ -65,8 +71,13 @@ export class Caption extends Widget {
         ...(matrix === null ? [] : this._matrix(plot, matrix, live))
       );
     }
+    // Beside an answer, what is under way stands where it moves nothing.
+    const first = plot.answer === null;
+    const waiting = plot.waiting ? [this._waiting(plot)] : [];
+    this._foot.hidden = first;
+    this._working.replaceChildren(...(first ? [] : waiting));
     if (plot.waiting) {
-      parts.push(this._waiting(plot));
+      parts.push(...(first ? waiting : []));
     } else if (plot.stale && live) {
       parts.push(
         button('link', 'Draw again', () => {
@@ -78,10 +89,12 @@ export class Caption extends Widget {
     this._words.replaceChildren(...parts.filter(part => part !== null));
   }
 
-  /** Say which entry was chosen. */
-  tellEntry(text: string): void {
-    if (this._entry.textContent !== text) {
-      this._entry.textContent = text;
+  /** Say which entry was chosen; "": none is. */
+  tellEntry(text: string, hint: string): void {
+    const shown = text || hint;
+    this._entry.classList.toggle('workbench-Quiet', text === '');
+    if (this._entry.textContent !== shown) {
+      this._entry.textContent = shown;
     }
   }
 
@@ -131,6 +144,11 @@ export class Caption extends Widget {
     class: 'workbench-Entry',
     attributes: { 'aria-live': 'polite' }
   });
+  private readonly _working = element('span');
+  private readonly _foot = element('div', { class: 'workbench-CaptionLine' }, [
+    this._entry,
+    this._working
+  ]);
 }
 
 /** " (30 %, 12 s left)" */

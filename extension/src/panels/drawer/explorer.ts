@@ -17,6 +17,8 @@ const QUIET = 250;
 /** How much a key zooms. */
 const ZOOM = 4;
 
+const HINT = 'Click a cell for its entry; drag over some to zoom in.';
+
 const WALK: Readonly<Partial<Record<string, readonly [number, number]>>> = {
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
@@ -122,10 +124,10 @@ export class Explorer {
     const entry = this._plot?.entry ?? null;
     if (entry === null || this._map?.shows(entry) !== true) {
       this._picture.ring(null);
-      this._caption.tellEntry('');
+      this._caption.tellEntry('', this._map?.walkable ? HINT : '');
     } else {
       this._picture.ring(this._map.cellOf(entry));
-      this._caption.tellEntry(this._map.textOf(entry));
+      this._caption.tellEntry(this._map.textOf(entry), '');
     }
   }
 

@@ -39,25 +39,38 @@ export class PlotForm {
     });
   }
 
-  /** Show the kind of what is asked for, if the form has it. */
-  choose(kind: PlotKind): void {
+  /** Show what was asked for, as far as the form has it. */
+  choose(kind: PlotKind, of: number | null, wrt: readonly number[]): void {
     if (KINDS.some(({ value }) => value === kind)) {
       this._kind.value = kind;
     }
-    this._show();
+    this._asked = [of, ...wrt].filter(node => node !== null);
+    this.fill();
+    if (of !== null) {
+      this._of.value = String(of);
+    }
+    if (wrt.length < 2) {
+      this._by.value = wrt.map(String).join();
+    }
   }
 
   /** Offer the nodes that there are; keeps the choice if it is still there. */
   fill(): void {
     const { graph } = this._host.state;
     const live = this._host.connection !== null;
+    this._show();
     this._submit.disabled = !live || graph === null;
     if (graph === null) {
       return;
     }
     const { output, wrt } = graph.header;
+    const { pair } = this._host.state;
     const selected = this._selected(graph);
-    const nodes = offered(graph, selected);
+    const wanted = new Set(this._asked);
+    if (selected !== null) {
+      wanted.add(selected);
+    }
+    const nodes = offered(graph, wanted);
     const all = wrt.map(node => graph.label(node)).join(', ');
     fill(this._of, [
       ...nodes
@@ -67,10 +80,14 @@ export class PlotForm {
     fill(this._by, [
       { value: '', label: `all (${all})` },
       ...nodes
-        .filter(node => graph.hasGradient(node) && node !== output)
+        .filter(node => wanted.has(node) || graph.hasGradient(node))
+        .filter(node => node !== output)
         .map(node => option(graph, node))
     ]);
-    if (selected !== null && graph.kind(selected) === 'op') {
+    if (pair !== null && pair.way !== null) {
+      this._of.value = String(pair.of);
+      this._by.value = String(pair.wrt);
+    } else if (selected !== null && graph.kind(selected) === 'op') {
       this._of.value = String(selected);
     } else if (selected !== null && graph.hasGradient(selected)) {
       this._of.value = String(output);
@@ -78,7 +95,6 @@ export class PlotForm {
     } else if (this._of.value === '') {
       this._of.value = String(output);
     }
-    this._show();
   }
 
   /** The selected node, if a derivative can be of it or by it: one array. */
@@ -91,6 +107,8 @@ export class PlotForm {
     this._ofLabel.hidden = this._kind.value !== 'jacobian';
   }
 
+  /** The nodes of what was asked for last: they can be chosen, named or not. */
+  private _asked: number[] = [];
   private readonly _kind = select('Plot', KINDS);
   private readonly _of = select('of', []);
   private readonly _by = select('by', []);
@@ -135,13 +153,16 @@ function option(graph: Graph, node: number): { value: string; label: string } {
   };
 }
 
-/** Nodes that have a name, and the selected one; the last ones if there are many. */
-function offered(graph: Graph, selected: number | null): number[] {
+/** Nodes that have a name, and those wanted; the last ones if there are many. */
+function offered(graph: Graph, wanted: ReadonlySet<number>): number[] {
   const nodes: number[] = [];
-  for (let node = graph.count - 1; node >= 0 && nodes.length < OFFERED; node--) {
-    const named = graph.name(node) !== '' && graph.kind(node) !== 'constant';
-    const wanted = named || node === selected || node === graph.header.output;
-    if (wanted && graph.isArray(node)) {
+  for (let node = graph.count - 1; node >= 0; node--) {
+    const named =
+      nodes.length < OFFERED &&
+      graph.name(node) !== '' &&
+      graph.kind(node) !== 'constant';
+    const chosen = wanted.has(node) || node === graph.header.output;
+    if ((named || chosen) && graph.isArray(node)) {
       nodes.push(node);
     }
   }

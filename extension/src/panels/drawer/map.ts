@@ -2,7 +2,7 @@
 
 import type { PlotAnswer } from '../../connection';
 import type { Graph } from '../../graph';
-import { formatNumber } from '../numbers';
+import { formatNumber, formatPercent } from '../numbers';
 import { type INumbers, readMatrix, readTexts } from './arrays';
 import { Cells } from './cells';
 import type { IRing } from './picture';
@@ -86,6 +86,9 @@ export class HeatMap {
     if (value === undefined) {
       return what;
     }
+    if (this.cells.matrix.kind === 'sparsity') {
+      return `${what}${patternText(value, this.cells.single)}`;
+    }
     const aside = textAt(this._texts, row, column);
     if (Number.isNaN(value)) {
       return `${what} = ${textAt(this._badTexts, row, column) || 'NaN'}`;
@@ -99,6 +102,14 @@ export class HeatMap {
   private readonly _badTexts: unknown;
   private readonly _rowTexts: string[] | null;
   private readonly _columnTexts: string[] | null;
+}
+
+/** What a pattern says of a cell: the share that is not zero, NaN where all is. */
+function patternText(share: number, single: boolean): string {
+  if (Number.isNaN(share)) {
+    return single ? ' is zero' : ': all zero';
+  }
+  return single ? ' is not zero' : `: ${formatPercent(share)} not zero`;
 }
 
 /** The text of a cell in nested lists; "" where there is none. */
