@@ -9,6 +9,7 @@ import pytest
 from plotly import graph_objects as go
 
 import workbench as wb
+from workbench.errors import UsageError
 from workbench.jupyter import plots
 
 
@@ -83,10 +84,31 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
     assert dots(good, "tolerance").line.dash == "dot"
     assert good.figure.layout.yaxis.type == "log"
     session.override("multiply", "2 * d")
-    bad = plots.check_plot(session)
-    # The true gradient is 2x, the override doubles it: off by 2x.
+    changed = plots.check_plot(session)
+    # The true gradient is compared, and what an override changes is drawn apart.
+    assert len(dots(changed, "agrees").x) == 3
+    assert dots(changed, "overridden").y == pytest.approx([2.0])
+    double = wb.custom_vjp(lambda x: x * x, vjp=lambda node, g: 4 * g * node.inputs[0])
+    bad = plots.check_plot(
+        session_of(lambda x: np.sum(double(x)), np.array([1.0, 2.0]))
+    )
+    # The true gradient is 2x, the rule doubles it: off by 2x.
     assert dots(bad, "wrong").y == pytest.approx([2.0, 4.0])
     assert "x[1]: worst" in [note.text for note in bad.figure.layout.annotations]
+    assert "should be" in dots(bad, "wrong rule").text[0]
+
+
+def test_the_errors_of_steps_are_drawn_as_a_v() -> None:
+    session = session_of(lambda x: np.sum(np.tanh(x)), np.linspace(0.3, 1, 5))
+    plot = plots.steps_plot(session, "tanh 1")
+    central = [e for e in dots(plot, "central").y if e is not None]
+    lowest = int(np.argmin(central))
+    assert central[0] > 1e3 * central[lowest] < central[-1]
+    assert dots(plot, "complex step").y[-1] < 1e-14
+    assert plot.figure.layout.xaxis.type == plot.figure.layout.yaxis.type == "log"
+    assert "complex step" in plot.note
+    with pytest.raises(UsageError, match="is not computed from arrays"):
+        plots.steps_plot(session, "x")
 
 
 def test_a_kink_is_named() -> None:

@@ -33,7 +33,7 @@ LEVELS = 14
 #: Steps of the one-sided differences; small, so that curvature vanishes.
 KINK_STEPS = (2.0**-13, 2.0**-14)
 BEND_STEP = 2.0**-10
-COMPLEX_STEP = 1e-20
+EXACT_STEP = 1e-20
 #: Steps that may still confirm the complex step where those above do not.
 NEAR_STEPS = tuple(2.0**-k for k in (24, 28, 32, 36, 40, 44, 48))
 #: Steps that tell a kink at the point from one nearby.
@@ -247,7 +247,7 @@ def _complex_step(line: Line, center: Array, scale: float) -> Array | None:
     """The complex step, None where the function does not carry complex numbers."""
     if center.dtype.kind != "f":
         return None
-    step = COMPLEX_STEP * scale
+    step = EXACT_STEP * scale
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)

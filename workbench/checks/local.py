@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from workbench.calculus import jvp, vjp
-from workbench.checks.differences import COMPLEX_STEP, Slope, slope
+from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.gauges import fold_of, hermitian
 from workbench.graph import types
 from workbench.graph.tensor import Tensor, value_of
@@ -78,11 +78,11 @@ class Local:
         self.values = [wide(a) for a in args]
         self.alone = False
         try:
-            whole = self._compute(self.values)
+            whole = self.compute(self.values)
         except Exception:
             # Such as a kernel that is written for float32 alone.
             self.values, self.alone = args, True
-            whole = self._compute(self.values)
+            whole = self.compute(self.values)
         self.whole = whole
         self.fold = fold_of(node, whole)
         self.hermitian = hermitian(node)
@@ -92,13 +92,14 @@ class Local:
         self.chosen = [k for k, y in enumerate(parts[: _shown(node)]) if _varies(y)]
         self.shapes = [np.shape(parts[k]) for k in self.chosen]
         self.sizes = [np.size(parts[k]) for k in self.chosen]
-        self.outputs = self._joined(whole)
+        self.outputs = self.joined(whole)
         if self.outputs.dtype.kind in "fc" and np.finfo(self.outputs.dtype).eps > 1e-10:
             self.alone = True
 
     # The truth
 
-    def _compute(self, values: Sequence[Any]) -> Any:
+    def compute(self, values: Sequence[Any]) -> Any:
+        """What the op gives for values of all its inputs."""
         return self.node.op.compute(*values, **self.node.params)
 
     def _parts(self, whole: Any) -> tuple[Any, ...]:
@@ -107,7 +108,8 @@ class Local:
             return self.fold(*whole)
         return whole if self.many else (whole,)
 
-    def _joined(self, whole: Any) -> Array:
+    def joined(self, whole: Any) -> Array:
+        """All outputs that vary, in one vector."""
         parts = self._parts(whole)
         flat = [np.ravel(np.asarray(host(parts[k]))) for k in self.chosen]
         return np.concatenate(flat) if flat else np.zeros(0)
@@ -116,7 +118,7 @@ class Local:
         """The outputs for another value of one input."""
         values = list(self.values)
         values[spot] = _as(moved, self.values[spot])
-        found = self._joined(self._compute(values))
+        found = self.joined(self.compute(values))
         if len(found) != len(self.outputs):  # as of roots, whose number varies
             return np.full(len(self.outputs), np.nan)
         return found
@@ -175,7 +177,7 @@ class Local:
                 eps = np.finfo(x.dtype).eps * rng.choice([-1.0, 1.0], x.shape)
                 moved[i] = _as((x * (1 + eps)).astype(x.dtype), moved[i])
             try:
-                off = np.abs(self._joined(self._compute(moved)) - self.outputs)
+                off = np.abs(self.joined(self.compute(moved)) - self.outputs)
             except Exception:
                 continue
             if off.shape == most.shape:
@@ -193,10 +195,10 @@ class Local:
         off = start * (1 + eps * rng.choice([-1.0, 1.0], start.shape))
         rows = []
         for way in ways:
-            step = COMPLEX_STEP * self.shaped(way, start)
+            step = EXACT_STEP * self.shaped(way, start)
             try:
-                moved = self.run(spot, off + 1j * step).imag / COMPLEX_STEP
-                still = self.run(spot, start + 1j * step).imag / COMPLEX_STEP
+                moved = self.run(spot, off + 1j * step).imag / EXACT_STEP
+                still = self.run(spot, start + 1j * step).imag / EXACT_STEP
                 rows.append(np.abs(moved - still))
             except Exception:
                 rows.append(np.zeros(len(self.outputs)))
@@ -224,7 +226,7 @@ class Local:
 
         ``rule`` stands in for that of the op; ``values`` for those of the inputs.
         """
-        whole = self.whole if values is None else self._compute(values)
+        whole = self.whole if values is None else self.compute(values)
         values = self.values if values is None else values
         g = self.cotangents(weights, whole)
         pull = self.node.op.pull if rule is None else rule
@@ -262,7 +264,7 @@ class Local:
     def single(self, weights: Array) -> list[Any]:
         """What reverse mode sends back when all of it runs as the user's run did."""
         args = [host(x) for x in self.node.args]
-        whole = self._compute(args)
+        whole = self.compute(args)
         g = self.cotangents(weights, whole)
         if self.node.op.pull is None:
             return [None] * len(self.spots)

@@ -298,7 +298,7 @@ def overridden(
         if g is None:
             flat = np.ones(len(local.outputs))
         else:
-            flat = local._joined(g if isinstance(g, tuple) else (g,) if local.many
+            flat = local.joined(g if isinstance(g, tuple) else (g,) if local.many
                                  else g)  # fmt: skip
         true = local.pulled(flat)
         instead = local.pulled(flat, rule=rule)

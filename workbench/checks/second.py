@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.calculus import jvp, vjp
 from workbench.checks.compared import Entry
-from workbench.checks.differences import COMPLEX_STEP, curvature, slope
+from workbench.checks.differences import EXACT_STEP, curvature, slope
 from workbench.checks.local import Local
 from workbench.graph.tensor import Tensor, apply
 from workbench.ops import several
@@ -82,7 +82,7 @@ def _truth(
         filled = list(local.values)
         for i, x, way in zip(local.spots, values, ways, strict=True):
             filled[i] = x + t * way
-        return local._joined(local._compute(filled))
+        return local.joined(local.compute(filled))
 
     def along(t: complex) -> Array:
         try:
@@ -91,11 +91,11 @@ def _truth(
             return np.array([np.nan])
 
     def first(t: complex) -> Array:
-        return np.array([np.sum(weights * at(t + 1j * COMPLEX_STEP).imag)])
+        return np.array([np.sum(weights * at(t + 1j * EXACT_STEP).imag)])
 
     if look.methods == {"complex step"}:
         try:
-            found = slope(lambda t: first(t) / COMPLEX_STEP, analytic=False)
+            found = slope(lambda t: first(t) / EXACT_STEP, analytic=False)
             if not found.kink[0]:
                 return float(found.value[0]), float(found.error[0]), "complex step"
         except Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ VERDICTS = {
     "wrong": ("wrong", "#d32f2f", "x"),
     "kink": ("kink", "#ef8f00", "diamond"),
     "unsure": ("differences cannot tell", "#9aa3ad", "circle-open"),
+}
+#: The same for nodes whose rule is not simply right.
+RULES = {
+    "wrong": ("wrong rule", "#d32f2f", "star"),
+    "overridden": ("overridden", "#7b5ea7", "square"),
 }
 
 
@@ -57,6 +63,26 @@ def report_plot(report: Report, label: str) -> Plot:
             hovertemplate="tolerance %{y:.2g}<extra></extra>",
         )
     )
+    told = [c for c in report.nodes if c.status in RULES and c.entry is not None]
+    for status, (text, colour, symbol) in RULES.items():
+        chosen = [k for k, c in enumerate(told) if c.status == status]
+        if not chosen:
+            continue
+        errors = [told[k].entry.error for k in chosen]  # type: ignore[union-attr]
+        places = [len(entries) + k for k in chosen]
+        traces.append(
+            go.Scatter(
+                x=places,
+                y=[min(max(e, floor), 1e300) if e == e else floor for e in errors],
+                mode="markers",
+                name=text,
+                marker={"color": colour, "symbol": symbol, "size": 9},
+                text=[plain_text("<br>".join(wrap(told[k].text, 80))).replace(
+                    "&lt;br&gt;", "<br>") for k in chosen],
+                hovertemplate="%{text}<extra></extra>",
+            )
+        )  # fmt: skip
+        shown += [min(max(e, floor), 1e300) if e == e else floor for e in errors]
     title = f"Gradient check of {label}"
     note = report.summary()
     looks = layout(title, note)
@@ -66,6 +92,10 @@ def report_plot(report: Report, label: str) -> Plot:
         texts.append(plain_text(c.argument))
         start += len(c.entries)
         lines.append(start - 0.5)
+    if told:
+        middles.append(start + (len(told) - 1) / 2)
+        texts.append("rules")
+        lines.append(start + len(told) - 0.5)
     looks["xaxis"] = {
         "tickvals": middles,
         "ticktext": texts,
@@ -79,7 +109,7 @@ def report_plot(report: Report, label: str) -> Plot:
         "tickfont": {"size": 11},
         "gridcolor": GRID,
         "dtick": 2,
-        "range": [np.log10(min(shown)) - 0.7, np.log10(max(shown + tolerances)) + 1.3],
+        "range": _decades([*shown, *tolerances], min(shown, default=floor)),
     }
     looks["shapes"] = [
         {
@@ -96,6 +126,12 @@ def report_plot(report: Report, label: str) -> Plot:
     looks["annotations"] = _marks(entries, shown)
     looks["legend"] = {"orientation": "h", "y": -0.12, "x": 0}
     return Plot(title, note, Figure(data=traces, layout=looks))
+
+
+def _decades(errors: Sequence[float], low: float) -> list[float]:
+    """The range of the axis of errors, with room for words."""
+    known = [x for x in errors if 0 < x < np.inf]
+    return [float(np.log10(low)) - 0.7, float(np.log10(max(known, default=1))) + 1.3]
 
 
 def _hover(e: Entry) -> str:

@@ -27,7 +27,15 @@ from workbench.session.stages import Forward
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
 
-__all__ = ["check", "hessian", "jacobian", "singular", "sparsity", "spectrum"]
+__all__ = [
+    "check",
+    "hessian",
+    "jacobian",
+    "singular",
+    "sparsity",
+    "spectrum",
+    "steps",
+]
 
 Wrt = Iterable[Node] | Node | None
 #: Rows and columns, each from and to (excluded): ``((0, 10), (40, 60))``.
@@ -183,6 +191,35 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
     'agrees'
     """
     return check_plot(session, wrt).figure
+
+
+def steps(session: Session, node: Node | None = None) -> Figure:
+    """The error of differences of one node against their step, in each way.
+
+    What a step cuts off falls to the right, what rounding leaves rises: a V, but for
+    the complex step. The step that a check takes is marked.
+
+    Parameters
+    ----------
+    session
+        The program.
+    node
+        The node, its name or id; by default the output. Its inputs all move along a
+        random direction, each entry by a part of its size.
+
+    Raises
+    ------
+    UsageError
+        If the node is not computed from float arrays.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+    >>> [line.name for line in steps(session, "tanh 1").data[:4]]
+    ['forward', 'central', 'extrapolated', 'complex step']
+    """
+    return steps_plot(session, node).figure
 
 
 # How they are made
@@ -342,8 +379,18 @@ def check_plot(session: Session, wrt: Wrt = None) -> Plot:
     """See `check`."""
     from workbench.jupyter.checked import report_plot
 
-    ids = _ids(session, wrt)
-    return report_plot(session.check(ids), session.nodes.labels[session.output])
+    report = None if wrt is not None or "report" in session.stale else session.report
+    if report is None:
+        report = session.check(_ids(session, wrt))
+    return report_plot(report, session.nodes.labels[session.output])
+
+
+def steps_plot(session: Session, node: Node | None = None) -> Plot:
+    """See `steps`."""
+    from workbench.jupyter.stepped import stepped_plot
+
+    i = session.output if node is None else session.nodes.find(node)
+    return stepped_plot(session.graph.nodes[i], session.nodes.labels[i])
 
 
 def drawn(found: Derivative, window: Window) -> Figure:

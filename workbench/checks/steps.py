@@ -1,0 +1,171 @@
+"""The error of differences against their step: the V that makes one step the best.
+
+Too large a step leaves what the series cuts off, too small a one what rounding leaves
+of a difference: of forward differences the error falls as ``h`` and rises as
+``eps / h``, of central ones it falls as ``h**2``, of extrapolated ones as ``h**4``;
+the complex step subtracts nothing and only falls, as ``h**2`` (J. Martins, P. Sturdza,
+J. Alonso, ACM Transactions on Mathematical Software 29, 2003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from workbench.checks.differences import EXACT_STEP, Slope, slope
+from workbench.checks.local import Local
+from workbench.checks.nodes import named
+from workbench.errors import UsageError
+from workbench.graph.tensor import Tensor
+from workbench.ops import several
+
+__all__ = ["METHODS", "Steps", "node_steps", "sweep"]
+
+Array = np.ndarray[Any, Any]
+Line = Callable[[complex], Array]
+
+#: The ways to a derivative, and the power of the step that each cuts off.
+METHODS = {"forward": 1, "central": 2, "extrapolated": 4, "complex step": 2}
+#: The relative steps, from large to small.
+STEPS = 2.0 ** -np.arange(0, 53, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Errors of one derivative, by the way it is measured and by the step.
+
+    Attributes
+    ----------
+    what
+        Of what it is the derivative.
+    steps
+        The steps, relatively to the size of the variable, from large to small.
+    errors
+        For each way the relative error at each step; NaN where the function has no
+        value. ``"complex step"`` is there where the function is analytic.
+    chosen
+        The step that a check takes, and the way: ``("central", 2.0**-17)``.
+    value
+        The derivative that the errors are measured from.
+    method
+        How that was found.
+    """
+
+    what: str
+    steps: Array
+    errors: dict[str, Array] = field(repr=False)
+    chosen: tuple[str, float]
+    value: float
+    method: str
+
+    def best(self, way: str) -> tuple[float, float]:
+        """The step at which a way is nearest, and its error there."""
+        known = self.errors[way]
+        if not np.any(np.isfinite(known)):
+            return np.nan, np.nan
+        k = int(np.nanargmin(known))
+        return float(self.steps[k]), float(known[k])
+
+
+def sweep(line: Line, what: str = "the function", *, analytic: bool = True) -> Steps:
+    """Measure one derivative with every step.
+
+    Parameters
+    ----------
+    line
+        ``line(t)``, an array of one entry, for steps ``t`` around 0 that are relative
+        to the size of the variable; complex ones too if it is analytic.
+    what
+        What it is called.
+    analytic
+        Try complex steps. They count if differences confirm them.
+
+    Examples
+    --------
+    >>> found = sweep(lambda t: np.array([np.exp(1 + t)]))
+    >>> round(found.value, 6), found.method, found.chosen[0]
+    (2.718282, 'complex step', 'complex step')
+    >>> step, error = found.best("central")
+    >>> 1e-7 < step < 1e-4, error < 1e-9
+    (True, True)
+    """
+    found: Slope = slope(line, analytic=analytic)
+    value = float(np.real(found.value[0]))
+    size = abs(value) or 1.0
+    center = float(np.real(line(0.0)[0]))
+
+    def at(t: complex) -> complex:
+        try:
+            return complex(line(t)[0])
+        except Exception:
+            return complex(np.nan)
+
+    with np.errstate(all="ignore"):
+        ahead = np.array([at(h).real for h in STEPS])
+        behind = np.array([at(-h).real for h in STEPS])
+        central = (ahead - behind) / (2 * STEPS)
+        halved = np.append(central[1:], np.nan)
+        ways = {
+            "forward": (ahead - center) / STEPS,
+            "central": central,
+            "extrapolated": (4 * halved - central) / 3,
+        }
+        chosen = "extrapolated"
+        if found.method == "complex step":
+            ways["complex step"] = np.array([at(1j * h).imag for h in STEPS]) / STEPS
+            chosen = "complex step"
+        errors = {way: np.abs(x - value) / size for way, x in ways.items()}
+    made = Steps(what, STEPS, errors, (chosen, 0.0), value, found.method)
+    step = EXACT_STEP if chosen == "complex step" else made.best(chosen)[0]
+    return Steps(what, STEPS, errors, (chosen, step), value, found.method)
+
+
+def node_steps(node: Tensor, seed: int = 0) -> Steps:
+    """The sweep of one node: its outputs weighed, all its inputs along one direction.
+
+    Each entry moves by a part of its own size, so the steps are relative.
+
+    Raises
+    ------
+    UsageError
+        If the node has no value, or no input that varies.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> program = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3))
+    >>> sorted(node_steps(program.nodes[1]).errors)
+    ['central', 'complex step', 'extrapolated', 'forward']
+    """
+    if node._value is None or not node.args or several.many(node.inputs[0]):
+        raise UsageError(
+            f"{named(node)} is not computed from arrays here, so there is no derivative"
+            " to measure. Choose a node with inputs and a value."
+        )
+    local = Local(node)
+    if not local.spots or not len(local.outputs):
+        raise UsageError(
+            f"{named(node)} has no float input and output, so no derivative to measure."
+            " Choose another node."
+        )
+    rng = np.random.default_rng(seed)
+    starts = [np.asarray(local.values[i]) for i in local.spots]
+    ways = []
+    for i, x in zip(local.spots, starts, strict=True):
+        way = rng.uniform(0.5, 1, local.count(i)) * rng.choice([-1, 1], local.count(i))
+        ways.append(local.shaped(way * local.reach(i), x))
+    weights = rng.uniform(0.5, 1, len(local.outputs))
+    weights = np.where(np.isfinite(local.outputs), weights, 0)
+
+    def line(t: complex) -> Array:
+        filled = list(local.values)
+        for i, x, way in zip(local.spots, starts, ways, strict=True):
+            filled[i] = x + t * way
+        y = local.joined(local.compute(filled))
+        return np.array([np.sum(np.where(weights != 0, weights * y, 0))])
+
+    real = all(x.dtype.kind == "f" for x in starts) and not local.alone
+    return sweep(line, named(node), analytic=real)
