@@ -111,6 +111,13 @@ class Rules:
             if rule in (TRUE, ZERO, APART):
                 return rule
             found = read(rule, arriving)
+            if isinstance(found, Bound) and found.entry.of:
+                raise UsageError(
+                    f"{self.op.name}: the rule {found.name} is made for"
+                    f" {' and '.join(found.entry.of)}, not for an op made of a graph."
+                    f" Override what is inside: wb.override({found.entry.of[0]!r},"
+                    f" {rule!r})."
+                )
             if which == "jvp" and isinstance(found, Bound):
                 forward = found.forward()
                 if forward is None:

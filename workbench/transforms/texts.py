@@ -239,6 +239,8 @@ def _bound(text: str, entry: NamedRule) -> Bound:
             close = get_close_matches(one.arg, entry.settings, 1, 0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise refuse(f"there is no setting {one.arg[:40]}{meant}")
+        if one.arg in settings:
+            raise refuse(f"the setting {one.arg} stands there twice")
         settings[one.arg] = _value(one.value, one.arg, refuse)
     missing = [
         k
