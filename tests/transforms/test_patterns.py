@@ -321,6 +321,13 @@ def test_a_derivative_by_an_inner_value_passes_the_match_by() -> None:
     by_h, by_b = f(W1, X, B1)
     assert np.allclose(by_h, np.cos(W1 @ X + B1))
     assert np.allclose(by_b, np.cos(W1 @ X + B1))  # the other part passes nothing on
+    with pytest.raises(
+        OverrideError, match=r"the one place holds matmul 'h' .* inside"
+    ):
+        wb.grad(cost, h, overrides=[one])
+    with wb.overrides(one):
+        wb.grad(cost, w)
+        wb.grad(cost, h)  # which the block need not mean
 
 
 def test_shared_weights_count_at_each_place() -> None:

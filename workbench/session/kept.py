@@ -107,7 +107,8 @@ class Kept:
         if entries:
             given = [entry.override for entry in entries]
             where = f"session {self.name!r}"
-            resolution = resolve(given, forward.program, where=where)
+            wrt = [nodes[i] for i in self.wrt]
+            resolution = resolve(given, forward.program, where=where, wrt=wrt)
         backward = None
         if nodes[self.output]._value is not None:
             if resolution is not None and resolution.winners:

@@ -144,10 +144,10 @@ class ByPattern(ByPart):
             return has
         roots = sorted({form.root.op.name for form in tried.forms})
         count = sum(node.op.name in roots for node in nodes)
+        none = "it is not" if count == 1 else "none is"
         return (
-            f"the program has {count} {' or '.join(roots)}, but"
-            f" {'it is not' if count == 1 else 'none is'} computed from what the pattern"
-            " says; an inner value must be computed by the very op"
+            f"the program has {count} {' or '.join(roots)}, but {none} computed from"
+            " what the pattern says; an inner value must be computed by the very op"
         )
 
     def __str__(self) -> str:

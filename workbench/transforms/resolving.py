@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from workbench.errors import OverrideError
@@ -21,7 +21,7 @@ from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.transforms import within
 from workbench.transforms.overrides import Override
 from workbench.transforms.regions import Region, rules_at
-from workbench.transforms.settling import Settled
+from workbench.transforms.settling import ASKED, Settled
 from workbench.transforms.targets import ByNode, ByPart, Nodes, missed
 
 __all__ = ["Resolution", "means_parts", "overrides", "resolve", "resolve_call"]
@@ -64,6 +64,8 @@ class Resolution:
         self.winners: dict[int, tuple[int, Tensor]] = settled.winners
         self.covered: list[list[Tensor]] = settled.covered
         self.notes: list[str] = settled.notes()
+        #: How many parts of each override hold what is differentiated by.
+        self.cut = [lost[ASKED] for lost in settled.lost]
 
     def pulls(self) -> dict[int, Any]:
         """The rules for `reverse.pull_back`."""
@@ -96,7 +98,8 @@ def resolve(
     *,
     where: str = "the program",
     since: float = inf,
-    wrt: Sequence[int] = (),
+    wrt: Nodes = (),
+    around: int = 0,
 ) -> Resolution:
     """Find the nodes of a program that each override applies to.
 
@@ -112,14 +115,20 @@ def resolve(
         An override that has matched elsewhere after this serial need not match
         here: of a Hessian, the gradient inside may hold all the nodes.
     wrt
-        The serials of what is differentiated by, if that is known: a match of a
-        pattern that holds one inside does not count.
+        What is differentiated by, if that is known: a match of a pattern that holds
+        one inside does not count.
+    around
+        How many of the overrides, the first ones, are those of ``with`` blocks, which
+        need not mean this program.
 
     Raises
     ------
     OverrideError
         If an override that is on matches nothing; with what was close.
     """
+    known = {node.serial for node in nodes}
+    # A part of the program may hold what is differentiated by.
+    asked = [x for x in wrt if x.op is not IDENTITY and x.serial not in known]
     # A node that a derivative has made is none of the user's program, unless the
     # user points at it.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
@@ -130,7 +139,8 @@ def resolve(
         by_id = target.by_id if isinstance(target, ByPart) else type(target) is ByNode
         among = nodes if by_id else ops
         if isinstance(target, ByPart):
-            regions[i] = target.regions(among)
+            whole = sorted([*among, *asked], key=serial_of) if asked else among
+            regions[i] = target.regions(whole)
             found = [x for region in regions[i] for x in region.outputs]
         else:
             found = target.select(among)
@@ -144,7 +154,29 @@ def resolve(
         elif given.enabled and _MATCHED.get(given, 0) < since:
             raise OverrideError(missed(given.target, given.label, nodes, where))
         matched.append(found)
-    return Resolution(overrides, matched, regions, wrt)
+    made = Resolution(overrides, matched, regions, [x.serial for x in wrt])
+    for i, parts in regions.items():
+        if i >= around and overrides[i].enabled and made.cut[i] == len(parts) > 0:
+            refuse_cut(overrides[i], parts, wrt)
+    return made
+
+
+def serial_of(node: Tensor) -> int:
+    """What nodes are ordered by."""
+    return node.serial
+
+
+def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn:
+    """Refuse an override of structures that all hold what is differentiated by."""
+    inside = {serial for part in parts for serial in part.inside}
+    held = [blame.describe(x) for x in wrt if x.serial in inside]
+    many = f"all {len(parts)} places hold" if len(parts) > 1 else "the one place holds"
+    raise OverrideError(
+        f"override {given.label!r} on {given.target}: {many} {' or '.join(held)} inside,"
+        " and the derivative is asked for by that: of the value alone, without what it"
+        " is computed from, the structure does not stand. Differentiate by what goes in,"
+        " or target a node."
+    )
 
 
 # Overrides of calls
@@ -281,5 +313,6 @@ def resolve_call(
                 " predicate, or use session.override."
             )
     where = f"the function given to {what}"
-    asked = [x.serial for x in leaves]
-    return resolve([*found, *own], nodes, where=where, since=first, wrt=asked)
+    return resolve(
+        [*found, *own], nodes, where=where, since=first, wrt=leaves, around=len(found)
+    )

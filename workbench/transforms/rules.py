@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.errors import OverrideError
-from workbench.graph import blame, types
+from workbench.graph import blame, dims, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor
 from workbench.ops import several
@@ -160,7 +160,7 @@ class Pull:
                     "A condition becomes a gradient with where(x > 0, d, 0).",
                 )
             have, want = shape_of(c), shape_of(x)
-            if have != want and not is_broadcast(want, have):
+            if not dims.same(have, want) and not is_broadcast(want, have):
                 self.refuse(
                     f"the gradient of input {i} has shape {have}, the input has {want}",
                     "Give it the input's shape; a broadcast of that shape is summed"
@@ -264,7 +264,7 @@ class Push:
                     "A condition becomes a tangent with where(x > 0, t, 0).",
                 )
         have, want = shape_of(t), shape_of(y)
-        if have != want and not is_broadcast(have, want):
+        if not dims.same(have, want) and not is_broadcast(have, want):
             self.pull.refuse(
                 f"{what} has shape {have}, {of} has {want}",
                 "Return a tangent in the shape of the output.",
@@ -351,8 +351,11 @@ def has_derivative(x: Any) -> bool:
 
 
 def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    """Whether an array of shape ``small`` broadcasts to ``large``."""
+    """Whether an array of shape ``small`` broadcasts to ``large``.
+
+    A length that is not known yet may be any.
+    """
     return len(small) <= len(large) and all(
-        n in (1, m)
+        isinstance(n, dims.Dim) or isinstance(m, dims.Dim) or n in (1, m)
         for n, m in zip(small, large[len(large) - len(small) :], strict=True)
     )
