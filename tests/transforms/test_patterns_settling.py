@@ -144,7 +144,8 @@ def test_overlapping_matches_of_one_pattern() -> None:
 def test_nodes_that_a_match_passes_by_are_told() -> None:
     made = settled(program, scaled(is_multiply, 2), scaled(LINEAR, 7))
     assert made.notes == [
-        "1 of 1 node lies inside 'by 7' (pattern), and counts where other parts read it",
+        "1 of 1 node lies inside 'by 7' (pattern), and counts where other parts read"
+        " it",
         "",
     ]
     assert factor(scaled(is_multiply, 2), scaled(LINEAR, 7)) == pytest.approx(7)

@@ -172,9 +172,10 @@ def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn
     held = [blame.describe(x) for x in wrt if x.serial in inside]
     many = f"all {len(parts)} places hold" if len(parts) > 1 else "the one place holds"
     raise OverrideError(
-        f"override {given.label!r} on {given.target}: {many} {' or '.join(held)} inside,"
-        " and the derivative is asked for by that: of the value alone, without what it"
-        " is computed from, the structure does not stand. Differentiate by what goes in,"
+        f"override {given.label!r} on {given.target}: {many} {' or '.join(held)}"
+        " inside, and the derivative is asked for by that: of the value alone, without"
+        " what it is computed from, the structure does not stand. Differentiate by"
+        " what goes in,"
         " or target a node."
     )
 

@@ -356,6 +356,6 @@ def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     A length that is not known yet may be any.
     """
     return len(small) <= len(large) and all(
-        isinstance(n, dims.Dim) or isinstance(m, dims.Dim) or n in (1, m)
+        dims.found((n, m)) or n in (1, m)
         for n, m in zip(small, large[len(large) - len(small) :], strict=True)
     )
