@@ -27,7 +27,7 @@ def cut(text: str) -> str:
 # Plots
 
 
-def plotted(session: Session, message: Message) -> Message:
+def plotted(session: Session, message: Message, progress: Progress) -> Message:
     """A figure of derivatives, with what it shows of its matrix."""
     kind, of, wrt = message.get("plot"), message.get("of"), message.get("wrt")
     if of is not None:
@@ -38,14 +38,14 @@ def plotted(session: Session, message: Message) -> Message:
     make = PLOTS.get(kind) if isinstance(kind, str) else None
     if make is None:
         raise UsageError(f"there is no plot {cut(repr(kind))}")
-    plot = make(session, of, wrt or None, [] if window is None else [window])
+    plot = make(session, of, wrt or None, window, progress)
     return {
         "type": "plot",
         "title": plot.title,
         "note": plot.note,
         "figure": plot.data,
-        "matrix": getattr(plot, "matrix", None),
-        "views": list(getattr(plot, "views", ())),
+        "matrix": plot.matrix,
+        "views": list(plot.views),
     }
 
 
@@ -75,19 +75,14 @@ def read_span(window: Message, which: str) -> Span:
 
 
 PLOTS: dict[str, Callable[..., Any]] = {
-    "jacobian": lambda s, of, by, w: drawn("jacobian_plot", s, of, by, *w),
-    "hessian": lambda s, of, by, w: drawn("hessian_plot", s, by, *w),
-    "singular": lambda s, of, by, w: drawn("singular_plot", s, of, by),
-    "spectrum": lambda s, of, by, w: drawn("spectrum_plot", s, by),
-    "sparsity": lambda s, of, by, w: drawn("sparsity_plot", s, of, by, *w),
-    "check": lambda s, of, by, w: drawn("check_plot", s, by),
-    "steps": lambda s, of, by, w: drawn("steps_plot", s, of),
+    "jacobian": lambda s, of, by, w, p: plots.jacobian_plot(s, of, by, w, progress=p),
+    "hessian": lambda s, of, by, w, p: plots.hessian_plot(s, by, w, progress=p),
+    "singular": lambda s, of, by, w, p: plots.singular_plot(s, of, by, p),
+    "spectrum": lambda s, of, by, w, p: plots.spectrum_plot(s, by, p),
+    "sparsity": lambda s, of, by, w, p: plots.sparsity_plot(s, of, by, w, p),
+    "check": lambda s, of, by, w, p: plots.check_plot(s, by),
+    "steps": lambda s, of, by, w, p: plots.steps_plot(s, of),
 }
-
-
-def drawn(name: str, *arguments: Any) -> Any:
-    """What a function of `plots` makes; without a window, as it does by itself."""
-    return getattr(plots, name)(*arguments)
 
 
 # Questions
@@ -142,7 +137,7 @@ def _edit(session: Session, message: Message) -> None:
     session.edit(integer(message, "id"), _text(message, "rule"), name=label or None)
 
 
-def _fix(session: Any, message: Message) -> None:
+def _fix(session: Session, message: Message) -> None:
     position = integer(message, "finding")
     if position < 0:
         raise UsageError("findings are counted from 0")
@@ -168,7 +163,7 @@ COMMANDS: dict[Any, Callable[[Session, Message], None]] = {
 # Long work: what a session keeps of it, and how it is found
 
 
-LONG: dict[Any, tuple[str, Callable[[Any, Progress], Any]]] = {
+LONG: dict[Any, tuple[str, Callable[[Session, Progress], Any]]] = {
     "check": ("report", lambda session, progress: session.check(progress=progress)),
     "diagnose": (
         "findings",

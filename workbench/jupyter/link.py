@@ -234,7 +234,7 @@ class Link:
         self._jobs.begin(request, kind, self._say, guarded)
 
     def _plot(self, job: Job, frozen: Session, message: dict[str, Any]) -> None:
-        self._reply(job.request, plotted(frozen, message))
+        self._reply(job.request, plotted(frozen, message, job.progress))
 
     def _work(self, job: Job, frozen: Session) -> None:
         """Check or diagnose a session; what is found is told with its state."""

@@ -1,0 +1,108 @@
+"""A page with a clock of its own, for the tests of the wire."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import workbench as wb
+from workbench.jupyter.link import Link
+from workbench.session import Session
+from workbench.snapshot import take
+from workbench.snapshot.protocol import COLUMNS
+
+
+def model(w: Any, x: Any) -> Any:
+    with wb.scope("layer"):
+        h = np.tanh(w * x)
+    return np.sum(h * h)
+
+
+class Page:
+    """A page with a clock of its own; it draws nothing until it is told to."""
+
+    def __init__(
+        self,
+        session: Session,
+        start: Callable[[Callable[[], None]], Any] = lambda work: work(),
+    ) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.got: list[dict[str, Any]] = []
+        self.buffers: list[list[Any]] = []
+        self.header: dict[str, Any] = {}
+        self.columns: dict[str, Any] = {}
+        self.seq = 0
+        #: What it has not acknowledged.
+        self.unread: list[int] = []
+        self.link = Link(
+            session,
+            self.receive,
+            clock=lambda: self.now,
+            later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
+            start=start,
+        )
+
+    def receive(self, message: dict[str, Any], buffers: list[Any]) -> None:
+        json.dumps(message, allow_nan=False)
+        self.got.append(message)
+        self.unread.append(message["seq"])
+        self.buffers.append(buffers)
+        if message["type"] in ("snapshot", "patch"):
+            listed = message.get("columns", message["header"].get("columns"))
+            assert len(listed) == len(buffers)
+            for column, buffer in zip(listed, buffers, strict=True):
+                assert column["dtype"] == COLUMNS[column["name"]]
+                assert memoryview(buffer).nbytes == buffer.nbytes
+                assert column["length"] == buffer.size
+                self.columns[column["name"]] = buffer
+            self.header |= message["header"]
+
+    def send(self, event: str, **fields: Any) -> None:
+        self.seq += 1
+        self.link.receive({"type": "event", "seq": self.seq, "event": event, **fields})
+
+    def hello(self) -> None:
+        self.send("hello", schema=2)
+        self.acknowledge()
+
+    def acknowledge(self) -> None:
+        unread, self.unread = self.unread, []
+        for seq in unread:  # as the page does, one by one
+            self.send("ack", of=seq)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        due = [call for when, call in self.timers if when <= self.now]
+        self.timers = [t for t in self.timers if t[0] > self.now]
+        for call in due:
+            call()
+
+    def take(self) -> list[dict[str, Any]]:
+        found, self.got = self.got, []
+        return found
+
+    def shows(self, session: Session) -> bool:
+        """Whether what it has been told is what there is."""
+        now = take(session)
+        return all(
+            np.array_equal(self.columns[name], column, equal_nan=True)
+            for name, column in now.columns.items()
+        ) and all(
+            self.header[key] == value
+            for key, value in now.header.items()
+            if key != "columns"
+        )
+
+    def until(self, kind: str, request: int | None = None) -> dict[str, Any]:
+        """The first message of a kind that a thread of the kernel's has sent."""
+        for _ in range(1000):
+            for message in list(self.got):
+                if message["type"] == kind and request in (None, message["request"]):
+                    return message
+            time.sleep(0.01)
+        raise AssertionError(f"no {kind}: {self.got[-3:]}")

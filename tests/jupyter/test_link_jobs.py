@@ -1,0 +1,333 @@
+"""Long requests of a page: checks, the doctor, plots; progress, and stopping."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.jupyter.page import Page, model
+from workbench.checks.doctor.finding import Findings
+from workbench.checks.report import Report
+from workbench.jupyter import worker
+from workbench.session import Session
+from workbench.snapshot.protocol import STATUSES
+
+
+class Wrong(wb.Op):
+    """The sine, with a rule that is off by a factor."""
+
+    name = "wrong_sine_of_the_link"
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+    def compute(self, x: Any) -> Any:
+        return np.sin(x)
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        return 2 * g * np.cos(node.inputs[0])
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(wb.trace(model)(np.array([0.5, 1.0]), np.array([2.0, -1.0])))
+
+
+@pytest.fixture
+def page(session: Session) -> Page:
+    return opened(session)
+
+
+def opened(session: Session, start: Callable[..., Any] | None = None) -> Page:
+    """A page that has seen the session and is ready for the next patch."""
+    made = Page(session) if start is None else Page(session, start)
+    made.hello()
+    made.take()
+    made.wait(1)
+    return made
+
+
+def test_G5_a_check_paints_the_node_whose_rule_is_wrong() -> None:
+    bad = Wrong()
+    session = Session(wb.trace(lambda x: np.sum(bad(x) ** 2))(np.array([0.3, 0.8])))
+    page = opened(session)
+    page.send("check", request=5)
+    patch, done = page.take()
+    assert (done["type"], done["request"]) == ("done", 5)
+    assert patch["type"] == "patch"
+    assert patch["seq"] < done["seq"]
+    (node,) = (i for i, x in enumerate(session.graph.nodes) if x.op.custom)
+    assert page.columns["check"][node] == STATUSES.index("wrong")
+    assert page.columns["check_ratio"][node] > 1
+    check = page.header["check"]
+    assert not check["ok"]
+    assert not check["stale"]
+    assert check["nodes"][0]["node"] == node
+    assert check["nodes"][0]["status"] == "wrong"
+    # 2 cos against cos, whichever entry it is.
+    first = check["nodes"][0]
+    assert first["got"] == pytest.approx(2 * first["expected"])
+    assert sum(check["counts"].values()) == len(session.graph.nodes)
+    assert check["counts"]["wrong"] == 1
+    assert page.shows(session)
+    page.acknowledge()
+    page.wait(1)
+    session.override(node, "0.5 * d")
+    page.acknowledge()
+    assert page.header["check"]["stale"]
+
+
+def test_G3_the_doctor_finds_and_its_fix_is_attached() -> None:
+    with np.errstate(divide="ignore"):
+        graph = wb.trace(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 4.0]))
+        session = Session(graph)
+        page = opened(session)
+    assert not np.isfinite(session.grads["x"]).all()
+    page.send("diagnose", request=2)
+    assert page.take()[-1] == {"type": "done", "request": 2, "seq": 3}
+    found = page.header["findings"]
+    assert not found["stale"]
+    (node,) = (i for i, x in enumerate(session.graph.nodes) if x.op.name == "sqrt")
+    first = found["list"][0]
+    assert (first["node"], first["severity"]) == (node, "error")
+    assert first["fix"]["attachable"]
+    page.acknowledge()
+    page.wait(1)
+    page.send("fix", request=3, finding=0)
+    assert np.isfinite(session.grads["x"]).all()
+    np.testing.assert_allclose(session.grads["x"][1], 0.25)
+    page.acknowledge()
+    assert page.header["findings"]["stale"]
+    assert page.header["overrides"][0]["matched"] == [node]
+
+
+@pytest.mark.parametrize("finding", [-1, 1000, None, "0", 0.0])
+def test_a_fix_that_is_none(page: Page, session: Session, finding: Any) -> None:
+    page.send("fix", request=1, finding=finding)
+    assert page.take()[-1]["type"] == "failure"
+    page.send("diagnose", request=2)
+    page.take()
+    page.send("fix", request=3, finding=finding)
+    assert page.take()[-1]["type"] == "failure"
+    assert session.overrides == []
+
+
+# In threads
+
+
+class Slow:
+    """A check that goes on until it is told to stop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, hears: bool = True) -> None:
+        self.started, self.go_on = threading.Event(), threading.Event()
+        self.steps = 0
+        monkeypatch.setattr(Session, "check", self.check)
+        monkeypatch.setattr(Session, "diagnose", self.diagnose)
+        self.hears = hears
+
+    def check(self, *_: Any, progress: Callable[[int, int], Any], **__: Any) -> Report:
+        return Report("slow", 0, stopped=self.run(progress))
+
+    def diagnose(self, progress: Callable[[int, int], Any]) -> Findings:
+        return Findings((), "slow", self.run(progress))
+
+    def run(self, progress: Callable[[int, int], Any]) -> bool:
+        self.started.set()
+        for k in range(100_000):
+            self.steps = k
+            if progress(k, 100_000) and self.hears:
+                return True
+            if self.go_on.is_set():
+                return False
+            time.sleep(0.001)
+        raise AssertionError("nobody stopped it")
+
+
+def test_one_long_request_at_a_time(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, page = Slow(monkeypatch), opened(session, worker.start)
+    page.send("check", request=1)
+    assert slow.started.wait(10)
+    page.send("diagnose", request=2)
+    refused = page.until("failure", 2)
+    assert refused["message"].startswith("The gradient check is still at work (")
+    assert refused["message"].endswith("of 100000 nodes): wait for it, or stop it.")
+    slow.go_on.set()
+    page.until("done", 1)
+    slow.go_on.clear()
+    page.acknowledge()
+    page.now += 1
+    page.send("diagnose", request=3)
+    slow.go_on.set()
+    assert page.until("done", 3)
+
+
+def test_a_check_that_is_stopped_gives_what_it_has(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, page = Slow(monkeypatch), opened(session, worker.start)
+    page.send("check", request=1)
+    assert slow.started.wait(10)
+    page.send("stop", request=2, of=1)
+    while session.report is None:  # the page's clock stands still: no interrupt
+        time.sleep(0.01)
+    page.acknowledge()
+    page.wait(1)
+    page.until("done", 1)
+    assert page.header["check"]["stopped"]
+    assert session.report is not None
+    page.send("stop", request=3, of=1)  # it is over
+    page.send("stop", request=4, of=99)
+
+
+def test_what_does_not_hear_is_interrupted(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, page = Slow(monkeypatch, hears=False), opened(session, worker.start)
+    page.send("check", request=1)
+    assert slow.started.wait(10)
+    page.send("stop", request=2, of=1)
+    assert not any(m["type"] == "failure" for m in page.got)
+    page.wait(1.5)  # its patience is at an end
+    assert page.until("failure", 1)["message"] == "Stopped."
+    page.send("check", request=3)
+    page.send("stop", request=4, of=3)
+    page.send("stop", request=5, of=3)  # twice: at once
+    assert page.until("failure", 3)["message"] == "Stopped."
+
+
+def test_an_interrupt_of_the_kernel_stops_it(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, page = Slow(monkeypatch, hears=False), opened(session, worker.start)
+    page.send("diagnose", request=1)
+    assert slow.started.wait(10)
+    worker.stop()
+    assert page.until("failure", 1)["message"] == "Stopped."
+    assert session.findings is None
+
+
+def test_what_was_found_meanwhile_is_stale(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, page = Slow(monkeypatch), opened(session, worker.start)
+    page.send("diagnose", request=1)
+    assert slow.started.wait(10)
+    session.override("tanh", "0.5 * d")
+    page.acknowledge()
+    page.wait(1)
+    slow.go_on.set()
+    page.until("done", 1)
+    assert page.header["findings"]["stale"]
+    assert session.stale == {"findings"}
+    session.undo()  # the values are those, but it is another state
+    assert session.findings is not None
+
+
+def test_progress_is_said_five_times_a_second(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened(session)
+
+    def check(*_: Any, progress: Callable[[int, int], Any], **__: Any) -> Report:
+        for k in range(1000):
+            page.now += 0.01
+            progress(k + 1, 1000)
+        return Report("slow", 0)
+
+    monkeypatch.setattr(Session, "check", check)
+    page.send("check", request=4)
+    told = [m for m in page.take() if m["type"] == "progress"]
+    assert 45 <= len(told) <= 51  # in ten seconds
+    assert {m["request"] for m in told} == {4}
+    for m in told:
+        assert m["total"] == 1000
+        assert m["left"] == pytest.approx((1000 - m["done"]) * 0.01)
+
+
+def test_a_job_that_fails_says_so_and_makes_room(
+    session: Session, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(*_: Any, **__: Any) -> Report:
+        raise ZeroDivisionError("a rule of yours")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "check", check)
+        page.send("check", request=1)
+    (failure,) = page.take()
+    assert failure["message"] == "ZeroDivisionError: a rule of yours"
+    page.send("check", request=2)
+    assert page.take()[-1]["type"] == "done"
+
+
+def test_a_thread_that_cannot_start_makes_room(session: Session) -> None:
+    def start(work: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    page = opened(session, start)
+    for request in (1, 2):
+        page.send("check", request=request)
+        assert "can't start new thread" in page.take()[-1]["message"]
+
+
+# Plots
+
+
+def test_plots_have_windows_matrices_and_views(page: Page, session: Session) -> None:
+    window = {"rows": [0, 1], "columns": [0, 2]}
+    tanh = next(i for i, x in enumerate(session.graph.nodes) if x.op.name == "tanh")
+    page.send("plot", request=1, plot="jacobian", of=tanh, wrt=[0], window=window)
+    (plot,) = page.take()
+    assert plot["type"] == "plot", plot
+    assert plot["matrix"]["window"] == window
+    assert (plot["matrix"]["of"], plot["matrix"]["wrt"]) == (tanh, [0])
+    assert "sparsity" in plot["views"]
+    for kind in plot["views"]:
+        page.send("plot", request=2, plot=kind, of=tanh, wrt=[0], window=None)
+        assert page.take()[-1]["type"] == "plot", kind
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        3,
+        [],
+        {},
+        {"rows": [0, 1]},
+        {"rows": [0, 1], "columns": [0]},
+        {"rows": [1, 0], "columns": [0, 1]},
+        {"rows": [-1, 1], "columns": [0, 1]},
+        {"rows": [0, 10**9], "columns": [0, 10**9]},
+        {"rows": [0, 1.0], "columns": [0, 1]},
+    ],
+)
+def test_windows_that_are_none(page: Page, window: Any) -> None:
+    page.send("plot", request=1, plot="jacobian", of=2, wrt=[0], window=window)
+    (answer,) = page.take()
+    whole = window == {"rows": [0, 10**9], "columns": [0, 10**9]}
+    assert answer["type"] == "failure" or whole
+
+
+def test_a_plot_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = threading.Event()
+
+    def slow(*_: Any, **__: Any) -> Any:
+        started.set()
+        while True:
+            time.sleep(0.001)
+
+    monkeypatch.setattr("workbench.jupyter.plots.jacobian_plot", slow)
+    page = opened(session, worker.start)
+    page.send("plot", request=1, plot="jacobian", of=None, wrt=[], window=None)
+    assert started.wait(10)
+    page.send("plot", request=2, plot="hessian", of=None, wrt=[], window=None)
+    assert page.until("plot", 2)  # the other does not wait
+    page.send("stop", request=3, of=1)
+    assert page.until("failure", 1)["message"] == "Stopped."
