@@ -112,6 +112,18 @@ def test_the_path_has_both_ends_and_nothing_beside_it(model: Model) -> None:
     assert session.derivative("h", "h").path == [session.nodes.find("h")]
 
 
+def test_no_derivative_flows_through_a_comparison_so_no_path_leads_there() -> None:
+    def f(x: Any) -> Any:
+        twice = named(2 * x, "twice")
+        return np.sum(np.where(twice > 0, np.sin(x), x))
+
+    session = session_of(f, np.ones(2))
+    names = {session.nodes.labels[i] for i in session.derivative(wrt="x").path}
+    assert "twice" not in names
+    assert {"x", "sum 5"} <= names
+    assert session.derivative("twice", "x").path != []
+
+
 def test_reversed_and_unconnected_nodes_are_told_apart(model: Model) -> None:
     with pytest.raises(
         DisconnectedInputError,

@@ -14,13 +14,8 @@ from weakref import WeakKeyDictionary
 
 from workbench.graph import walk
 from workbench.session import Session
-from workbench.session.derivative import (
-    Derivative,
-    Second,
-    derivative,
-    second,
-    several_of,
-)
+from workbench.session.chosen import several_of
+from workbench.session.derivative import Derivative, Second, derivative, second
 from workbench.session.nodes import Node
 from workbench.session.stages import Forward
 

@@ -4,10 +4,10 @@
 changes it; `question.py` looks at what it is asked to differentiate, `stages.py`
 computes values and gradients, `nodes.py` finds nodes, `attached.py` describes
 overrides, `history.py` keeps what can be undone, `derivatives.py` takes other
-derivatives of the same program: `derivative.py` says of what by what, `matrix.py` is
-what comes out, `sweeping.py` and `recorded.py` compute a part of it at a time,
-`pooling.py` sees such parts; `statistics.py` says numbers about arrays, and
-`turns.py` is its lock.
+derivatives of the same program: `chosen.py` says of what by what, `derivative.py`
+and `matrix.py` are what comes out, `sweeping.py` and `recorded.py` compute a part of
+it at a time, `pooling.py` sees such parts; `statistics.py` says numbers about arrays,
+and `turns.py` is its lock.
 """
 
 from workbench.session.session import Session

@@ -14,7 +14,8 @@ from typing import Any
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor
 from workbench.session import stages
-from workbench.session.derivative import Chosen, one_array, second, split
+from workbench.session.chosen import Chosen, one_array
+from workbench.session.derivative import second, split
 from workbench.session.nodes import Node, handed, listed
 from workbench.session.sweeping import Sweeps
 from workbench.transforms.overrides import Override

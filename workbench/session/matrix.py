@@ -342,7 +342,7 @@ def _span(given: Any, size: int, what: str, title: str) -> Span:
     if not 0 <= begin < end <= size and (begin, end) != (0, size):
         raise UsageError(
             f"{title}: {what}=({begin}, {end}) lies outside the matrix, which has"
-            f" {size:,} {what}. A window begins at 0 or later, holds something, and"
-            f" ends at {size:,} or before."
+            f" {size:,} {what if size != 1 else what[:-1]}. A window begins at 0 or"
+            f" later, holds something, and ends at {size:,} or before."
         )
     return int(begin), int(end)
