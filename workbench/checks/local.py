@@ -96,6 +96,13 @@ class Local:
         if self.outputs.dtype.kind in "fc" and np.finfo(self.outputs.dtype).eps > 1e-10:
             self.alone = True
 
+    @property
+    def transposed(self) -> bool:
+        """Whether forward mode is made from the reverse rule."""
+        push = self.node.op.push
+        own = getattr(push, "__self__", None)  # of a user's op, both of its rules
+        return push is None or (own is not None and getattr(own, "jvp", own) is None)
+
     # The truth
 
     def compute(self, values: Sequence[Any]) -> Any:

@@ -52,6 +52,8 @@ class Look:
         self.entries: list[Entry] = []
         self.notes: list[str] = []
         self.mode = "rev"
+        #: Why there is no forward mode.
+        self.aside = ""
         kind = local.outputs.dtype
         self.eps = float(np.finfo(kind).eps) if kind.kind in "fc" else 2.2e-16
         self.backs: dict[int, list[Any]] = {}
@@ -87,10 +89,17 @@ class Look:
         self.methods.add(found.method)
         limit = self.limit(found)
         before = len(self.entries)
-        self.mode = "fwd"
-        self.forward(spot, ways, found, limit, exact)
         self.mode = "rev"
         self.reverse(spot, ways, found, limit, exact)
+        self.mode = "fwd"
+        try:
+            self.forward(spot, ways, found, limit, exact)
+        except Exception as error:
+            if not local.transposed:
+                raise
+            # There is no forward rule, and the reverse rule cannot be transposed.
+            self.aside = f"No forward mode: {type(error).__name__}: {error}"
+        self.mode = "rev"
         if np.any(found.kink) and not self.wrong(before):
             self.kinks(spot, found, exact)
 
@@ -106,9 +115,10 @@ class Look:
         return np.where(np.isfinite(found.value) & np.isfinite(limit), limit, np.inf)
 
     def undefined(self, found: Slope, limit: Array) -> Array:
-        """The outputs that have no derivative by some entry, or none that is known."""
+        """Where some derivative of the same output, or by the same entry, is none."""
         sides = np.isfinite(found.left) & np.isfinite(found.right)
-        lost: Array = np.any(~np.isfinite(limit) | (found.kink & ~sides), axis=0)
+        none = ~np.isfinite(limit) | (found.kink & ~sides)
+        lost: Array = np.any(none, axis=0) | np.any(none, axis=1)[:, None]
         return lost
 
     # Forward mode
@@ -151,7 +161,7 @@ class Look:
             alone = np.zeros(len(way))
             alone[output] = way[output]
             off = self.gap(spot, alone, output)
-            if off > 0.5 * abs(got[output] - true[output]):
+            if not off < 0.5 * abs(got[output] - true[output]):
                 return output
 
         def part(chosen: Array) -> float:
@@ -187,6 +197,15 @@ class Look:
                 turned = np.exp(2j * np.pi * self.rng.uniform(size=len(y)))
                 weights = weights * turned
             back = self.back(spot, weights)
+            odd = ~np.isfinite(back)
+            if np.any(odd) and not exact:
+                for k in np.nonzero(odd)[0][:SUSPECTS].tolist():
+                    o = self.output_of(spot, k, weights)
+                    if self.confirm(spot, k, o, "rev"):
+                        return
+                # No derivative there: the other entries are compared without them.
+                ways, back = np.where(odd, 0, ways), np.where(odd, 0, back)
+                found = local.truth(spot, ways)
             terms = np.where(known, weights * np.where(known, found.value, 0), 0).real
             expected = np.sum(terms, axis=1)
             got = back * np.diag(ways) if exact else ways @ back
@@ -243,7 +262,7 @@ class Look:
             off = np.abs(got - found.value[:, o])
             bad = ~(off <= limit[:, o]) & np.isfinite(limit[:, o])
             bad &= bool(np.isfinite(local.outputs[o]))
-            bad &= np.isfinite(got) | ~self.undefined(found, limit)[o]
+            bad &= np.isfinite(got) | ~self.undefined(found, limit)[:, o]
             if not np.any(bad):
                 continue
             ratio = np.where(bad, off / limit[:, o], -1)
@@ -279,7 +298,7 @@ class Look:
 
         if len(weights) == self.local.count(spot):
             alone = np.arange(len(weights)) == k
-            if part(alone) > 0.5 * part(np.ones(len(weights), bool)):
+            if part(alone) >= 0.5 * part(np.ones(len(weights), bool)):
                 return k
         return halved(len(weights), part, self.rng)
 
@@ -325,6 +344,9 @@ class Look:
                 got, expected, float(limit[o]), left, right,
                 bool(found.kink[0, o]), bool(found.jump[0, o]),
             )  # fmt: skip
+            if said == "wrong" and not np.isfinite(got):
+                everywhere = self.undefined(found, self.limit(found))
+                said = "unsure" if np.any(everywhere) else said
             if said == "right":
                 continue
             if said == "wrong" and wrong:
@@ -380,7 +402,8 @@ class Look:
             limit = float(self.limit(column)[0, o])
             limit = limit if np.isfinite(limit) else 1e-6
             noise = float(local.noise[o])
-            if abs(column.right[0, o] - column.left[0, o]) <= SHRINKS * noise:
+            gap = abs(column.right[0, o] - column.left[0, o])
+            if gap <= SHRINKS * noise and not column.jump[0, o]:
                 continue  # rounding, which is not that of this output alone
             sides = column.left[0, o], column.right[0, o]
             said = judged(row[o], column.value[0, o], limit, *sides, True,
@@ -389,8 +412,8 @@ class Look:
                       column, limit, float(local.reach(spot)[k]))  # fmt: skip
             if said != "kink":
                 return
-        gap = np.abs(found.right - found.left)
-        if np.any(found.kink & ~(gap <= SHRINKS * local.noise)) and not self.entries:
+        gaps = np.abs(found.right - found.left)
+        if np.any(found.kink & ~(gaps <= SHRINKS * local.noise)) and not self.entries:
             self.notes.append("left and right differ along a direction, at no entry.")
 
     def bent(self, spot: int, output: int) -> int:

@@ -238,7 +238,8 @@ def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
         text = words(node, worst)
     elif look.notes:
         status, text = "unsure", f"{named(node)}: {look.notes[0]}"
-    return NodeCheck(node, status, mode, worst, " ".join(filter(None, (text, note))))
+    text = " ".join(filter(None, (text, look.aside, note)))
+    return NodeCheck(node, status, mode, worst, text)
 
 
 def words(node: Tensor, e: Entry) -> str:
