@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.golden.write import examined
+from tests.golden.write import session as golden
 from workbench.graph.rows import lay_out
 from workbench.jupyter.display import bundle
 from workbench.jupyter.picture import MOST_NODES, picture
@@ -177,3 +180,56 @@ def test_an_output_is_said_to_be_one_of_its_op() -> None:
 
     made = Session(wb.trace(f)(np.array([[2.0, 1.0], [0.5, 3.0]])))
     assert texts(picture(take(made))).count("of qr") == 2
+
+
+def test_what_was_checked_and_found_is_marked() -> None:
+    """A red frame, a disc at the corner, and the words for who points at a card."""
+    svg = picture(take(examined(golden())))
+    root = ElementTree.fromstring(svg)
+    titled = {
+        (rect.get("stroke"), title.text)
+        for rect in root.iter(f"{SVG}rect")
+        for title in rect.iter(f"{SVG}title")
+    }
+    assert ("#b3261e", "exp: expected 0.75 by x[3, 1], got 1.5") in titled
+    assert any(text and "log: a kink at y" in text for _, text in titled)
+    assert any(text and "log has an infinite slope" in text for _, text in titled)
+    assert len(list(root.iter(f"{SVG}circle"))) == 3
+    assert texts(svg).count("!") == 2
+    assert "circle" not in picture(take(golden()))
+
+
+def test_nodes_within_a_match_have_a_dashed_frame_and_no_pill(
+    session: Session,
+) -> None:
+    session.override(wb.pattern(lambda x, W, b: x @ W + b), "0.5 * d", name="half")
+    svg = picture(take(session))
+    dashed = [r for r in ElementTree.fromstring(svg).iter(f"{SVG}rect")
+              if r.get("stroke-dasharray")]  # fmt: skip
+    assert len(dashed) == 1  # the matmul; the sum is the node that it ends with
+    assert texts(svg).count("half") == 1
+
+
+def test_hostile_findings_are_text() -> None:
+    made = golden()
+    examined(made)
+    findings = made.findings
+    assert findings is not None
+    hostile = replace(findings[0], title='</title><script>x</script>"')
+    made._diagnosed = made._state, replace(findings, found=(hostile,))
+    svg = picture(take(made))
+    ElementTree.fromstring(svg)
+    assert "<script" not in svg
+
+
+def test_a_large_graph_tells_its_findings_in_words() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(MOST_NODES):
+            x = np.sin(x)
+        return np.sum(np.sqrt(x - x))
+
+    with np.errstate(all="ignore"):
+        session = Session(wb.trace(f)(np.ones(2)))
+        session.diagnose()
+        lines = texts(picture(take(session)))
+    assert any(line.startswith("error: ") for line in lines)

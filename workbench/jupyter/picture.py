@@ -2,8 +2,10 @@
 
 Forward values are cards, data flows down; the gradient of each is a tile at its
 right side, and flows up along its own edges, wider and warmer where it is larger.
-The picture has a light background of its own, so it can be read on a dark page.
-Names are text wherever they stand, never markup.
+The picture has a light background of its own, so it can be read on a dark page. A
+node whose rule a check found wrong has a red frame, one that the doctor names a mark,
+one that lies within what an override replaces a dashed frame. Names are text wherever
+they stand, never markup.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from workbench.graph.rows import lay_out
 from workbench.graph.svg import safe, short
 from workbench.ops import several
 from workbench.snapshot import Snapshot
-from workbench.snapshot.protocol import STATISTICS
+from workbench.snapshot.protocol import STATISTICS, STATUSES
 
 __all__ = ["picture"]
 
 #: A larger graph is told in words.
 MOST_NODES = 300
+MOST_TITLE = 400
 CARD, TILE, HIGH = 104.0, 36.0, 34.0
 ROW = 58.0
 GAP = 18.0
@@ -33,6 +36,9 @@ PAPER, CARD_FILL = "#f7f9fc", "#ffffff"
 OVERRIDE, OVERRIDE_FILL = "#5b32a3", "#ece5f8"
 NOTHING, BAD = "#e3e7ed", "#b3261e"
 WARM = ((255, 224, 178), (255, 152, 0), (230, 81, 0))
+#: The marks of findings, and of what a check says besides that a rule is right.
+FOUND = {"error": ("!", BAD), "warning": ("!", "#b26a00"), "note": ("i", SOFT)}
+WRONG, KINK = STATUSES.index("wrong"), STATUSES.index("kink")
 _NORM = STATISTICS.index("norm")
 _BAD = STATISTICS.index("bad")
 
@@ -63,6 +69,13 @@ class _Shown:
             for n in [*self.norm, *self.edge_norm]
             if n > 0 and math.isfinite(n)
         ]
+        nothing = [0] * self.count
+        self.check = columns["check"].tolist() if "check" in columns else nothing
+        self.matched = [set(one["matched"]) for one in self.header["overrides"]]
+        #: The worst finding of each node, by its position in the list.
+        self.found: dict[int, int] = {}
+        for k, finding in enumerate((self.header["findings"] or {"list": []})["list"]):
+            self.found.setdefault(finding["node"], k)
         self.low, self.high = min(sizes, default=0.0), max(sizes, default=0.0)
 
     def string(self, column: str, node: int) -> str:
@@ -79,9 +92,30 @@ class _Shown:
             return f"of {self.string('op', self.inputs[node][0])}"
         return op if self.string("name", node) else ""
 
+    def covered(self, node: int) -> bool:
+        """Whether an override runs in the place of more than this node."""
+        k = int(self.columns["override"][node])
+        return k >= 0 and node not in self.matched[k]
+
     def pill(self, node: int) -> str:
         k = int(self.columns["override"][node])
-        return "" if k < 0 else self.header["overrides"][k]["label"]
+        if k < 0 or self.covered(node):
+            return ""
+        return self.header["overrides"][k]["label"]
+
+    def told(self, node: int) -> list[str]:
+        """What a check and the doctor found of a node, for who points at it."""
+        lines = []
+        if self.check[node] in (WRONG, KINK):
+            checked = self.header["check"]
+            lines += [
+                one["text"]
+                for one in (checked["nodes"] if checked else [])
+                if one["node"] == node
+            ] or [STATUSES[self.check[node]]]
+        if node in self.found and self.header["findings"]:
+            lines.append(self.header["findings"]["list"][self.found[node]]["title"])
+        return lines
 
     def warmth(self, norm: float) -> float:
         """From 0, the smallest gradient of the picture, to 1, the largest."""
@@ -176,10 +210,20 @@ def _path(
 def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]:
     op, maker = shown.string("op", i), shown.maker(i)
     round_ = HIGH / 2 if not op else 5
+    frame = f'stroke="{LINE}"'
+    if shown.check[i] == WRONG:
+        frame = f'stroke="{BAD}" stroke-width="2"'
+    elif shown.covered(i):
+        frame = f'stroke="{OVERRIDE}" stroke-dasharray="4 3"'
+    words = shown.told(i)
+    # A tooltip where the page shows one, and words for who listens.
+    title = f"<title>{safe('; '.join(words)[:MOST_TITLE])}</title>" if words else ""
     yield (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{CARD}" height="{HIGH}" rx="{round_}"'
-        f' fill="{CARD_FILL}" stroke="{LINE}"/>'
+        f' fill="{CARD_FILL}" {frame}' + (f">{title}</rect>" if title else "/>")
     )
+    if i in shown.found:
+        yield from _mark(shown, i, x, y)
     inset = 12 if not op else 8
     yield _text(x + inset, y + 15, short(shown.label(i), 12), size=11, bold=True)
     yield _text(x + inset, y + 28, short(shown.string("shape", i), 16), fill=SOFT)
@@ -211,6 +255,15 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
         yield _text(start + 8, y + 21, pill, fill=OVERRIDE)
 
 
+def _mark(shown: _Shown, i: int, x: float, y: float) -> Iterator[str]:
+    """A small disc at the corner of a card: the doctor names it."""
+    findings = shown.header["findings"]
+    assert findings is not None
+    sign, colour = FOUND[findings["list"][shown.found[i]]["severity"]]
+    yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>'
+    yield _text(x, y + 3, sign, fill="#ffffff", bold=True, anchor="middle")
+
+
 def _in_words(snapshot: Snapshot) -> str:
     """What there is to say of a graph that is too large to draw."""
     shown = _Shown(snapshot)
@@ -219,6 +272,7 @@ def _in_words(snapshot: Snapshot) -> str:
     lines = [
         f"{shown.count} nodes, {shown.header['edges']} edges: too many to draw here.",
         common + (", …" if len(ops) > 8 else ""),
+        *_findings_in_words(shown),
         "Gradients:",
         *(
             f"{short(shown.label(i), 30)} {shown.string('shape', i)}:"
@@ -231,6 +285,20 @@ def _in_words(snapshot: Snapshot) -> str:
         for k, line in enumerate(lines)
     ]
     return _framed(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
+
+
+def _findings_in_words(shown: _Shown) -> Iterator[str]:
+    """What a check and the doctor have found, a line for each of the first."""
+    check, findings = shown.header["check"], shown.header["findings"]
+    if check is not None:
+        wrong = check["counts"].get("wrong", 0)
+        yield (
+            f"Gradient check: {wrong} wrong"
+            if wrong
+            else "Gradient check: no rule wrong"
+        )
+    for one in (findings["list"] if findings is not None else [])[:5]:
+        yield f"{one['severity']}: {one['title']}"
 
 
 def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str:
