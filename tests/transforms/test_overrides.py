@@ -1,4 +1,4 @@
-"""Overrides of functions: targets, rules, both modes, second order, errors.
+"""Overrides of functions: targets, rules, blocks, errors.
 
 The truth is worked out by hand: a two-layer network with its chain rule written
 in NumPy, or the derivative of a function of one line.
@@ -6,69 +6,25 @@ in NumPy, or the derivative of a function of one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.transforms.network import (
+    B1,
+    RULES,
+    W1,
+    W2,
+    X,
+    assert_same,
+    by_hand,
+    gradients,
+)
 from workbench.errors import ExpressionError, OverrideError
 from workbench.graph.op import OPS
 from workbench.transforms.labels import label_of
-
-X = np.array([[0.5, -1.0, 2.0], [1.5, 0.3, -0.7], [-0.2, 0.8, 0.1], [1.1, -0.4, 0.6]])
-T = np.array([1.0, 0.0, 1.0, 0.0])
-W1 = np.array([[0.3, -0.6], [0.8, 0.2], [-0.5, 0.9]])
-B1 = np.array([0.1, -0.2])
-W2 = np.array([0.7, -1.3])
-B2 = 0.05
-PARAMETERS = (W1, B1, W2, B2)
-
-
-def loss(w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
-    with wb.scope("encoder"):
-        h = np.tanh(X @ w1 + b1)
-    with wb.scope("decoder"), wb.scope("out"):
-        z = h @ w2 + b2
-    p = 1 / (1 + np.exp(-z))
-    return -np.mean(T * np.log(p) + (1 - T) * np.log(1 - p))
-
-
-def by_hand(rule: Callable[[Any, Any, Any, Any], Any]) -> list[Any]:
-    """The chain rule with ``rule(g, d, x, y)`` at the tanh."""
-    a = X @ W1 + B1
-    h = np.tanh(a)
-    p = 1 / (1 + np.exp(-(h @ W2 + B2)))
-    dz = (p - T) / len(T)
-    g = dz[:, None] * W2
-    da = rule(g, g * (1 - h**2), a, h)
-    return [X.T @ da, da.sum(0), h.T @ dz, dz.sum()]
-
-
-def gradients(*given: wb.Override, **settings: Any) -> list[Any]:
-    f = wb.grad(loss, argnums=(0, 1, 2, 3), overrides=given, **settings)
-    return list(f(*PARAMETERS))
-
-
-def assert_same(found: Any, expected: Any) -> None:
-    for a, b in zip(found, expected, strict=True):
-        assert np.shape(a) == np.shape(b)
-        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15)
-
-
-#: The rules of the form, as expressions and by hand.
-RULES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
-    "d": lambda g, d, x, y: d,
-    "clip(d, -0.02, 0.02)": lambda g, d, x, y: np.clip(d, -0.02, 0.02),
-    "0.5 * d": lambda g, d, x, y: 0.5 * d,
-    "zeros_like(d)": lambda g, d, x, y: 0 * d,
-    "-d": lambda g, d, x, y: -d,
-    "g": lambda g, d, x, y: g,
-    "where(abs(x) < 1, g, 0)": lambda g, d, x, y: np.where(abs(x) < 1, g, 0),
-    "d * y": lambda g, d, x, y: d * y,
-    "0": lambda g, d, x, y: 0 * d,
-}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -251,131 +207,6 @@ def test_the_branch_not_taken_stays_silent_through_an_override() -> None:
     assert_same([found], [np.array([0.0, 1.0])])
 
 
-# Forward mode
-
-
-@pytest.mark.parametrize("rule", ["0.5 * d", "-d", "g", "d * y", "zeros_like(d)", "0"])
-def test_a_linear_rule_is_transposed_for_forward_mode(rule: str) -> None:
-    """<gradient, direction> = the tangent, for the overridden gradient."""
-    given = [wb.override("tanh", rule)]
-    direction = tuple(np.cos(np.arange(np.size(p)) + 1.0).reshape(np.shape(p))
-                      for p in PARAMETERS)  # fmt: skip
-    expected = sum(
-        np.sum(g * t) for g, t in zip(by_hand(RULES[rule]), direction, strict=True)
-    )
-    tangent = wb.jvp(loss, PARAMETERS, direction, overrides=given)[1]
-    assert tangent == pytest.approx(expected, rel=1e-12, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("rule", "why"),
-    [
-        ("clip(d, -1e9, 1e9)", "clip is not linear"),
-        ("d * g", "multiply is not linear"),
-        ("d + 1", "not the sum"),
-        ("sign(d)", "not the sum"),
-        ("where(g > 100, 2 * d, d)", "not linear"),
-        (lambda node, g: np.abs(g), "not linear"),
-    ],
-)
-def test_a_rule_that_is_not_linear_makes_forward_mode_an_error(
-    rule: Any, why: str
-) -> None:
-    f, x = np.tanh, np.array([0.2, -0.3])
-    odd = wb.override("tanh", rule, name="my rule")
-    with pytest.raises(OverrideError, match="'my rule' on tanh") as caught:
-        wb.jvp(f, (x,), (x,), overrides=[odd])
-    assert why in str(caught.value)
-    assert 'jvp="true"' in str(caught.value)
-    asked = wb.override("tanh", rule, jvp="true")
-    expected = (1 - np.tanh(x) ** 2) * x
-    assert_same([wb.jvp(f, (x,), (x,), overrides=[asked])[1]], [expected])
-
-
-def test_a_forward_rule_of_its_own() -> None:
-    x = np.array([0.2, -0.3])
-    for rule in ("3 * t", "d + 2 * t - (1 - y**2) * t + t", lambda node, t: 3 * t):
-        three = wb.override("tanh", "clip(d, -1, 1)", jvp=rule)
-        assert_same([wb.jvp(np.tanh, (x,), (x,), overrides=[three])[1]], [3 * x])
-    product = wb.override("multiply", "d", jvp="t0 * x1 - t1 * x0")
-    tangents = np.array([1.0, 2.0]), np.array([3.0, 5.0])
-    found = wb.jvp(lambda x, y: x * y, (x, 2 * x), tangents, overrides=[product])[1]
-    assert_same([found], [tangents[0] * 2 * x - tangents[1] * x])
-    odd = wb.override("multiply", "d", jvp="2 * t")
-    with pytest.raises(ExpressionError, match="multiply has 2 inputs: write t0, t1"):
-        wb.jvp(lambda x, y: x * y, (x, x), tangents, overrides=[odd])
-
-
-def test_a_true_reverse_rule_can_be_asked_for() -> None:
-    forward_only = wb.override("tanh", "true", jvp="5 * t")
-    assert wb.grad(np.tanh, overrides=[forward_only])(0.0) == 1
-    assert wb.jvp(np.tanh, (0.0,), (1.0,), overrides=[forward_only])[1] == 5
-
-
-@pytest.mark.parametrize("mode", ["fwd", "rev", "auto"])
-def test_jacobians_run_the_override(mode: Any) -> None:
-    x = np.array([0.2, -0.3, 0.9])
-    half = [wb.override("tanh", "0.5 * d")]
-    found = wb.jacobian(lambda x: np.tanh(x) ** 2, mode=mode, overrides=half)(x)
-    y = np.tanh(x)
-    assert_same([found], [np.diag(2 * y * 0.5 * (1 - y**2))])
-
-
-def test_jacobian_by_itself_goes_backwards_where_it_cannot_go_forwards() -> None:
-    x = np.array([0.2])
-    clip = [wb.override("tanh", "clip(d, -0.1, 0.1)")]
-    f = lambda x: np.tanh(x) * np.ones(3)  # noqa: E731
-    assert_same([wb.jacobian(f, overrides=clip)(x)], [np.full((3, 1), 0.1)])
-
-
-# Second order
-
-
-def test_the_override_itself_is_differentiated() -> None:
-    """The first derivative is 2 (1 - y²); its own runs 2 (1 - y²) for dy/dx."""
-    x = np.array([0.2, -0.3, 0.9])
-    y = np.tanh(x)
-    f = lambda x: np.sum(np.tanh(x))  # noqa: E731
-    double = [wb.override("tanh", "2 * d")]
-    both = wb.hessian(f, overrides=double)(x)
-    assert_same([both], [np.diag(2 * -2 * y * 2 * (1 - y**2))])
-    inner = wb.grad(lambda x: np.sum(wb.grad(f, overrides=double)(x)))(x)
-    assert_same([inner], [2 * -2 * y * (1 - y**2)])
-    with wb.overrides(*double):
-        third = wb.grad(lambda x: wb.grad(wb.grad(np.tanh))(x))(0.4)
-    # d/dx of -8 y (1 - y²) with dy/dx = 2 (1 - y²)
-    y = np.tanh(0.4)
-    assert third == pytest.approx((-8 + 24 * y**2) * 2 * (1 - y**2))
-
-
-def test_a_function_rule_is_recorded_for_second_order() -> None:
-    def safe(node: Any, g: Any) -> Any:
-        (x,) = node.inputs
-        return g * np.exp(x)
-
-    given = [wb.override("expm1", safe)]
-    second = wb.grad(wb.grad(lambda x: np.expm1(x) ** 2, overrides=given))(0.3)
-    e = np.exp(0.3)  # d/dx of 2 (e^x - 1) e^x
-    assert second == pytest.approx(2 * e * e + 2 * (e - 1) * e)
-
-
-def test_a_rule_that_is_not_linear_has_a_hessian() -> None:
-    """Of sum(clip(3 x², ±1)): 6 x where the bounds do not hold it."""
-    clip = [wb.override("power", "clip(d, -1, 1)")]
-    x = np.array([0.3, 2.0])
-    found = wb.hessian(lambda x: np.sum(x**3), overrides=clip)(x)
-    assert_same([found], [np.diag([1.8, 0.0])])
-
-
-def test_a_hessian_goes_backwards_twice_where_forward_mode_cannot_follow() -> None:
-    x = np.array([0.2, 1.5])
-    clip = [wb.override("tanh", "clip(d, -0.5, 0.5)")]
-    found = wb.hessian(lambda x: np.sum(np.sin(np.tanh(x))), overrides=clip)(x)
-    y = np.tanh(x[1])  # at 0.2 the gradient is clipped, and so constant
-    second = (-np.sin(y) * (1 - y**2) - 2 * y * np.cos(y)) * (1 - y**2)
-    assert_same([found], [np.diag([0.0, second])])
-
-
 # Blocks
 
 
@@ -459,9 +290,7 @@ def test_a_rule_that_does_not_fit_is_told_so(rule: Any, words: str) -> None:
 def test_an_error_names_the_override_the_node_and_the_line() -> None:
     with pytest.raises(OverrideError) as caught:
         gradients(wb.override("tanh", lambda node, g: (g, g), name="twice"))
-    assert "override 'twice' on tanh float64[4, 2] (at test_overrides.py:" in str(
-        caught.value
-    )
+    assert "override 'twice' on tanh float64[4, 2] (at network.py:" in str(caught.value)
     assert "h = np.tanh(X @ w1 + b1)" in str(caught.value)
 
 
