@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
+from tests.test_foreign_arrays import Foreign, unwrapped, wrapped
 from workbench.session import matrix as matrices
 from workbench.session import sweeping
 from workbench.session.pooling import Pattern, Pooled
@@ -136,3 +137,29 @@ def test_a_chain_of_many_nodes_is_no_trouble() -> None:
     d = session.derivative(session.output, "x")
     assert_allclose(d.value, np.eye(2) * 1.0001**20_000, rtol=1e-9)
     assert len(d.path) == 20_001
+
+
+def test_the_entries_stay_where_the_values_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Foreign, "get", lambda self: self._inner, raising=False)
+    for name in ("copy", "ravel", "dot", "max", "min", "sum", "mean", "std", "all"):
+
+        def method(self: Foreign, *args: Any, _name: str = name, **more: Any) -> Any:
+            found = getattr(self._inner, _name)(*unwrapped(args), **unwrapped(more))
+            return wrapped(found)
+
+        monkeypatch.setattr(Foreign, name, method, raising=False)
+    W, x = np.arange(6.0).reshape(2, 3) / 7, np.array([0.5, -1.0, 2.0])
+    session = session_of(
+        lambda W, x: np.tanh(W @ x), Foreign(W), Foreign(x), seed=Foreign(np.ones(2))
+    )
+    expected = (1 - np.tanh(W @ x) ** 2)[:, None] * W
+    for mode in ("forward", "reverse"):
+        d = session.derivative(wrt="x", mode=mode)
+        assert type(d.value) is Foreign
+        assert type(d.window((0, 1), (1, 3))) is Foreign
+        assert_allclose(np.asarray(d), expected)
+        pooled = d.pooled((0, 2), (0, 3), (2, 3))
+        assert_allclose(pooled.values, [[np.max(expected)]])
+        assert_allclose(d.singular_values, np.linalg.svd(expected, compute_uv=False))
+        assert d.sparsity.nnz == 5
+    assert type(session.jacobian(wrt="x")) is Foreign

@@ -23,6 +23,10 @@ __all__ = ["Program", "Pulled", "Pushed", "Rules", "size_of", "varies", "zeros"]
 
 Rules = Mapping[int, Any] | None
 
+#: What a sweep that runs by itself counts as, so that few are run between two words
+#: of progress.
+APART = 2**22
+
 
 class Program:
     """A sweep recorded once, to be run for any unit vectors."""
@@ -90,6 +94,7 @@ class Pulled(Program):
         except TraceError:
             # A rule of the user's looks at the values that arrive: one at a time.
             self.eager, self.ends = True, ends
+            self.bytes = APART
             return
         self._record(made, seed, ends)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from workbench.errors import NotDifferentiableError, OverrideError
+from workbench.errors import NotDifferentiableError, OverrideError, TraceError
 from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session.recorded import Program, Pulled, Pushed, Rules, size_of, varies
@@ -129,7 +129,7 @@ class Sweeps:
         """Whether forward mode has all rules; else reverse mode stands in for it."""
         try:
             self.programs("forward", rows, columns)
-        except (OverrideError, NotDifferentiableError):
+        except (OverrideError, NotDifferentiableError, TraceError):
             return False
         return True
 
