@@ -98,6 +98,7 @@ def test_G2_zooming_from_all_to_one_entry(rng: np.random.Generator) -> None:
     assert heat.text[24, 15] == " at [123], [45]"
     assert bad.text[199, 149] == "NaN at [999], [449]"
     assert np.count_nonzero(~np.isnan(bad.z)) == 1
+    assert "1 entry is not finite, at matmul 1[999], x[449]" in whole.note
     part = plots.jacobian_plot(session, window=((120, 125), (45, 48)))
     assert part.figure.data[0].z[3, 0] == -99.0
     one = plots.jacobian_plot(session, window=((123, 124), (45, 46)))

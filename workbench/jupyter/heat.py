@@ -155,7 +155,13 @@ def heat_map(
     traces = [heat]
     if pooled.bad:
         one = pooled.bad == 1
-        said.append(f"{pooled.bad:,} {'entry is' if one else 'entries are'} not finite")
+        i, j = np.argwhere(~finite)[0]
+        at = f"{rows.entry(pooled.at[0][i, j])}, {columns.entry(pooled.at[1][i, j])}"
+        said.append(
+            f"1 entry is not finite, at {at}"
+            if one
+            else f"{pooled.bad:,} entries are not finite, one of them at {at}"
+        )
         words = np.where(
             np.isnan(cells), "NaN", np.where(shown < 0, "−infinity", "infinity")
         ).astype(object)

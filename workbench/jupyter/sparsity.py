@@ -16,7 +16,7 @@ from workbench.session.pooling import Pattern
 __all__ = ["sparsity_map"]
 
 #: From few entries of a block to all of it: read on white and on black alike.
-SHADES = [(0.0, "rgba(84, 110, 140, 0.38)"), (1.0, "rgba(84, 110, 140, 1)")]
+SHADES = [(0.0, "rgba(98, 128, 164, 0.6)"), (1.0, "rgba(98, 128, 164, 1)")]
 #: The most entries of which the blocks are counted.
 MOST_JOINED = 2**22
 
