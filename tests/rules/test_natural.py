@@ -377,3 +377,15 @@ def test_they_are_data_where_they_can_be() -> None:
     assert not own.data
     assert not own.stored
     assert own.label == "natural gradient"
+
+
+def test_where_lengths_are_not_known_yet() -> None:
+    v, m = wb.vector("v"), wb.matrix("m")
+    for metric in (2 * np.eye(2), lambda node: lambda u: 2 * u):
+        given = [wb.override("sin", R.natural(metric))]
+        gradient = wb.function([v], wb.grad(np.sum(np.sin(v)), v, overrides=given))
+        np.testing.assert_allclose(gradient(np.zeros(2)), [0.5, 0.5])
+    total = np.sum(X @ m)
+    for rule in (R.fisher(), R.kfac()):
+        with pytest.raises(OverrideError, match="Give the inputs shapes"):
+            wb.grad(total, m, overrides=[wb.override("matmul", rule)])

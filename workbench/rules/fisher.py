@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import DtypeError, OverrideError
+from workbench.graph import dims
 from workbench.ops.define import dtype_of, shape_of
 from workbench.rules.natural import damped
 from workbench.transforms.labels import short
@@ -233,6 +234,11 @@ def _layer(
     d = true[place]
     if d is None:
         return None
+    if any(dims.found(shape_of(x)) for x in (*inputs, g)):
+        raise OverrideError(
+            f"{name} needs to know the shapes at {node.op.name}, and a length of them"
+            " is not known before the program runs. Give the inputs shapes."
+        )
     if any(dtype_of(x).kind == "c" for x in (*inputs, g)):
         raise DtypeError(
             f"{name}: {node.op.name} is complex here, and the Fisher information is"

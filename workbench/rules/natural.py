@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
+from workbench.graph import dims
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.ops.define import dtype_of, shape_of
@@ -211,6 +212,8 @@ def _bare(x: Any) -> Any:
 
 
 def _check_size(metric: Any, shape: tuple[Any, ...]) -> None:
+    if dims.found(shape) or dims.found(shape_of(metric)):
+        return  # `solve` looks when the program runs
     n = prod(shape)
     if shape_of(metric) != (n, n):
         raise ShapeError(
