@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import copy
 import json
 import math
 import re
@@ -15,26 +12,21 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 import workbench as wb
 from tests.golden.write import FILE, INPUTS, picture, session
-from workbench.errors import OverrideError, SnapshotError, UnknownNodeError
 from workbench.graph.graph import Graph
 from workbench.session import statistics
 from workbench.snapshot import (
     SCHEMA,
     changes,
-    detail,
     failed,
     protocol,
     read_saved,
-    read_target,
     saved,
     take,
 )
 from workbench.snapshot.protocol import COLUMNS, KINDS, STATISTICS, STATUSES
-from workbench.snapshot.saved import LARGE, MOST_SAVED
 
 PROTOCOL = Path(__file__).parent.parent / "extension/src/protocol.ts"
 
@@ -360,255 +352,6 @@ def test_a_patch_of_an_override_holds_only_what_changed(model: wb.Session) -> No
     assert undone.header["redo"] == "scale ×0.5 on every mean"
 
 
-# Saved pictures
-
-
-def test_a_saved_picture_comes_back(model: wb.Session) -> None:
-    shown = take(model)
-    kept = json.loads(json.dumps(saved(shown, "model 1"), allow_nan=False))
-    assert kept["model_id"] == "model 1"
-    back = read_saved(kept)
-    assert back.header == shown.header
-    for name, column in shown.columns.items():
-        np.testing.assert_array_equal(back.columns[name], column)
-        assert back.columns[name].dtype == COLUMNS[name]
-
-
-def test_buffers_are_little_endian(model: wb.Session) -> None:
-    shown = take(model)
-    kept = saved(shown)
-    assert kept is not None
-    names = [c["name"] for c in kept["header"]["columns"]]
-    raw = base64.b64decode(kept["buffers"][names.index("input_start")])
-    assert raw[:12] == b"".join(
-        int(n).to_bytes(4, "little") for n in shown.columns["input_start"][:3]
-    )
-
-
-def test_large_pictures_are_saved_smaller_and_the_largest_not_at_all() -> None:
-    def chain(n: int) -> wb.Session:
-        def f(x: Any) -> Any:
-            for _ in range(n):
-                x = np.sin(x)
-            return x
-
-        return wb.Session(wb.trace(f)(0.5), copy=False)
-
-    small, large = (saved(take(chain(n))) for n in (LARGE - 100, LARGE + 100))
-    assert small is not None
-    assert large is not None
-    lengths = [{c["name"]: c["length"] for c in s["header"]["columns"]}["saved"]
-               for s in (small, large)]  # fmt: skip
-    assert lengths[0] > 0
-    assert lengths[1] == 0
-    back = read_saved(json.loads(json.dumps(large)))
-    stats = back.columns["value_stats"]
-    np.testing.assert_array_equal(stats, stats.astype(np.float32).astype(float))
-    shown = take(chain(5))
-    shown.header["nodes"] = MOST_SAVED + 1
-    assert saved(shown) is None
-
-
-def test_a_newer_schema_is_refused_by_name_and_number() -> None:
-    newer = json.loads(FILE.read_text())
-    newer["schema"] = SCHEMA + 1
-    newer["header"]["version"] = "9.4.2"
-    with pytest.raises(SnapshotError) as caught:
-        read_saved(newer)
-    assert str(caught.value) == (
-        f"this picture was written by workbench 9.4.2 with schema {SCHEMA + 1}; this"
-        f" one reads up to {SCHEMA}: update autodiff-workbench, or run the cell again"
-        " to draw it anew."
-    )
-    newer["schema"] = SCHEMA
-    newer["header"]["schema"] = SCHEMA + 1
-    with pytest.raises(SnapshotError, match="update autodiff-workbench"):
-        read_saved(newer)
-
-
-def damage(path: str, value: Any) -> dict[str, Any]:
-    """The golden picture with one entry changed."""
-    data = json.loads(FILE.read_text())
-    place: Any = data
-    *steps, last = path.split(".")
-    for step in steps:
-        place = place[int(step)] if step.isdigit() else place[step]
-    place[int(last) if last.isdigit() else last] = value
-    return dict(data)
-
-
-def column_at(name: str) -> int:
-    header = json.loads(FILE.read_text())["header"]
-    return [c["name"] for c in header["columns"]].index(name)
-
-
-def encoded(name: str, entry: int, value: float) -> tuple[str, str]:
-    """The golden buffer of a column with one entry changed, and its path."""
-    at = column_at(name)
-    column = np.frombuffer(
-        base64.b64decode(json.loads(FILE.read_text())["buffers"][at]), COLUMNS[name]
-    ).copy()
-    column[entry] = value
-    return f"buffers.{at}", base64.b64encode(column.tobytes()).decode()
-
-
-DAMAGES: list[tuple[str, Any, str]] = [
-    ("schema", "1", "its schema is '1'"),
-    ("schema", 0, "its schema is 0"),
-    ("header", [], "its header is not an object"),
-    ("header.nodes", -1, "nodes is -1"),
-    ("header.nodes", 10**9, "not a number from 0 to"),
-    ("header.nodes", 23, "must be whole numbers from -1 to 22"),
-    ("header.edges", 24, "the column inputs has 25 entries, not 24"),
-    ("header.output", 24, "output must be whole numbers from -1 to 23"),
-    ("header.wrt", [1, 99], "wrt must be whole numbers"),
-    ("header.wrt", "1", "wrt is not a list"),
-    ("header.strings", ["a", 3], "strings holds what is not text"),
-    ("header.strings", ["a"], "op must be whole numbers from -1 to 0"),
-    ("header.session", None, "session is None, not text"),
-    ("header.overrides", [], "override must be whole numbers from -1 to -1"),
-    ("header.overrides.0", 3, "overrides[0] is not an object"),
-    ("header.overrides.0.matched", [77], "overrides[0].matched must be whole numbers"),
-    ("header.columns.0.name", "color", "unknown, twice or mistyped"),
-    ("header.columns.1.name", "kind", "unknown, twice or mistyped"),
-    ("header.columns.0.dtype", "object", "unknown, twice or mistyped"),
-    ("header.columns.0.length", 25, "the buffer of kind has 24 bytes, not 25"),
-    ("buffers", [], "one buffer for each column"),
-    ("buffers.0", "!" * 32, "the buffer of kind is not base64"),
-    ("buffers.0", "A" * 10_000, "the buffer of kind is not its base64"),
-    ("buffers.0", 5, "the buffer of kind is not its base64"),
-    (*encoded("kind", 0, 3), "kind must be whole numbers from 0 to 2"),
-    (*encoded("inputs", 0, 23), "a node reads one that does not stand before it"),
-    (*encoded("inputs", 0, -1), "a node reads one that does not stand before it"),
-    (*encoded("input_start", 3, 20), "input_start does not rise"),
-    (*encoded("saved", 0, 24), "saved must be whole numbers from 0 to 23"),
-    (*encoded("override", 0, 3), "override must be whole numbers from -1 to 2"),
-]
-
-
-@pytest.mark.parametrize(("path", "value", "words"), DAMAGES, ids=lambda x: str(x)[:30])
-def test_damaged_pictures_are_refused_with_the_place(
-    path: str, value: Any, words: str
-) -> None:
-    with pytest.raises(SnapshotError) as caught:
-        read_saved(damage(path, value))
-    assert words in str(caught.value)
-    assert "Run the cell again" in str(caught.value)
-
-
-@pytest.mark.parametrize("data", [None, 3, [], {}, {"schema": 1}, {"header": {}}])
-def test_what_is_no_picture_is_refused(data: object) -> None:
-    with pytest.raises(SnapshotError):
-        read_saved(data)
-
-
-def test_random_damage_never_gets_through_as_another_error(
-    rng: np.random.Generator,
-) -> None:
-    """Every field replaced by things of every type: a SnapshotError or a picture."""
-    golden = json.loads(FILE.read_text())
-    junk = [None, True, -1, 0, 10**12, 1.5, math.nan, "", "x" * 50, [], [0], {}, [[]]]
-    places = list(walked(golden))
-    for _ in range(1500):
-        data = copy.deepcopy(golden)
-        for k in rng.integers(len(places), size=rng.integers(1, 3)):
-            place: Any = data
-            for step in places[k][:-1]:
-                place = place[step] if is_in(place, step) else {}
-            if is_in(place, places[k][-1]):
-                place[places[k][-1]] = junk[rng.integers(len(junk))]
-        with contextlib.suppress(SnapshotError):
-            read_saved(data)
-
-
-def walked(data: Any, path: tuple[Any, ...] = ()) -> Any:
-    items: Any = ()
-    if isinstance(data, dict):
-        items = data.items()
-    elif isinstance(data, list):
-        items = enumerate(data)
-    for key, value in items:
-        yield (*path, key)
-        yield from walked(value, (*path, key))
-
-
-def is_in(place: Any, step: Any) -> bool:
-    if isinstance(place, dict):
-        return step in place
-    return isinstance(place, list) and isinstance(step, int) and step < len(place)
-
-
-# Details
-
-
-def test_detail_of_a_node(model: wb.Session) -> None:
-    h = model.nodes.find("h")
-    found = detail(model, h)
-    assert found["node"] == h
-    assert found["rule"] == model["h"].op.rule
-    assert found["inputs"] == [f"add {h - 1}"]
-    assert found["value"] == statistics.distribution(model.values["h"])
-    assert found["gradient"] == statistics.distribution(model.cotangents["h"])
-    assert model.truth is not None
-    assert found["true_gradient"] == statistics.distribution(model.truth.cotangents[h])
-    assert found["array"] == str(model.values["h"])
-    assert found["gradient_array"] == str(model.cotangents["h"])
-    data = detail(model, model.nodes.find("X"))
-    assert (data["rule"], data["gradient"], data["gradient_array"]) == (None,) * 3
-    with pytest.raises(UnknownNodeError):
-        detail(model, 99)
-    json.dumps([detail(model, i) for i in range(len(model.graph))], allow_nan=False)
-
-
-def test_detail_of_settings_constants_and_large_arrays() -> None:
-    table = np.arange(300.0)
-
-    def f(x: Any) -> Any:
-        return np.sum(np.sum(x * 2.5 * table, axis=0, keepdims=True))
-
-    made = wb.Session(wb.trace(f)(np.ones(300)))
-    by_op = {n.op.name: i for i, n in enumerate(made.graph.nodes)}
-    total = by_op["sum"] - 1
-    assert ["axis", "0"] in detail(made, total)["params"]
-    assert ["keepdims", "True"] in detail(made, total)["params"]
-    assert detail(made, by_op["multiply"])["inputs"][1] == "float64[300]"
-    assert detail(made, by_op["multiply"] - 1)["inputs"] == ["x", "2.5"]
-    assert detail(made, 0)["array"] is None
-    assert detail(made, 0)["true_gradient"] is None
-
-
-# The page's targets
-
-
-def test_targets_of_the_page_are_those_of_a_session(model: wb.Session) -> None:
-    h = model.nodes.find("h")
-    for wire, matched in [
-        ({"kind": "node", "node": h}, [h]),
-        ({"kind": "op", "op": "tanh"}, [h]),
-        ({"kind": "scope", "scope": "encoder"}, [h - 2, h - 1, h]),
-    ]:
-        assert list(model.override(read_target(wire), "d").matched) == matched
-        shown = take(model).header["overrides"][-1]
-        assert shown["target"] == wire
-
-
-@pytest.mark.parametrize(
-    "wire",
-    [
-        {},
-        {"kind": "other", "text": "x"},
-        {"kind": "node", "node": "1"},
-        {"kind": "node", "node": True},
-        {"kind": "op", "op": None},
-        {"kind": ["node"]},
-        {"kind": "kind"},
-    ],
-)
-def test_other_targets_are_refused(wire: dict[str, Any]) -> None:
-    with pytest.raises(OverrideError, match="no target that the page can give"):
-        read_target(wire)
-
-
 # Statistics
 
 
@@ -711,26 +454,3 @@ def test_inputs_of_the_golden_program_are_those_written() -> None:
     made = session()
     for name, value in INPUTS.items():
         np.testing.assert_array_equal(made.values[name], value)
-
-
-def test_a_rule_is_told_by_the_nodes_that_it_is_for() -> None:
-    m = scipy.sparse.csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
-
-    def f(a: Any, b: Any) -> Any:
-        return np.sum(m @ (2.5 * a) * b)
-
-    session = wb.Session(wb.trace(f)(np.ones(2), np.ones(2)))
-    told = {node.op.name: detail(session, i) for i, node in numbered(session)}
-    assert told["sparse_matmul"]["rule"] == "by multiply 2: Sᵀ g"
-    assert told["sparse_matmul"]["params"][0] == ["pattern", "csr_array 2×2, 2 stored"]
-    products = [
-        detail(session, i)["rule"]
-        for i, node in numbered(session)
-        if node.op.name == "multiply"
-    ]
-    assert products == ["by a: g · x₀", "by sparse_matmul 3: g · x₁   by b: g · x₀"]
-
-
-def numbered(session: wb.Session) -> list[tuple[int, Any]]:
-    """The nodes of a session with their ids."""
-    return list(enumerate(session.graph.nodes))

@@ -145,10 +145,8 @@ def _findings(data: dict[str, Any], nodes: int) -> FindingsData:
         stale=flag(data, "stale", "findings.stale"),
         stopped=flag(data, "stopped", "findings.stopped"),
         list=[
-            _finding(record(item, f"findings[{i}]"), f"findings[{i}]", nodes)
-            for i, item in enumerate(
-                items(data.get("list"), MOST_LINES, "findings.list")
-            )
+            _finding(item, where, nodes)
+            for item, where in _records(data, "list", "findings.list")
         ],
     )
 
