@@ -170,6 +170,8 @@ def test_show_names_the_parts_in_order(notebook: Notebook) -> None:
     )
     graph, *figures = ran.outputs
     assert set(graph) == {MIME_TYPE, "image/svg+xml", "text/plain"}
+    # The picture is written anew in its place when the check has found something.
+    figures = [figure for figure in figures if MIME_TYPE not in figure]
     kinds = [set(figure) for figure in figures]
     assert kinds == [{"application/vnd.plotly.v1+json", "text/plain"}] * 3
     assert [figure["text/plain"] for figure in figures] == [
