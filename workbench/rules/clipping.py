@@ -312,7 +312,7 @@ def _norm(name: str, axis: Axis) -> str:
 
 def _number(name: str, what: str, value: Any) -> float | int:
     """A finite number as Python has it."""
-    value = value.item() if hasattr(value, "item") else value
+    value = value.item() if getattr(value, "size", 0) == 1 else value
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))

@@ -76,13 +76,13 @@ def noise(
 
 def _check(scale: Any, seed: Any, step: Any, decay: Any) -> None:
     for name, value in (("scale", scale), ("decay", decay)):
-        value = value.item() if hasattr(value, "item") else value
+        value = value.item() if getattr(value, "size", 0) == 1 else value
         if type(value) not in (int, float) or not 0 <= value < math.inf:
             raise OverrideError(
                 f"noise: {name}={value!r}; give a finite number that is not negative."
             )
     for name, value in (("seed", seed), ("step", step)):
-        value = value.item() if hasattr(value, "item") else value
+        value = value.item() if getattr(value, "size", 0) == 1 else value
         if name == "step" and value is None:
             continue
         if type(value) is not int or value < 0:

@@ -288,7 +288,7 @@ def spelled(name: str, **settings: Any) -> str:
     assert entry is not None, name
     given = []
     for key, value in settings.items():
-        value = value.item() if hasattr(value, "item") else value
+        value = value.item() if getattr(value, "size", 0) == 1 else value
         if not is_setting(value):
             raise OverrideError(
                 f"{name}: {key}={value!r} is no setting: give a finite number, True,"
