@@ -20,7 +20,7 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.graph import types
-from workbench.graph.tensor import Tensor
+from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import several
 from workbench.rewrite.forms import Form, Forms, Kind, own_op, through
 
@@ -103,18 +103,25 @@ def find(
     known = forms.of(kinds_of(nodes))
     allowed = {node.serial for node in nodes}
     found: dict[int, Match] = {}
+    exact = Exact(forms, allowed)
     unlike: dict[int, tuple[Tensor, Form]] = {}
     refused: set[int] = set()
     for form in known:
         search = Search(form, allowed, forms.text, exact=False)
         for root in by_op.get(form.root.op.name, ()):
-            if root.serial in found or not search.fits(form.root, root):
+            if root.serial in found:
+                continue
+            match = exact.again(root)
+            if match and (where is None or where(named(forms.names, match.bound))):
+                found[root.serial] = match
+                continue
+            if not search.fits(form.root, root):
                 continue
             for binding in search.bindings(root):
                 bound = tuple([binding[x.serial] for x in form.leaves])
-                match = verified(forms, root, bound, allowed)
+                match = exact.match(root, bound)
                 if match is None:
-                    unlike.setdefault(root.serial, (root, forms.at(bound) or form))
+                    unlike.setdefault(root.serial, (root, exact.form(bound) or form))
                 elif where is not None and not where(named(forms.names, bound)):
                     refused.add(root.serial)
                 else:
@@ -128,21 +135,55 @@ def find(
     )
 
 
-def verified(
-    forms: Forms, root: Tensor, bound: tuple[Any, ...], allowed: Collection[int]
-) -> Match | None:
-    """A match whose settings and constants are the pattern's too, or None."""
-    form = forms.at(bound)
-    if form is None or form.root.op.name != root.op.name:
-        return None
-    search = Search(form, allowed, forms.text, exact=True)
-    fixed = {x.serial: y for x, y in zip(form.leaves, bound, strict=True)}
-    if not search.fits(form.root, root):
-        return None
-    binding = next(search.bindings(root, fixed), None)
-    if binding is None:
-        return None
-    place = {x.serial: i for i, x in enumerate([*form.leaves, *form.nodes])}
+class Exact:
+    """A pattern in the very forms of what its wildcards stand for."""
+
+    def __init__(self, forms: Forms, allowed: Collection[int]) -> None:
+        self.forms = forms
+        self.allowed = allowed
+        self.searches: dict[int, Search] = {}
+        #: The last one that matched.
+        self.last: Search | None = None
+
+    def form(self, bound: tuple[Any, ...]) -> Form | None:
+        """The form for some values."""
+        return self.forms.at(bound)
+
+    def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
+        """A match whose settings and constants are the pattern's too, or None."""
+        form = self.form(bound)
+        if form is None or form.root.op.name != root.op.name:
+            return None
+        search = self.searches.get(id(form))
+        if search is None:
+            search = Search(form, self.allowed, self.forms.text, exact=True)
+            self.searches[id(form)] = search
+        if not search.fits(form.root, root):
+            return None
+        fixed = {x.serial: y for x, y in zip(form.leaves, bound, strict=True)}
+        binding = next(search.bindings(root, fixed), None)
+        if binding is None:
+            return None
+        self.last = search
+        return made(search, root, binding)
+
+    def again(self, root: Tensor) -> Match | None:
+        """A match of the form that stood last: most are of one shape."""
+        search = self.last
+        if search is None or not search.fits(search.form.root, root):
+            return None
+        binding = next(search.bindings(root), None)
+        if binding is None:
+            return None
+        match = made(search, root, binding)
+        return match if self.form(match.bound) is search.form else None
+
+
+def made(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
+    """The match that a binding of all parts of a form says."""
+    form = search.form
+    bound = tuple([binding[x.serial] for x in form.leaves])
+    place = search.place
     steps = []
     for p in form.nodes:
         node = binding[p.serial]
@@ -171,66 +212,60 @@ class Search:
         #: Whether settings and constants must be equal, not the structure alone.
         self.exact = exact
         self.wild = {x.serial for x in form.leaves}
+        #: Wildcards and parts by number.
+        self.place = {x.serial: i for i, x in enumerate([*form.leaves, *form.nodes])}
         #: Which part of the pattern could stand where, wildcards left open.
         self.memo: dict[tuple[int, int], bool] = {}
+        self.ways: dict[tuple[int, int], list[Pairs]] = {}
 
     def fits(self, p: Any, x: Any) -> bool:
         """Whether a part of the pattern could stand at a value."""
-        stack = [(p, x)]
-        answer = False
+        answer = self.known(p, x)
+        if answer is not None:
+            return answer
+        stack = [(p, through(x))]
         while stack:
             p, x = stack[-1]
-            quick = self.quick(p, x)
-            if isinstance(quick, bool):
-                answer = quick
-                stack.pop()
-                continue
-            key = p.serial, through(x).serial
-            if key in self.memo:
-                answer = self.memo[key]
-                stack.pop()
-                continue
-            waiting: list[tuple[Any, Any]] = []
             fitting = False
-            for pairs in quick:
-                verdicts = [self.verdict(a, b) for a, b in pairs]
-                if all(verdicts) and None not in verdicts:
+            waiting: tuple[Any, Any] | None = None
+            for pairs in self.orders(p, x):
+                verdicts = [self.known(a, b) for a, b in pairs]
+                if False in verdicts:
+                    continue
+                if None not in verdicts:
                     fitting = True
                     break
-                if False not in verdicts:
-                    waiting += [
-                        pair for pair, v in zip(pairs, verdicts, strict=True)
-                        if v is None
-                    ]  # fmt: skip
-            if fitting or not waiting:
-                self.memo[key] = answer = fitting
+                waiting = waiting or pairs[verdicts.index(None)]
+            if fitting or waiting is None:
+                self.memo[p.serial, x.serial] = fitting
                 stack.pop()
             else:
-                stack.append(waiting[0])
-        return answer
+                stack.append((waiting[0], through(waiting[1])))
+        return fitting
 
-    def verdict(self, p: Any, x: Any) -> bool | None:
-        """What is known of a pair; None if nothing yet."""
-        quick = self.quick(p, x)
-        if isinstance(quick, bool):
-            return quick
-        return self.memo.get((p.serial, through(x).serial))
-
-    def quick(self, p: Any, x: Any) -> bool | list[Pairs]:
-        """Whether a pair fits as far as one look tells; else in which orders it may."""
+    def known(self, p: Any, x: Any) -> bool | None:
+        """Whether a pair fits, as far as one look tells; None if that is not far."""
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             return self.constant(p, x)
         if p.serial in self.wild:
             return is_value(x)
-        x = through(x)
-        if not isinstance(x, Tensor) or x.serial not in self.allowed:
+        if not isinstance(x, Tensor):
             return False
-        if p.op.name != x.op.name:
+        if x.op is IDENTITY:
+            x = through(x)
+        found = self.memo.get((p.serial, x.serial))
+        if found is None and (p.op.name != x.op.name or x.serial not in self.allowed):
             return False
-        return self.orders(p, x) or False
+        return found
 
     def orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         """The ways in which the inputs of two nodes may belong together."""
+        found = self.ways.get((p.serial, x.serial))
+        if found is None:
+            found = self.ways[p.serial, x.serial] = self._orders(p, x)
+        return found
+
+    def _orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         op, inputs, params = own_op(p)
         other, operands, settings = own_op(x)
         if len(inputs) != len(operands):

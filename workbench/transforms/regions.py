@@ -205,10 +205,16 @@ class Region:
         A rule for every place of a structure would fail at the one where an input
         happens to be data, if it found None there.
         """
-        for i, x in enumerate(self.inputs):
-            spec = types.spec_of(x)
-            mask |= int(types.differentiable(spec.dtype)) << i
-        return self.pull(mask, g, y, inputs, params)
+        return self.pull(mask | self.smooth, g, y, inputs, params)
+
+    @cached_property
+    def smooth(self) -> int:
+        """Which inputs are floats or complex numbers, as a mask."""
+        return sum(
+            1 << i
+            for i, x in enumerate(self.inputs)
+            if types.differentiable(types.spec_of(x).dtype)
+        )
 
     def pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
