@@ -301,26 +301,26 @@ def exploding(h: Any, rng: np.random.Generator) -> Any:
 
 @fault("cancellation")
 def cosine_near_zero(h: Any, rng: np.random.Generator) -> Any:
-    y = 1 - np.cos(1e-6 * h)
-    return h + 0.5 * (y / 1e-12), [y]
+    y = 1 - np.cos(1e-7 * h)
+    return h + 0.5 * (y / 1e-14), [y]
 
 
 @fault("cancellation")
 def exponential_near_zero(h: Any, rng: np.random.Generator) -> Any:
-    y = np.exp(1e-11 * h) - 1
-    return h + 0.5 * (y / 1e-11), [y]
+    y = np.exp(1e-13 * h) - 1
+    return h + 0.5 * (y / 1e-13), [y]
 
 
 @fault("cancellation", "lost-digits")
 def logarithm_near_one(h: Any, rng: np.random.Generator) -> Any:
-    s = 1 + 1e-11 * h
+    s = 1 + 1e-13 * h
     y = np.log(s)
-    return h + 0.5 * (y / 1e-11), [s, y]
+    return h + 0.5 * (y / 1e-13), [s, y]
 
 
 @fault("cancellation")
 def large_offset(h: Any, rng: np.random.Generator) -> Any:
-    y = (np.tanh(h) + 3e12) - 3e12
+    y = (np.tanh(h) + 3e13) - 3e13
     return h + 0.5 * y, [y]
 
 

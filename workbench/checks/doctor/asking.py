@@ -183,12 +183,15 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     # What is not finite has no size and no digits; noise has no size of its own.
     if not any(f.severity == "error" for f in found):
         grown = [*ways.look(case, [f.node for f in found])]
+        lost = [*digits.look(case)]
+        # Errors grow as gradients do, and what cancels is divided by what is small: one
+        # finding, not two. A difference that cancels is the cause, else the growth is.
+        if any(f.node.op.name in ("subtract", "add") for f in lost):
+            grown = [f for f in grown if f.kind != "exploding"]
+        elif any(f.kind == "exploding" for f in grown):
+            lost = []
         yield from grown
-        # Errors grow as gradients do: that is one finding, not two.
-        explodes = any(f.kind == "exploding" for f in grown)
-        for finding in digits.look(case):
-            if not explodes or finding.node.op.name in ("subtract", "add"):
-                yield finding
+        yield from lost
     yield from edges.look(case, [f.node for f in found])
 
 

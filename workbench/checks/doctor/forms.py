@@ -118,11 +118,16 @@ def _exp(case: Case, node: Tensor) -> Iterator[Form]:
         for log in _after(case, total, "log"):
             yield Form("log-sum-exp", f"wb.logsumexp({z}{_axis(total)})", log)
         for share in _after(case, total, "divide"):
-            if inner(share.inputs[0]) is not node:
+            if not _same_exp(inner(share.inputs[0]), node):
                 continue
             for log in _after(case, share, "log"):
                 code = f"{z} - wb.logsumexp({z}{_kept(total)})"
                 yield Form("log-softmax", code, log)
+            code = f"np.exp({z} - wb.logsumexp({z}{_kept(total)}))"
+            yield Form("softmax", code, share)
+    for share in _after(case, node, "divide"):
+        total = inner(share.inputs[1])
+        if _is(total, "sum") and _same_exp(inner(total.inputs[0]), node):
             code = f"np.exp({z} - wb.logsumexp({z}{_kept(total)}))"
             yield Form("softmax", code, share)
     for log in _after(case, node, "log1p"):
@@ -141,6 +146,11 @@ def _exp(case: Case, node: Tensor) -> Iterator[Form]:
     for less in _after(case, node, "subtract"):
         if number(less.inputs[1]) == 1:
             yield Form("exp(x) - 1", f"np.expm1({z})", less)
+
+
+def _same_exp(x: Any, node: Tensor) -> bool:
+    """Whether it is this exponential, or another of the same operand."""
+    return x is node or (_is(x, "exp") and x.inputs[0] is node.inputs[0])
 
 
 def _sigmoid(exp: Tensor, share: Tensor, z: str) -> Form:

@@ -100,7 +100,7 @@ def told(case: Case, step: Step, path: tuple[Tensor, ...]) -> Finding:
             "The sum of what flows back is larger than the dtype holds.",
             Fix(
                 "bound the gradient there",
-                f'wb.override({node.op.name!r}, "clip(d, -1, 1)")',
+                f'wb.override("{node.op.name}", "clip(d, -1, 1)")',
                 "clip(d, -1, 1)",
             ),
             path,

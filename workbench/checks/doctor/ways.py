@@ -170,7 +170,7 @@ def _told(
         Fix(
             "bound the norm of what flows there" if sign > 0 else
             "scale the weights to keep norms, or add skip connections",
-            f'wb.override({blamed.op.name!r}, "d / maximum(1, norm(d))")'
+            f'wb.override("{blamed.op.name}", "d / maximum(1, norm(d))")'
             if sign > 0 else "W / np.sqrt(W.shape[0])",
             "d / maximum(1, norm(d))" if sign > 0 else None,
         ),

@@ -1,12 +1,11 @@
-"""Why a value or a slope is not finite, op by op: numbers, plain words, what to write.
+"""Why a value or a slope is not finite: numbers, plain words, what to write.
 
-One row per op and kind of trouble: the entries where it is so, what to say, and the
-line that avoids it. `forms.py` knows better lines where the op is part of a form.
+The rows of `singular.py` say it op by op; `forms.py` knows better lines where an op is
+part of a form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,24 +13,18 @@ import numpy as np
 from workbench.checks.doctor.case import Case, at, counted, finite, first, kinds, size
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.forms import form_of
+from workbench.checks.doctor.singular import (
+    EXPONENTIAL,
+    MEND,
+    SAFE,
+    SLOPES,
+    VALUES,
+    Row,
+)
 from workbench.checks.doctor.spelling import operand
 from workbench.graph.tensor import Tensor, value_of
 
-__all__ = ["MEND", "Told", "slope", "value"]
-
-#: What one attaches where a slope is infinite: nothing flows there. By data alone.
-MEND = "where(isfinite(d), d, 0)"
-
-#: The named rules that know the singular points of an op.
-SAFE = {
-    "sqrt": "safe_sqrt",
-    **dict.fromkeys(("log", "log2", "log10", "log1p"), "safe_log"),
-    **dict.fromkeys(("divide", "reciprocal"), "safe_divide"),
-    **dict.fromkeys(("power", "float_power"), "safe_power"),
-    "arccos": "safe_arccos",
-    "arcsin": "safe_arcsin",
-    "arctan2": "safe_atan2",
-}
+__all__ = ["Told", "from_infinity", "slope", "value"]
 
 
 class Told(NamedTuple):
@@ -42,154 +35,6 @@ class Told(NamedTuple):
     evidence: str
     cause: str
     fix: Fix | None = None
-
-
-class Row(NamedTuple):
-    """One kind of trouble of one op, at the operands' values.
-
-    ``where`` gives the mask of the entries; ``code`` has ``{0}``, ``{1}`` for the
-    operands as the user has written them.
-    """
-
-    kind: str
-    where: Callable[..., Any]
-    trouble: str
-    cause: str
-    text: str
-    code: str
-
-
-_LOG = [
-    Row("log-of-zero", lambda x: np.equal(x, 0), "takes the logarithm of 0",
-        "The logarithm of 0 is minus infinity.", "keep the operand above 0",
-        "np.{op}(np.maximum({0}, np.finfo(float).tiny))"),
-    Row("log-of-negative", lambda x: x < 0, "takes the logarithm of a negative number",
-        "A negative number has no real logarithm.", "keep the operand above 0",
-        "np.{op}(np.maximum({0}, np.finfo(float).tiny))"),
-]  # fmt: skip
-_BELOW = [
-    Row("division-by-zero", lambda *x: np.equal(x[-1], 0), "divides by 0",
-        "A number divided by 0 is infinite, and 0 / 0 is NaN.",
-        "divide by 1 where the divisor is 0",
-        "{0} / np.where({1} == 0, 1, {1})"),
-]  # fmt: skip
-_UNIT = Row(
-    "outside-domain", lambda x: np.abs(x) > 1, "has an operand outside [-1, 1]",
-    "It is defined between -1 and 1 only; rounding alone can lead a hair outside.",
-    "clip the operand", "np.{op}(np.clip({0}, -1, 1))",
-)  # fmt: skip
-
-VALUES: dict[str, list[Row]] = {
-    "log": _LOG,
-    "log2": _LOG,
-    "log10": _LOG,
-    "log1p": [
-        Row("log-of-zero", lambda x: np.equal(x, -1),
-            "takes the logarithm of 1 + (-1) = 0",
-            "The logarithm of 0 is minus infinity.", "keep the operand above -1",
-            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
-        Row("log-of-negative", lambda x: x < -1,
-            "takes the logarithm of a negative number",
-            "A negative number has no real logarithm.", "keep the operand above -1",
-            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
-    ],
-    "sqrt": [
-        Row("sqrt-of-negative", lambda x: x < 0,
-            "takes the square root of a negative number",
-            "A negative number has no real square root; a difference that should be 0"
-            " can be a hair below.", "keep the operand at 0 or above",
-            "np.sqrt(np.maximum({0}, 0))"),
-    ],
-    "divide": _BELOW,
-    "floor_divide": _BELOW,
-    "remainder": _BELOW,
-    "fmod": _BELOW,
-    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({0} == 0, 1, {0})")],
-    "power": [
-        Row("power-of-negative", lambda x, p: (x < 0) & (p != np.floor(p)),
-            "raises a negative number to a fraction",
-            "A negative number has no real power with a fraction as exponent.",
-            "take the size, and the sign apart",
-            "np.sign({0}) * np.abs({0}) ** {1}"),
-        Row("division-by-zero", lambda x, p: np.equal(x, 0) & (p < 0),
-            "raises 0 to a negative power",
-            "0 to a negative power is a division by 0.", "keep the base away from 0",
-            "np.where({0} == 0, 1, {0}) ** {1}"),
-    ],
-    "arccos": [_UNIT],
-    "arcsin": [_UNIT],
-    "arctanh": [
-        Row("outside-domain", lambda x: np.abs(x) >= 1,
-            "has an operand at or outside ±1",
-            "It is infinite at -1 and 1, and defined between them only.",
-            "clip the operand", "np.arctanh(np.clip({0}, -1 + 1e-12, 1 - 1e-12))"),
-    ],
-    "arccosh": [
-        Row("outside-domain", lambda x: x < 1, "has an operand below 1",
-            "It is defined from 1 on.", "clip the operand",
-            "np.arccosh(np.maximum({0}, 1))"),
-    ],
-}  # fmt: skip
-VALUES["float_power"] = VALUES["power"]
-
-_EXPONENTIAL = {"exp", "exp2", "expm1", "sinh", "cosh"}
-
-#: Where a slope is infinite though the value is not.
-SLOPES: dict[str, list[Row]] = {
-    "sqrt": [
-        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
-            "The slope of sqrt(x) is 1 / (2 sqrt(x)): infinite at 0.", "", ""),
-    ],
-    "cbrt": [
-        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
-            "The slope of the cube root is infinite at 0.", "", ""),
-    ],
-    "power": [
-        Row("infinite-slope", lambda x, p: np.equal(x, 0) & (p < 1),
-            "has an infinite slope at 0",
-            "The slope of x**p is p x**(p - 1): infinite at 0 where p < 1.", "", ""),
-    ],
-    "arccos": [
-        Row("infinite-slope", lambda x: np.equal(np.abs(x), 1),
-            "has an infinite slope at ±1",
-            "The slope is 1 / sqrt(1 - x²): infinite at -1 and 1.", "", ""),
-    ],
-    "log": [
-        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
-            "The slope of log(x) is 1 / x: infinite at 0.", "", ""),
-    ],
-    "log1p": [
-        Row("infinite-slope", lambda x: np.equal(x, -1), "has an infinite slope at -1",
-            "The slope of log1p(x) is 1 / (1 + x): infinite at -1.", "", ""),
-    ],
-    "divide": [
-        Row("infinite-slope", lambda x, y: np.equal(y, 0),
-            "has an infinite slope where the divisor is 0",
-            "The slope of a / b is 1 / b: infinite where b is 0.", "", ""),
-    ],
-    "reciprocal": [
-        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
-            "The slope of 1 / x is -1 / x²: infinite at 0.", "", ""),
-    ],
-    "arccosh": [
-        Row("infinite-slope", lambda x: np.equal(x, 1), "has an infinite slope at 1",
-            "The slope is 1 / sqrt(x² - 1): infinite at 1.", "", ""),
-    ],
-    "arctanh": [
-        Row("infinite-slope", lambda x: np.equal(np.abs(x), 1),
-            "has an infinite slope at ±1",
-            "The slope is 1 / (1 - x²): infinite at -1 and 1.", "", ""),
-    ],
-    "arctan2": [
-        Row("infinite-slope", lambda y, x: np.equal(x, 0) & np.equal(y, 0),
-            "has no slope at (0, 0)",
-            "The angle of (0, 0) is not defined: its slopes x / (x² + y²) are 0 / 0.",
-            "", ""),
-    ],
-}  # fmt: skip
-SLOPES["float_power"] = SLOPES["power"]
-SLOPES["arcsin"] = SLOPES["arccos"]
-SLOPES["log2"] = SLOPES["log10"] = SLOPES["log"]
 
 
 def _args(node: Tensor) -> list[Any]:
@@ -206,7 +51,9 @@ def _hits(row: Row, args: list[Any]) -> Any:
 
 
 def _code(row: Row, node: Tensor) -> str:
-    names = [_closed(operand(node, k)) for k in range(min(2, len(node.inputs)))]
+    names = [operand(node, k) for k in range(min(2, len(node.inputs)))]
+    if not row.code.startswith("np.{op}(") and not row.code.startswith("np.sqrt"):
+        names = list(map(_closed, names))
     return row.code.format(*names, op=node.op.name)
 
 
@@ -222,7 +69,8 @@ def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
     count, total = int(mask.sum()), int(mask.size)
     x = np.broadcast_to(_args(node)[k], mask.shape)
     index = first(mask)
-    seen = f"{operand(node, k)}{at(index)} = {x[index]:.6g}"
+    text = operand(node, k)
+    seen = f"{_closed(text) if index else text}{at(index)} = {x[index]:.6g}"
     return seen if total == 1 else f"{count:,} of {total:,} entries; {seen}"
 
 
@@ -244,7 +92,7 @@ def value(case: Case, node: Tensor) -> Told:
             return Told(row.kind, row.trouble, _numbers(node, mask, k), row.cause, fix)
     dtype = np.asarray(value_of(flat_first(node._value))).dtype
     how = counted(node._value)
-    if kinds(node._value) == "inf" or name in _EXPONENTIAL:
+    if kinds(node._value) == "inf" or name in EXPONENTIAL:
         return _overflow(node, args, dtype, how, form)
     better = None
     if form is not None:
@@ -275,7 +123,7 @@ def _overflow(node: Tensor, args: list[Any], dtype: Any, how: str, form: Any) ->
     elif narrow:
         x = _closed(operand(node, 0))
         fix = Fix("compute it in float64", f"{x}.astype(np.float64)")
-    elif name in _EXPONENTIAL:
+    elif name in EXPONENTIAL:
         top = np.floor(np.log(limit))
         fix = Fix(
             "bound the exponent", f"np.{name}(np.minimum({operand(node, 0)}, {top:g}))"
@@ -344,7 +192,8 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
         if mask is not None:
             k = len(node.inputs) - 1 if name == "divide" else 0
             rule = SAFE.get(name, MEND)
-            fix = Fix(_zero(node, k), _line(node, rule), rule)
+            text = f"a gradient of 0 where the slope of {name} is infinite"
+            fix = Fix(text, _line(node, rule), rule)
             cause = row.cause + _zero_arrives(g, mask)
             if form is not None:
                 text = f"{fix.text}; or write {form.code}"
@@ -362,7 +211,7 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
         fix = Fix("nothing where the slope is not finite", _line(node), MEND)
         if form is not None:
             fix = Fix(f"the stable form of {form.name}", form.code)
-        overflowed = not wild and name in _EXPONENTIAL
+        overflowed = not wild and name in EXPONENTIAL
         return Told(
             "overflow" if overflowed else "zero-times-inf",
             "has overflowed, and its slope with it"
@@ -399,10 +248,6 @@ def _finite(a: Any) -> bool:
         return True
 
 
-def _zero(node: Tensor, k: int) -> str:
-    return f"zero gradient where {operand(node, k)} is at its singular point"
-
-
 def _zero_arrives(g: Any, mask: Any) -> str:
     """What 0 · inf is, where a cotangent of 0 meets an infinite slope."""
     if isinstance(g, tuple) or np.shape(g) != mask.shape:
@@ -421,12 +266,8 @@ def _norm(g: Any) -> str:
 
 
 def _line(node: Tensor, rule: str = MEND) -> str:
-    return f'wb.override({_target(node)}, "{rule}")'
+    return f'wb.override("{node.op.name}", "{rule}")'
 
 
 def _clip(node: Tensor) -> str:
-    return f'wb.override({_target(node)}, "clip(d, -1, 1)")'
-
-
-def _target(node: Tensor) -> str:
-    return repr(node.name) if node.name and not node.inputs else repr(node.op.name)
+    return f'wb.override("{node.op.name}", "clip(d, -1, 1)")'

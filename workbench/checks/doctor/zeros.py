@@ -50,7 +50,7 @@ def _unread(case: Case, x: Tensor) -> Finding:
     name = case.call(x)
     copy = _copied(case, x)
     if copy is None:
-        evidence = f"None of the {len(case.nodes):,} nodes behind the result reads it."
+        evidence = "No node behind the result reads it."
         cause = (
             "Its gradient is 0 everywhere. If it was meant to count, its value was"
             " taken out on the way (x.value, float(x.value), a plain array), or"
@@ -162,7 +162,7 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
         kind, cause = "rounded", "What is rounded is flat almost everywhere: slope 0."
         text, code = (
             "let the gradient through as if nothing was rounded (straight-through)",
-            f'wb.override({op!r}, "g")',
+            f'wb.override("{op}", "g")',
         )
         if op == "floor_divide":
             rule = None
@@ -185,7 +185,7 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
         text, code, rule = "let it through", "leave it out", None
     else:
         kind, cause = "no-derivative", f"{op} has no derivative."
-        text, code = "a rule for it", f'wb.override({op!r}, "g")'
+        text, code = "a rule for it", f'wb.override("{op}", "g")'
         rule = None
     if node.shape != (
         node.inputs[0].shape if isinstance(node.inputs[0], Tensor) else ()
@@ -232,8 +232,8 @@ def _zero(
         yield _cutter(case, node, f"the gradient by {case.call(x)} is stopped")
         return
     vanished = _vanished(case, node)
-    if known and not vanished:
-        return  # what is wrong elsewhere tells more than a 0 does
+    if not vanished and (known or node.serial in (case.rules or ())):
+        return  # what is wrong elsewhere tells more; an override was meant so
     yield Finding(
         "zero-gradient",
         "warning" if vanished else "note",

@@ -1,0 +1,176 @@
+"""Where ops have no value or no slope: one row per op and kind of trouble.
+
+The entries where it is so, what to say, and the line that avoids it. What is said of a
+whole node stands in `words.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["EXPONENTIAL", "MEND", "SAFE", "SLOPES", "VALUES", "Row"]
+
+#: What one attaches where a slope is infinite: nothing flows there. By data alone.
+MEND = "where(isfinite(d), d, 0)"
+
+#: The named rules that know the singular points of an op.
+SAFE = {
+    "sqrt": "safe_sqrt",
+    **dict.fromkeys(("log", "log2", "log10", "log1p"), "safe_log"),
+    **dict.fromkeys(("divide", "reciprocal"), "safe_divide"),
+    **dict.fromkeys(("power", "float_power"), "safe_power"),
+    "arccos": "safe_arccos",
+    "arcsin": "safe_arcsin",
+    "arctan2": "safe_atan2",
+}
+
+
+class Row(NamedTuple):
+    """One kind of trouble of one op, at the operands' values.
+
+    ``where`` gives the mask of the entries; ``code`` has ``{0}``, ``{1}`` for the
+    operands as the user has written them.
+    """
+
+    kind: str
+    where: Callable[..., Any]
+    trouble: str
+    cause: str
+    text: str
+    code: str
+
+
+_LOG = [
+    Row("log-of-zero", lambda x: np.equal(x, 0), "takes the logarithm of 0",
+        "The logarithm of 0 is minus infinity.", "keep the operand above 0",
+        "np.{op}(np.maximum({0}, 1e-300))"),
+    Row("log-of-negative", lambda x: x < 0, "takes the logarithm of a negative number",
+        "A negative number has no real logarithm.", "keep the operand above 0",
+        "np.{op}(np.maximum({0}, 1e-300))"),
+]  # fmt: skip
+_BELOW = [
+    Row("division-by-zero", lambda *x: np.equal(x[-1], 0), "divides by 0",
+        "A number divided by 0 is infinite, and 0 / 0 is NaN.",
+        "divide by 1 where the divisor is 0",
+        "{0} / np.where({1} == 0, 1, {1})"),
+]  # fmt: skip
+_UNIT = Row(
+    "outside-domain", lambda x: np.abs(x) > 1, "has an operand outside [-1, 1]",
+    "It is defined between -1 and 1 only; rounding alone can lead a hair outside.",
+    "clip the operand", "np.{op}(np.clip({0}, -1, 1))",
+)  # fmt: skip
+
+VALUES: dict[str, list[Row]] = {
+    "log": _LOG,
+    "log2": _LOG,
+    "log10": _LOG,
+    "log1p": [
+        Row("log-of-zero", lambda x: np.equal(x, -1),
+            "takes the logarithm of 1 + (-1) = 0",
+            "The logarithm of 0 is minus infinity.", "keep the operand above -1",
+            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
+        Row("log-of-negative", lambda x: x < -1,
+            "takes the logarithm of a negative number",
+            "A negative number has no real logarithm.", "keep the operand above -1",
+            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
+    ],
+    "sqrt": [
+        Row("sqrt-of-negative", lambda x: x < 0,
+            "takes the square root of a negative number",
+            "A negative number has no real square root; a difference that should be 0"
+            " can be a hair below.", "keep the operand at 0 or above",
+            "np.sqrt(np.maximum({0}, 0))"),
+    ],
+    "divide": _BELOW,
+    "floor_divide": _BELOW,
+    "remainder": _BELOW,
+    "fmod": _BELOW,
+    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({0} == 0, 1, {0})")],
+    "power": [
+        Row("power-of-negative", lambda x, p: (x < 0) & (p != np.floor(p)),
+            "raises a negative number to a fraction",
+            "A negative number has no real power with a fraction as exponent.",
+            "take the size, and the sign apart",
+            "np.sign({0}) * np.abs({0}) ** {1}"),
+        Row("division-by-zero", lambda x, p: np.equal(x, 0) & (p < 0),
+            "raises 0 to a negative power",
+            "0 to a negative power is a division by 0.", "keep the base away from 0",
+            "np.where({0} == 0, 1, {0}) ** {1}"),
+    ],
+    "arccos": [_UNIT],
+    "arcsin": [_UNIT],
+    "arctanh": [
+        Row("outside-domain", lambda x: np.abs(x) >= 1,
+            "has an operand at or outside ±1",
+            "It is infinite at -1 and 1, and defined between them only.",
+            "clip the operand", "np.arctanh(np.clip({0}, -1 + 1e-12, 1 - 1e-12))"),
+    ],
+    "arccosh": [
+        Row("outside-domain", lambda x: x < 1, "has an operand below 1",
+            "It is defined from 1 on.", "clip the operand",
+            "np.arccosh(np.maximum({0}, 1))"),
+    ],
+}  # fmt: skip
+VALUES["float_power"] = VALUES["power"]
+
+EXPONENTIAL = {"exp", "exp2", "expm1", "sinh", "cosh"}
+
+#: Where a slope is infinite though the value is not.
+SLOPES: dict[str, list[Row]] = {
+    "sqrt": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of sqrt(x) is 1 / (2 sqrt(x)): infinite at 0.", "", ""),
+    ],
+    "cbrt": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of the cube root is infinite at 0.", "", ""),
+    ],
+    "power": [
+        Row("infinite-slope", lambda x, p: np.equal(x, 0) & (p < 1),
+            "has an infinite slope at 0",
+            "The slope of x**p is p x**(p - 1): infinite at 0 where p < 1.", "", ""),
+    ],
+    "arccos": [
+        Row("infinite-slope", lambda x: np.equal(np.abs(x), 1),
+            "has an infinite slope at ±1",
+            "The slope is 1 / sqrt(1 - x²): infinite at -1 and 1.", "", ""),
+    ],
+    "log": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of log(x) is 1 / x: infinite at 0.", "", ""),
+    ],
+    "log1p": [
+        Row("infinite-slope", lambda x: np.equal(x, -1), "has an infinite slope at -1",
+            "The slope of log1p(x) is 1 / (1 + x): infinite at -1.", "", ""),
+    ],
+    "divide": [
+        Row("infinite-slope", lambda x, y: np.equal(y, 0),
+            "has an infinite slope where the divisor is 0",
+            "The slope of a / b is 1 / b: infinite where b is 0.", "", ""),
+    ],
+    "reciprocal": [
+        Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
+            "The slope of 1 / x is -1 / x²: infinite at 0.", "", ""),
+    ],
+    "arccosh": [
+        Row("infinite-slope", lambda x: np.equal(x, 1), "has an infinite slope at 1",
+            "The slope is 1 / sqrt(x² - 1): infinite at 1.", "", ""),
+    ],
+    "arctanh": [
+        Row("infinite-slope", lambda x: np.equal(np.abs(x), 1),
+            "has an infinite slope at ±1",
+            "The slope is 1 / (1 - x²): infinite at -1 and 1.", "", ""),
+    ],
+    "arctan2": [
+        Row("infinite-slope", lambda y, x: np.equal(x, 0) & np.equal(y, 0),
+            "has no slope at (0, 0)",
+            "The angle of (0, 0) is not defined: its slopes x / (x² + y²) are 0 / 0.",
+            "", ""),
+    ],
+}  # fmt: skip
+SLOPES["float_power"] = SLOPES["power"]
+SLOPES["arcsin"] = SLOPES["arccos"]
+SLOPES["log2"] = SLOPES["log10"] = SLOPES["log"]
