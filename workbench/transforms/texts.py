@@ -19,8 +19,7 @@ import inspect
 import keyword
 import re
 import warnings
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -173,7 +172,7 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
         )
     elif name and by_name:
         load()
-        close = get_close_matches(name, [*FUNCTIONS, *RULES], 1, 0.6)
+        close = _close(name, [*FUNCTIONS, *RULES], 1, 0.6)
         if close and close[0] in RULES:
             told = _unknown(text, name)
         else:
@@ -186,7 +185,7 @@ def _short(text: Any) -> bool:
 
 
 def _unknown(text: str, name: str) -> str:
-    close = get_close_matches(name, [*RULES, *FUNCTIONS], 2, 0.6)
+    close = _close(name, [*RULES, *FUNCTIONS], 2, 0.6)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     rules = ", ".join(sorted(RULES)) or "none"
     return (
@@ -194,6 +193,12 @@ def _unknown(text: str, name: str) -> str:
         f" {rules}. Register yours with @wb.named_rule({name[:40]!r}), or write an"
         " expression of g, d, x and y."
     )
+
+
+def _close(name: str, names: Iterable[str], most: int, alike: float) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(names), most, alike)
 
 
 def _quoted(text: str) -> str:
@@ -236,7 +241,7 @@ def _bound(text: str, entry: NamedRule) -> Bound:
         if one.arg is None:
             raise refuse("** has no meaning here")
         if one.arg not in entry.settings and not entry.more:
-            close = get_close_matches(one.arg, entry.settings, 1, 0.5)
+            close = _close(one.arg, entry.settings, 1, 0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise refuse(f"there is no setting {one.arg[:40]}{meant}")
         if one.arg in settings:
