@@ -177,6 +177,11 @@ def test_a_rule_sees_one_node_for_the_whole_part() -> None:
     assert np.array_equal(last.inputs[2], B3)
     assert np.allclose(last.outputs[0], W3 @ last.inputs[1] + B3)
     assert not last.inputs[0].flags.writeable
+    assert last["W"] is last.inputs[0]
+    with pytest.raises(
+        OverrideError, match="no input called 'v' here; it has 'W', 'x'"
+    ):
+        last["v"]
 
 
 def test_a_gradient_of_a_wrong_shape_names_the_pattern() -> None:

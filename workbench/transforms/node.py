@@ -8,6 +8,7 @@ from workbench.errors import OverrideError
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
 from workbench.transforms import reverse
+from workbench.transforms.standins import StandIn
 
 __all__ = ["Node"]
 
@@ -25,7 +26,8 @@ class Node:
         The user's name for the node, or None.
     inputs, outputs
         What went in and came out: arrays in an eager run, Tensors where the rule
-        is recorded (for second order, or the picture).
+        is recorded (for second order, or the picture). Of a pattern what its
+        wildcards stand for, by name as well: ``node["W"]``.
     params
         The op's settings.
     names
@@ -47,6 +49,7 @@ class Node:
 
     __slots__ = (
         "_mask",
+        "_wildcards",
         "_y",
         "inputs",
         "name",
@@ -68,7 +71,20 @@ class Node:
         self.outputs = y if isinstance(y, tuple) else (y,)
         self.params = params
         self._mask = mask
+        self._wildcards: tuple[str, ...] = ()
+        if type(tensor) is StandIn:
+            self._wildcards = tensor.region.names
         self._y = y
+
+    def __getitem__(self, name: str) -> Any:
+        """The input of this name of a pattern or a subgraph: ``node["W"]``."""
+        if name in self._wildcards:
+            return self.inputs[self._wildcards.index(name)]
+        known = ", ".join(map(repr, self._wildcards))
+        raise OverrideError(
+            f"{self.op.name} has no input called {name!r} here; "
+            + (f"it has {known}." if known else "its inputs are node.inputs.")
+        )
 
     def get_attr(self, name: str) -> Any:
         """The op's setting of this name, such as ``"axis"``."""

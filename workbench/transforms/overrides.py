@@ -127,8 +127,10 @@ def override(
         A Tensor or (in a session) its id: this node. An op or its name,
         ``"matmul"``: every node of that op. A scope or a glob of scopes,
         ``"encoder/*"``: every node in them. A function of a node: every node for
-        which it is true. Where several apply to a node, the more particular
-        wins (node, function, scope, op), then the later one.
+        which it is true. A structure, :func:`workbench.pattern`, or a part of the
+        program, :func:`workbench.subgraph`: one rule for each place, which sees it
+        as one node. Where several apply, the more particular wins (node; structure
+        or part; function, scope, op), then the later one.
     vjp
         The reverse rule. A function ``rule(node, *cotangents)`` that returns one
         gradient (or None) per input; see :class:`workbench.transforms.rules.Node`.
