@@ -311,6 +311,22 @@ def test_in_ops_made_of_graphs() -> None:
         np.testing.assert_array_equal(wb.jvp(op, (X,), (X,))[1], X / 2)
 
 
+def test_E1_a_name_is_registered_for_an_op_as_a_function_is() -> None:
+    class NamedHalf(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return np.sin(x)
+
+    @wb.named_rule("half_of_sine")
+    def rule(node: Any, g: Any, *, part: float = 0.5) -> Any:
+        return part * g * np.cos(node.inputs[0])
+
+    wb.register_gradient("named_half")("half_of_sine(part=0.25)")
+    f = lambda x: np.sum(NamedHalf()(x))  # noqa: E731
+    np.testing.assert_allclose(wb.grad(f)(X), 0.25 * np.cos(X))
+    with pytest.raises(RegistrationError, match="or the name of a rule"):
+        wb.register_gradient("named_half")("0.5 * g")
+
+
 def test_in_a_jvp_that_is_not_given_the_op_says_so() -> None:
     @wb.named_rule("backwards_only")
     def rule(node: Any, g: Any) -> Any:

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import ref
 
 from workbench.custom.saying import check_signature
 from workbench.errors import RegistrationError
 from workbench.graph.op import CUSTOM, OPS, load_all
 from workbench.transforms.targets import name_of
+from workbench.transforms.texts import Bound, read
 
 __all__ = ["Entry", "enter", "register_gradient", "registered", "snake"]
 
@@ -194,8 +195,9 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     output of the op, one gradient (or None) for each input. ``node.inputs``,
     ``node.outputs`` and ``node.get_attr("name")`` tell of the node. A rule that
     is data, see :func:`workbench.graph_rule`, is registered by
-    ``wb.register_gradient("relu6")(rule)``, and so is an op that takes the inputs,
-    then the cotangents.
+    ``wb.register_gradient("relu6")(rule)``, and so are the name of a rule
+    (:func:`workbench.named_rule`) and an op that takes the inputs, then the
+    cotangents.
 
     Raises
     ------
@@ -230,10 +232,15 @@ def register_gradient(op: Any) -> Callable[[F], F]:
         )
 
     def register(rule: F) -> F:
+        given: Any = rule
+        found = read(given) if isinstance(given, str) else None
+        if isinstance(found, Bound):
+            rule = cast(F, found)  # a rule by its name
         if not callable(rule):
             raise RegistrationError(
                 f"{rule!r} is no gradient of {name!r}: decorate a function"
-                " rule(node, g), or give what wb.graph_rule made."
+                " rule(node, g), or give what wb.graph_rule made, or the name of a rule"
+                " (wb.named_rule)."
             )
         known = REGISTERED.get(entry.key)
         if known is not None and not _again(known, rule):

@@ -144,14 +144,19 @@ def _uniform(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Any:
     """Numbers between 0 and 1, without both."""
     key = 0
     for part in place:
-        key = _mixed((key * _STEP + part + 1) & _MASK, lambda x: x & _MASK)
+        key = _mixed((key * _STEP + part + 1) & _MASK, lambda n: n) & _MASK
     counter = np.arange(1, count + 1, dtype=np.uint64, **like)
-    bits = _mixed(counter * _STEP + key, lambda x: x)
-    return (bits >> 11).astype(np.float64) * 2.0**-53 + 2.0**-54
+    bits = _mixed(counter * np.uint64(_STEP) + np.uint64(key), np.uint64)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
-def _mixed(x: Any, wrapped: Any) -> Any:
-    """The mixing function of SplitMix64, on arrays that wrap, or on whole numbers."""
-    x = wrapped((x ^ (x >> 30)) * _FIRST)
-    x = wrapped((x ^ (x >> 27)) * _SECOND)
-    return x ^ (x >> 31)
+def _mixed(x: Any, number: Any) -> Any:
+    """The mixing function of SplitMix64, on arrays that wrap, or on a whole number.
+
+    ``number`` makes the constants: CuPy's arrays want them of their own dtype.
+    """
+    x = (x ^ (x >> number(30))) * number(_FIRST)
+    x = x & number(_MASK)
+    x = (x ^ (x >> number(27))) * number(_SECOND)
+    x = x & number(_MASK)
+    return x ^ (x >> number(31))
