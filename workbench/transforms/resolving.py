@@ -218,10 +218,13 @@ class overrides:
         self.unmatched: set[int] = set()
         #: One node for each op and scope that a derivative in the block has seen.
         self.seen: dict[tuple[str, str | None], Tensor] = {}
+        #: The last program that one for parts of programs was not found in.
+        self.last: Nodes = ()
 
     def __enter__(self) -> overrides:
         self.unmatched = {i for i, o in enumerate(self.given) if o.enabled}
         self.seen.clear()
+        self.last = ()
         _LOCAL.stack.append(self)
         return self
 
@@ -232,6 +235,7 @@ class overrides:
         traceback: TracebackType | None,
     ) -> None:
         _LOCAL.stack.remove(self)
+        last, self.last = self.last, ()
         if error is None and self.unmatched:
             given = self.given[min(self.unmatched)]
             if not self.seen:
@@ -243,7 +247,7 @@ class overrides:
                 missed(
                     given.target,
                     given.label,
-                    self.seen.values(),
+                    last if isinstance(given.target, ByPart) else self.seen.values(),
                     "what the block differentiated",
                 )
             )
@@ -257,6 +261,8 @@ class overrides:
             if given.target.select(nodes):
                 self.unmatched.discard(i)
                 found.append(given)
+            elif isinstance(given.target, ByPart):
+                self.last = nodes
         return found
 
 
