@@ -11,7 +11,7 @@ from workbench.checks.differences import Slope
 from workbench.checks.judging import judged
 from workbench.checks.local import Local, coordinates
 from workbench.checks.narrow import narrow
-from workbench.checks.searching import halved
+from workbench.checks.searching import Search
 
 __all__ = ["Look"]
 
@@ -28,7 +28,7 @@ SCREEN = 1e-9
 SUSPECTS = 3
 
 
-class Look:
+class Look(Search):
     """The rule of one node, looked at.
 
     Attributes
@@ -44,8 +44,7 @@ class Look:
     def __init__(
         self, local: Local, rng: np.random.Generator, rtol: float | None, exact: int
     ) -> None:
-        self.local = local
-        self.rng = rng
+        super().__init__(local, rng)
         usual = SINGLE if local.alone else RTOL
         self.rtol = usual if rtol is None else rtol
         self.exact = exact
@@ -152,30 +151,6 @@ class Look:
         if not exact and np.max(ratio) > 1e3:
             self.notes.append("forward mode is off along a direction, at no one entry.")
 
-    def entry_of(
-        self, spot: int, way: Array, output: int, got: Array, true: Array
-    ) -> int:
-        """An entry of the input by which forward mode is off at one output."""
-        local = self.local
-        if len(way) == len(local.outputs):
-            alone = np.zeros(len(way))
-            alone[output] = way[output]
-            off = self.gap(spot, alone, output)
-            if not off < 0.5 * abs(got[output] - true[output]):
-                return output
-
-        def part(chosen: Array) -> float:
-            return self.gap(spot, np.where(chosen, way, 0), output)
-
-        return halved(len(way), part, self.rng)
-
-    def gap(self, spot: int, way: Array, output: int) -> float:
-        """By how much forward mode is off along a direction at one output."""
-        moved = self.local.pushed(spot, way)
-        true = self.local.truth(spot, way[None]).value[0]
-        off = abs(moved[output] - true[output])
-        return float(off) if off == off else np.inf
-
     # Reverse mode
 
     def reverse(
@@ -241,12 +216,6 @@ class Look:
         made: Array = signs * self.rng.uniform(0.5, 1, n)
         return made
 
-    def back(self, spot: int, weights: Array) -> Array:
-        """What reverse mode sends back to one input, as coordinates."""
-        x = self.local.values[spot]
-        c = self.local.pulled(weights)[self.local.spots.index(spot)]
-        return coordinates(np.zeros(np.shape(x)) if c is None else c, x)
-
     def entrywise(self, spot: int, ways: Array, found: Slope, limit: Array) -> None:
         """Each output by each entry, of few."""
         local, x = self.local, self.local.values[spot]
@@ -271,44 +240,7 @@ class Look:
                 if bad[k] and self.confirm(spot, int(k), o, "rev"):
                     return
 
-    def source(self, spot: int, way: Array, weights: Array, back: Array) -> int:
-        """An entry at which what reverse mode sends back is off."""
-        if not np.all(np.isfinite(back)):
-            return int(np.argmax(~np.isfinite(back)))
-
-        def part(chosen: Array) -> float:
-            some = np.where(chosen, way, 0)
-            true = self.local.truth(spot, some[None]).value[0]
-            true = np.where(weights != 0, weights * true, 0).real
-            off = abs(float(np.sum(true)) - float(some @ back))
-            return off if off == off else np.inf
-
-        return halved(len(way), part, self.rng)
-
-    def output_of(self, spot: int, k: int, weights: Array) -> int:
-        """The output at which what is sent back to an entry is off."""
-        reach = self.local.reach(spot)[k]
-        true = self.column(spot, k).value[0]
-
-        def part(chosen: Array) -> float:
-            some = np.where(chosen, weights, 0)
-            terms = np.where(some != 0, some * true, 0).real
-            off = abs(float(np.sum(terms)) - reach * self.back(spot, some)[k])
-            return float(off) if off == off else np.inf
-
-        if len(weights) == self.local.count(spot):
-            alone = np.arange(len(weights)) == k
-            if part(alone) >= 0.5 * part(np.ones(len(weights), bool)):
-                return k
-        return halved(len(weights), part, self.rng)
-
     # Entries
-
-    def column(self, spot: int, k: int) -> Slope:
-        """The truth along one entry, as exact as can be."""
-        way = np.zeros(self.local.count(spot))
-        way[k] = self.local.reach(spot)[k]
-        return self.local.truth(spot, way[None], 1e-11)
 
     def confirm(self, spot: int, k: int, o: int, mode: str) -> bool:
         """Look at one entry again, with all there is; keep it unless it is right."""
@@ -402,8 +334,9 @@ class Look:
             limit = float(self.limit(column)[0, o])
             limit = limit if np.isfinite(limit) else 1e-6
             noise = float(local.noise[o])
-            gap = abs(column.right[0, o] - column.left[0, o])
-            if gap <= SHRINKS * noise and not column.jump[0, o]:
+            left, right = column.left[0, o], column.right[0, o]
+            apart = max(abs(left), abs(right)) if column.jump[0, o] else right - left
+            if abs(apart) <= SHRINKS * noise:
                 continue  # rounding, which is not that of this output alone
             sides = column.left[0, o], column.right[0, o]
             said = judged(row[o], column.value[0, o], limit, *sides, True,
@@ -415,14 +348,3 @@ class Look:
         gaps = np.abs(found.right - found.left)
         if np.any(found.kink & ~(gaps <= SHRINKS * local.noise)) and not self.entries:
             self.notes.append("left and right differ along a direction, at no entry.")
-
-    def bent(self, spot: int, output: int) -> int:
-        """An entry whose two sides differ at one output."""
-        reach = self.local.reach(spot)
-
-        def part(chosen: Array) -> float:
-            some = self.local.truth(spot, np.where(chosen, reach, 0)[None])
-            gap = abs(some.right[0, output] - some.left[0, output])
-            return float(gap) if gap == gap else np.inf
-
-        return halved(len(reach), part, self.rng)
