@@ -55,8 +55,9 @@ export function themedFigure(
       layout[name] = { ...axis, ...asRecord(value) };
     }
   }
+  // Its tips would cover the page; what it does is said in the drawer.
+  const config = { displaylogo: false, showSendToCloud: false, showTips: false };
   // What came over the wire as JSON is JSON.
-  const config = { displaylogo: false, showSendToCloud: false };
   return { data: figure.data, layout, config } as JSONObject;
 }
 

@@ -19,6 +19,8 @@ export interface IParts {
   banner: Widget;
   /** The picture, and what lies over it. */
   stage: readonly Widget[];
+  /** What stands at its foot. */
+  foot: Widget;
   inspector: Widget;
   stepper: Widget;
   drawer: Widget;
@@ -40,7 +42,7 @@ export function layOut(panel: Widget, parts: IParts, resized: () => void): void 
     }
   });
   const main = box('workbench-Main', [
-    box('workbench-Stage', parts.stage),
+    box('workbench-Stage', [box('workbench-Picture', parts.stage), parts.foot]),
     new Widget({ node: inspectorWidth }),
     inspector
   ]);

@@ -84,9 +84,9 @@ export class GraphPanel extends Widget implements IHost {
           this.canvas,
           new Widget({ node: this._empty }),
           this._legend,
-          this._pair,
           this._tree
         ],
+        foot: this._pair,
         inspector: this._inspector,
         stepper: this._stepper,
         drawer: this._drawer
