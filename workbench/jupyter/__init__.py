@@ -7,8 +7,8 @@ out of the notebook again; `failure.py` shows exceptions, `around.py` knows the
 cell's number, warnings and interrupts.
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it still,
-`widget.py` is its live model, `link.py` what it says to the page, `worker.py` where
-long answers are made.
+`widget.py` is its live model, `link.py` what it says to the page, `asked.py` what
+the page may ask for, `jobs.py` and `worker.py` where long answers are made.
 
 The plots: `plots.py` makes them, `heat.py` matrices, their axes in `axis.py`,
 `sparsity.py` their patterns, `spectrum.py` eigenvalues and singular values,
