@@ -12,7 +12,7 @@ import type { IRect } from './viewport';
 
 /** The height of a mark, and how far it reaches above the card's edge. */
 const HEIGHT = 16;
-const ABOVE = 9;
+const ABOVE = 12;
 const GAP = 4;
 
 /** No mark is longer. */

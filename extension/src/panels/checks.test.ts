@@ -192,7 +192,7 @@ describe('the panel of checks', () => {
       ])
     );
     const gradients = part('Gradient check');
-    expect(gradients.textContent).toContain('1 rule is wrong');
+    expect(gradients.textContent).toContain('1 rule of a node is wrong.');
     const counts = [...gradients.querySelectorAll('.workbench-Counts li')];
     expect(counts.map(({ textContent }) => textContent)).toEqual([
       '2 right',

@@ -6,7 +6,7 @@ import type { Graph } from '../graph';
 import type { ICheck, INodeCheck, Status } from '../protocol';
 import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
-import { formatCount, formatNumber } from './numbers';
+import { formatCount, formatNumber, formatPlural } from './numbers';
 import { nodeLink } from './places';
 import { JobControl } from './progress';
 import { ratioText } from './words';
@@ -104,6 +104,7 @@ export class GradientCheck extends Widget {
         ];
       }),
       ...this._gradients(check),
+      ...this._words(check),
       ...(live
         ? [
             element('div', { class: 'workbench-Links' }, [
@@ -196,18 +197,43 @@ export class GradientCheck extends Widget {
     ];
   }
 
+  /** The report as Python prints it. */
+  private _words({ summary }: ICheck): HTMLElement[] {
+    return summary === ''
+      ? []
+      : [
+          section(
+            'In words',
+            this._opened.get('words') ?? false,
+            opened => {
+              this._opened.set('words', opened);
+            },
+            [element('li', { class: 'workbench-Quiet', text: summary })]
+          )
+        ];
+  }
+
   private readonly _job: JobControl;
   private readonly _status = element('p', { class: 'workbench-Hint', role: 'status' });
   private readonly _result = new Keyed(
     element('div', { class: 'workbench-CheckResult' })
   );
   /** Which sections the reader has opened or closed. */
-  private readonly _opened = new Map<Status | 'whole', boolean>();
+  private readonly _opened = new Map<Status | 'whole' | 'words', boolean>();
 }
 
-function sentence({ summary, stopped, stale }: ICheck): string {
+/** What came of it, in short; the kernel's own words stand below. */
+function sentence({ ok, counts: found, gradients, stopped, stale }: ICheck): string {
   return [
-    summary,
+    found.wrong > 0
+      ? `${formatPlural(found.wrong, 'rule')} of a node ${
+          found.wrong === 1 ? 'is' : 'are'
+        } wrong.`
+      : ok
+        ? 'All rules and gradients agree with differences.'
+        : gradients.some(one => !one.ok)
+          ? 'Each rule agrees with differences, but a gradient of the whole does not.'
+          : 'Something is wrong; see the words of the kernel.',
     ...(stopped ? ['Stopped before it was done.'] : []),
     ...(stale ? ['From before the last change: check again.'] : [])
   ].join(' ');

@@ -3,10 +3,12 @@
 import type { Graph } from '../graph';
 import type { IFinding } from '../protocol';
 import { foremost } from '../verdicts';
-import { formatPlural } from './numbers';
+import { formatCount, formatPlural } from './numbers';
 
 export interface ISummary {
   text: string;
+  /** How many in all, where there is no room for words. */
+  count: string;
   severity: IFinding['severity'];
   /** Whether all of it is of before the last change. */
   stale: boolean;
@@ -26,6 +28,7 @@ export function summaryOf({ header }: Graph): ISummary | null {
       ...(wrong > 0 ? [formatPlural(wrong, 'wrong rule')] : []),
       ...(first === null ? [] : [formatPlural(list.length, 'finding')])
     ].join(' · '),
+    count: formatCount(wrong + list.length),
     severity: wrong > 0 ? 'error' : (first?.severity ?? 'note'),
     stale:
       (wrong === 0 || check?.stale === true) &&

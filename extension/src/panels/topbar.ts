@@ -166,7 +166,8 @@ export class TopBar extends Widget {
       const label = `${found.text}: show checks`;
       this._found.replaceChildren(
         icon(found.severity),
-        element('span', { text: found.text })
+        element('span', { class: 'workbench-FoundText', text: found.text }),
+        element('span', { class: 'workbench-FoundCount', text: found.count })
       );
       this._found.className =
         `workbench-Button workbench-Found workbench-mod-${found.severity}` +

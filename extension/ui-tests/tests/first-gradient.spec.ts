@@ -99,6 +99,11 @@ test.describe('the first tutorial', () => {
     await graph.click(await graph.node('loss'));
     await graph.tab('Checks').click();
     await graph.button('Check gradients').click();
+    const check = graph.panel.locator('.workbench-GradientCheck');
+    await expect(check).toContainText('All rules and gradients agree', {
+      timeout: 30_000
+    });
+    await graph.button('Plot the errors').click();
     const drawer = graph.panel.locator('.workbench-Drawer');
     await expect(drawer.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
     await graph.screenshot('light-check');
@@ -193,9 +198,10 @@ test.describe('with settings of its own', () => {
     await expect(graph.panel.locator('.workbench-NodeName')).toHaveText('W2input');
     await page.keyboard.press('Escape');
     await page.keyboard.press('c');
-    await expect(graph.panel.locator('.js-plotly-plot')).toBeVisible({
-      timeout: 30_000
-    });
+    await expect(graph.panel.locator('.workbench-GradientCheck')).toContainText(
+      /\d+ right/,
+      { timeout: 30_000 }
+    );
     await expect(page.locator('.jp-Notebook .jp-Cell')).toHaveCount(cells);
   });
 });
