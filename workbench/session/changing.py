@@ -258,8 +258,10 @@ class Changing(Saving):
         """The lines of Python that attach the overrides as they are now.
 
         Run on a fresh session of the same program, they give the same gradients.
-        Rules, predicates and ops of the user's own are called by their names, which
-        a comment lists.
+        Lambdas are written out; other rules, predicates and ops of the user's own are
+        called by their names, which a comment lists. Each line stands for itself: a
+        rule that fits nowhere, and runs nowhere since another has the say, is an
+        error when its line runs alone.
         """
         return coding.lines_of([one.code for one in self.overrides])
 
