@@ -293,8 +293,10 @@ class Look(Search):
         numbers: tuple[Any, ...], found: Slope, limit: float, reach: float,
     ) -> None:  # fmt: skip
         """Write an entry down, in the user's units."""
-        got, expected, left, right = (complex(x) / reach for x in numbers)
-        plain = [x.real if x.imag == 0 else x for x in (got, expected, left, right)]
+        plain = []
+        for x in numbers:
+            x = complex(x)
+            plain.append(x.real / reach if x.imag == 0 else x / reach)
         self.entries.append(
             Entry(
                 self.local.label(spot),

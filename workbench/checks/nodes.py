@@ -51,7 +51,6 @@ PURPOSE = {
     "zero_grad": "makes the gradient zero",
     "grad_clip": "clips the gradient",
     "grad_scale": "scales the gradient",
-    "mask": "marks a gradient",
 }
 #: Errors that say that there is no derivative, on purpose.
 REFUSED = (
@@ -73,7 +72,7 @@ def checkable(node: Tensor) -> bool:
     """Whether a node has a rule to check: a value, a float input, a float output."""
     if node.op is IDENTITY or node.op is several.ITEM or node.op is nulls.NULL:
         return False
-    if node._value is None:
+    if node._value is None or node.op.name == "mask":
         return False
     parts = node._value if isinstance(node._value, tuple) else (node._value,)
     if not any(types.differentiable(types.spec_of(y).dtype) for y in parts):
