@@ -6,7 +6,7 @@ import { scaleOf, shortNumber } from '../canvas/looks';
 import { type IScale, type ITheme, readTheme } from '../canvas/theme';
 import type { Graph } from '../graph';
 import type { Colouring } from '../model';
-import { element } from './dom';
+import { Keyed, element } from './dom';
 import type { IHost, Reason } from './host';
 
 /** A scale with the words at its ends. */
@@ -21,7 +21,8 @@ export class Legend extends Widget {
   constructor(private readonly _host: IHost) {
     super();
     this.addClass('workbench-Legend');
-    this.node.append(this._title, this._low, this._bar, this._high);
+    this._scale.append(this._title, this._low, this._bar, this._high);
+    this.node.append(this._scale, this._marks.node);
   }
 
   refresh(reason: Reason): void {
@@ -31,7 +32,16 @@ export class Legend extends Widget {
     const { graph, colouring, stage } = this._host.state;
     const legend =
       graph === null ? null : legendOf(graph, colouring, stage === 'traced');
-    this.setHidden(legend === null);
+    const marks = graph === null ? [] : marksOf(graph);
+    this.setHidden(legend === null && marks.length === 0);
+    this._scale.hidden = legend === null;
+    this._marks.fill(marks, () =>
+      marks.map(({ look, words }) =>
+        element('span', { class: `workbench-LegendMark workbench-mod-${look}` }, [
+          words
+        ])
+      )
+    );
     if (legend !== null) {
       this._title.textContent = legend.title;
       this._low.textContent = legend.low;
@@ -43,10 +53,27 @@ export class Legend extends Widget {
     }
   }
 
+  private readonly _scale = element('span', { class: 'workbench-LegendScale' });
+  private readonly _marks = new Keyed(
+    element('span', { class: 'workbench-LegendScale' })
+  );
   private readonly _title = element('span');
   private readonly _low = element('span');
   private readonly _bar = element('span', { class: 'workbench-LegendBar' });
   private readonly _high = element('span');
+}
+
+/** The marks of checks and the doctor that are to be seen in the picture. */
+function marksOf({ header }: Graph): { look: string; words: string }[] {
+  const { check, findings } = header;
+  const list = findings?.list ?? [];
+  return [
+    ...((check?.counts.wrong ?? 0) > 0 ? [{ look: 'wrong', words: 'wrong rule' }] : []),
+    ...list
+      .map(({ severity }) => severity)
+      .filter((severity, i, all) => all.indexOf(severity) === i)
+      .map(severity => ({ look: severity, words: severity }))
+  ];
 }
 
 function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend | null {

@@ -76,7 +76,8 @@ export class OverrideItem {
       this._about(override, selected)
     );
     this._effects.fill([override.effects, enabled, graph.header.wrt], () => [
-      ...line(effectsLine(graph.header, override)),
+      // Where there is a table of the effects, it says more.
+      ...line(changes(override) ? '' : effectsLine(graph.header, override)),
       ...effects(graph, override)
     ]);
     this._editLink.hidden = !live || !data || this._edit !== null;
@@ -191,12 +192,16 @@ export class OverrideItem {
   private _edit: RuleEdit | null = null;
 }
 
+function changes({ enabled, effects: found }: IOverride): boolean {
+  return enabled && found.some(({ relative }) => relative !== 0);
+}
+
 function line(text: string): HTMLElement[] {
   return text === '' ? [] : [element('div', { class: 'workbench-Quiet', text })];
 }
 
 function effects(graph: Graph, override: IOverride): HTMLElement[] {
-  if (!override.enabled || override.effects.length === 0) {
+  if (!changes(override)) {
     return [];
   }
   return [
