@@ -316,7 +316,8 @@ export class Drawer extends Widget {
       }
     },
     stop: () => {
-      this._plot?.stop();
+      this._plot?.cancel();
+      this._showCaption();
     },
     showWay: matrix => {
       this._showWay(matrix);

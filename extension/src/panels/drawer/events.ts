@@ -14,6 +14,8 @@ export interface IFigureEvents {
   clicked(row: number, column: number): void;
   /** What a drag does now: zoom, pan. */
   dragged(mode: string): void;
+  /** It was drawn again, perhaps in another place. */
+  drawn(): void;
 }
 
 interface IEmitter {
@@ -40,6 +42,9 @@ export function listen(node: HTMLElement, to: IFigureEvents): boolean {
     if (cell !== null) {
       to.clicked(...cell);
     }
+  });
+  node.on('plotly_afterplot', () => {
+    to.drawn();
   });
   return true;
 }

@@ -163,6 +163,9 @@ export class FigurePicture extends Widget {
       },
       dragged: mode => {
         this._dragmode = mode;
+      },
+      drawn: () => {
+        this._placeRing();
       }
     });
     this._placeRing();

@@ -116,6 +116,18 @@ export class Plot {
     }
   }
 
+  /**
+   * Stop, and wait no longer: the kernel ends at its next step, which may take a
+   * while, and its answer is not wanted.
+   */
+  cancel(): void {
+    if (this.waiting) {
+      this.stop();
+      this._asked += 1;
+      this._refuse('Stopped.');
+    }
+  }
+
   /** Take an answer that came by itself. */
   receive(answer: PlotAnswer): void {
     this._take(answer, this.kind);
