@@ -327,7 +327,7 @@ def large_offset(h: Any, rng: np.random.Generator) -> Any:
 @fault("cancellation", narrow=True)
 def float32_variance(h: Any, rng: np.random.Generator) -> Any:
     z = h + np.float32(3000)
-    y = np.mean(z**2, axis=1, keepdims=True) - np.mean(z, axis=1, keepdims=True) ** 2
+    y = np.mean(z**2, axis=0) - np.mean(z, axis=0) ** 2
     return h + np.float32(0.5) * y, [y]
 
 

@@ -7,7 +7,7 @@ flat as well, and as they should be.
 Thresholds, with reasons. A unit is dead if its slope is 0 for every sample of the
 batch. With few samples that is chance (a healthy unit at 4 samples: one in 16), so
 single units count from 16 samples on (one in 65,536). Of a random layer behind a
-random layer a third may be dead: half of a layer are worth a note, three quarters a
+random layer a third may be dead: half of a layer are worth a note, nine tenths a
 warning; a layer that is dead as a whole counts from 8 entries on. A sigmoid or tanh is
 saturated where its slope is below a thousandth of the largest; a warning needs nine
 tenths of a layer, since some saturated entries are a network that has made up its
@@ -32,7 +32,7 @@ __all__ = ["look"]
 SAMPLES = 16
 ENTRIES = 8
 FEW = 0.5
-MOST_DEAD = 0.75
+MOST_DEAD = 0.9
 SLOPE = 1e-3
 MOST_SATURATED = 0.9
 PRODUCTS = {"matmul", "tensordot", "einsum", "convolve", "convolve_nd"}
