@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -294,3 +295,24 @@ def test_an_interrupt_leaves_no_place_pinned() -> None:
     with pytest.raises(KeyboardInterrupt):
         wb.grad(interrupted)(1.0)
     assert source.CONTEXT.get() is before
+
+
+def test_leaves_of_nests_are_called_as_one_writes_them() -> None:
+    @dataclasses.dataclass
+    class Layer:
+        weight: Any
+        bias: Any
+
+    def model(params: Any, layer: Any, x: Any) -> Any:
+        return np.sum(params["W1"] @ layer.weight) + layer.bias * params["l"][1] * x
+
+    params = {"W1": np.ones((2, 2)), "l": [1.0, 2.0]}
+    graph = wb.trace(model)(params, Layer(np.ones(2), 1.0), 3.0)
+    assert [x.name for x in graph.inputs] == [
+        "params['W1']",
+        "params['l'][0]",
+        "params['l'][1]",
+        "layer.weight",
+        "layer.bias",
+        "x",
+    ]

@@ -170,7 +170,7 @@ def check_function(f: Any, name: str) -> None:
 def argument_names(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[str | None]:
-    """A name for every leaf of the arguments: ``W`` or ``params[2]``."""
+    """A name for every leaf of the arguments: ``W`` or ``params['W1']``."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
@@ -184,19 +184,16 @@ def argument_names(
             base = parameters[i].name
         else:
             base = f"arg{i}"
-        names += _leaf_names(base, value)
+        names += leaf_names(base, value)
     for key in sorted(kwargs):
-        names += _leaf_names(key, kwargs[key])
+        names += leaf_names(key, kwargs[key])
     return names
 
 
-def _leaf_names(base: str, value: Any) -> list[str | None]:
-    if value is None:
-        return []  # beside other arguments a nest without leaves
-    leaves, _ = tree.flatten(value)
-    if len(leaves) == 1 and (leaves[0] is value or tree.is_sparse(value)):
-        return [base]
-    return [f"{base}[{i}]" for i in range(len(leaves))]
+def leaf_names(base: str, value: Any) -> list[str]:
+    """A name for every leaf of one argument."""
+    # None beside other arguments is a nest without leaves.
+    return [] if value is None else tree.names(base, value)
 
 
 def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from workbench.graph.op import FUNCTIONS, LATER
 from workbench.graph.types import Spec
 
-__all__ = ["Tree", "flatten", "is_sparse", "map_tree", "sparse_rules"]
+__all__ = ["Tree", "flatten", "is_sparse", "map_tree", "names", "sparse_rules"]
 
 _NAMESPACE = "workbench"
 
@@ -95,6 +95,23 @@ def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
     return tree([function(x) for x in leaves])
 
 
+def names(base: str, value: Any) -> list[str]:
+    """How one writes each leaf of a nest that is called ``base``.
+
+    >>> names("p", {"b": 2.0, "layers": [(1.0, 3.0)]})
+    ["p['b']", "p['layers'][0][0]", "p['layers'][0][1]"]
+    """
+    tree = flatten(value)[1]
+    if tree._spec is None:
+        return [base]
+    stored, found = _sparse_node(), []
+    for accessor in tree._spec.accessors():
+        # The leaf of a sparse array is its stored values: it has the array's name.
+        inside = len(accessor) > 0 and accessor[-1].type is stored
+        found.append((accessor[:-1] if inside else accessor).codify(base))
+    return found
+
+
 def is_sparse(value: Any) -> bool:
     """Whether a value is a sparse array of SciPy, CuPy or our own."""
     return hasattr(type(value), "tocsr")
@@ -126,8 +143,8 @@ def _register(kind: Any) -> None:
 
     names = [field.name for field in dataclasses.fields(kind)]
 
-    def take(x: Any) -> tuple[list[Any], None]:
-        return [getattr(x, name) for name in names], None
+    def take(x: Any) -> tuple[list[Any], None, list[str]]:
+        return [getattr(x, name) for name in names], None, names
 
     def build(_: Any, children: Iterable[Any]) -> Any:
         made = object.__new__(kind)
@@ -135,7 +152,13 @@ def _register(kind: Any) -> None:
             object.__setattr__(made, name, child)
         return made
 
-    optree.register_pytree_node(kind, take, build, namespace=_NAMESPACE)
+    optree.register_pytree_node(
+        kind,
+        take,
+        build,
+        path_entry_type=optree.GetAttrEntry,  # written p.weight
+        namespace=_NAMESPACE,
+    )
 
 
 @cache
