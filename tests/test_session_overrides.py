@@ -496,3 +496,32 @@ def test_every_kind_of_change_can_be_interrupted(
     armed = False
     model.remove(one)
     assert model.override("log", "g").id == 4
+
+
+def test_a_rule_that_another_hides_must_fit_all_the_same(model: wb.Session) -> None:
+    """Else it would fail as soon as the other is gone."""
+    model.override("h", "0.5 * d")
+    with pytest.raises(OverrideError, match=r"has shape \(\)"):
+        model.override("tanh", "mean(d)")
+    off = model.override("tanh", "mean(d)", enabled=False)
+    with pytest.raises(OverrideError, match=r"has shape \(\)"):
+        model.switch(off, True)
+    assert_grads(model, by_hand(RULES["0.5 * d"]))
+    assert len(model.history.done) == 2
+
+
+def test_effects_of_a_rule_that_fails_on_later_values_are_none(
+    model: wb.Session,
+) -> None:
+    def rule(node: Any, g: Any) -> Any:
+        if np.all(node.outputs[0] == np.tanh(model_b1)):
+            raise ZeroDivisionError
+        return node.vjp(g)
+
+    model_b1 = np.array([0.1, -0.2])
+    model.override("h", "0.5 * d")
+    hidden = model.override("tanh", rule)
+    assert hidden.effects[0].relative == 0
+    model.run(W1=np.zeros((3, 2)))
+    assert model.overrides[1].effects == ()
+    assert [e.relative for e in model.overrides[0].effects][1] == pytest.approx(0.5)

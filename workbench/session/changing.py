@@ -259,9 +259,7 @@ class Changing(Saving):
 
         Run on a fresh session of the same program, they give the same gradients.
         Lambdas are written out; other rules, predicates and ops of the user's own are
-        called by their names, which a comment lists. Each line stands for itself: a
-        rule that fits nowhere, and runs nowhere since another has the say, is an
-        error when its line runs alone.
+        called by their names, which a comment lists.
         """
         return coding.lines_of([one.code for one in self.overrides])
 

@@ -144,9 +144,33 @@ class Kept:
 
     def _edit(self, text: str, entries: Entries) -> None:
         """Take other overrides, as a step that can be undone."""
+        history = self._state.history.noted(text, self._state.entries)
+        self._change(self._fitting(entries, history), "overrides")
+
+    def _fitting(self, entries: Entries, history: History) -> State:
+        """The state with other overrides, if each new one can also run alone.
+
+        A rule that nowhere runs since another has the say would else fail when that
+        is gone, and its effects could not be told.
+        """
         before = self._state
-        history = before.history.noted(text, before.entries)
-        self._change(self._made(before.forward, entries, history), "overrides")
+        state = self._made(before.forward, entries, history)
+        found = state.resolution
+        if found is None or state.backward is None:
+            return state
+        known = {e.override for e in before.entries}
+        for k, (_, one) in enumerate(entries):
+            if one.enabled and one not in known:
+                winners = (found.winners.get(x.serial) for x in found.matched[k])
+                if any(w is None or w[0] != k for w in winners):
+                    state.forward.alone[one] = self._alone(state.forward, one)
+        return state
+
+    def _alone(self, forward: Forward, override: Override) -> Mapping[int, Any]:
+        """The gradients with one override and no other."""
+        swept = self._swept(forward, resolve([override], forward.program))
+        # Without what flows elsewhere, which is large.
+        return {i: g for i, g in swept.cotangents.items() if i in self.wrt}
 
     def _tell(self, what: str) -> None:
         for callback in list(self._listeners):
@@ -355,14 +379,18 @@ class Kept:
         alone: Mapping[int, Any] | None
         if on == [override]:
             alone = state.backward.cotangents
-        elif (alone := forward.alone.get(override)) is None:
-            resolution = resolve([override], forward.program)
-            alone = self._swept(forward, resolution).cotangents
-            # Kept without what flows elsewhere, which is large.
-            alone = {i: g for i, g in alone.items() if i in self.wrt}
+        elif override in forward.alone:
+            alone = forward.alone[override]
+        else:
+            try:
+                alone = self._alone(forward, override)
+            except Exception:  # a rule of the user's that fails on these values
+                alone = None
             for gone in set(forward.alone).difference(on):
                 del forward.alone[gone]
             forward.alone[override] = alone
+        if alone is None:
+            return []
         true = self._true(forward).cotangents
         return attached.effects(alone, true, self.wrt, self.nodes.labels)
 

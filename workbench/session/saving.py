@@ -101,9 +101,7 @@ class Saving(Kept):
                     continue
                 entry = Entry(following, made)
                 if not strict:  # does it fit, with what fits?
-                    self._made(
-                        before.forward, (*before.entries, *added, entry), before.history
-                    )
+                    self._fitting((*before.entries, *added, entry), before.history)
                 added.append(entry)
                 following += 1
             except WorkbenchError as error:

@@ -48,7 +48,7 @@ class Forward:
         self.seconds = seconds
         # What a session has found out on these values, kept until they change:
         # gradients with one override alone, and with all of them off.
-        self.alone: dict[Override, Mapping[int, Any]] = {}
+        self.alone: dict[Override, Mapping[int, Any] | None] = {}
         self.truth: Backward | None = None
 
     @cached_property
