@@ -22,6 +22,7 @@ from workbench.checks.doctor.singular import (
     Row,
 )
 from workbench.checks.doctor.spelling import operand
+from workbench.graph import types
 from workbench.graph.tensor import Tensor, value_of
 
 __all__ = ["Told", "from_infinity", "slope", "value"]
@@ -90,7 +91,7 @@ def value(case: Case, node: Tensor) -> Told:
             if form is not None:
                 fix = Fix(f"the stable form of {form.name}", form.code)
             return Told(row.kind, row.trouble, _numbers(node, mask, k), row.cause, fix)
-    dtype = np.asarray(value_of(flat_first(node._value))).dtype
+    dtype = types.spec_of(value_of(flat_first(node._value))).dtype
     how = counted(node._value)
     if kinds(node._value) == "inf" or name in EXPONENTIAL:
         return _overflow(node, args, dtype, how, form)
@@ -223,7 +224,7 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
             fix,
         )
     if kinds(bad) == "inf":
-        dtype = np.asarray(value_of(bad)).dtype
+        dtype = types.spec_of(value_of(flat_first(bad))).dtype
         return Told(
             "gradient-overflow",
             f"passes on a gradient larger than {dtype} holds",
