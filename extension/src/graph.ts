@@ -12,7 +12,7 @@ import {
   checkSaved,
   decodeColumns
 } from './guards';
-import { coveredNodes, findingsByNode } from './lookups';
+import { coveredNodes, equal, findingsByNode, sameRules } from './lookups';
 import {
   ColumnName,
   IColumn,
@@ -51,6 +51,9 @@ const STRUCTURE: readonly ColumnName[] = [
   'input_start',
   'inputs'
 ];
+
+/** The columns that change with values and rules: patches share what did not. */
+const NUMBERS = ['value_stats', 'grad_stats', 'true_stats', 'override'] as const;
 
 type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'source';
 
@@ -131,6 +134,14 @@ export class Graph {
         this.edgeCount === other.edgeCount &&
         STRUCTURE.every(name => equal(this._columns[name], other._columns[name])) &&
         equal(this.header.strings, other.header.strings))
+    );
+  }
+
+  /** Whether nothing that derivatives depend on has changed since another graph. */
+  sameNumbers(other: Graph): boolean {
+    return (
+      NUMBERS.every(name => this._columns[name] === other._columns[name]) &&
+      sameRules(this.header, other.header)
     );
   }
 
@@ -374,22 +385,4 @@ function statistics(column: Float64Array, node: number): IStatistics | null {
   }
   const [min, max, mean, std, norm, bad] = column.subarray(at, at + STATISTICS.length);
   return { min, max, mean, std, norm, bad };
-}
-
-function equal(
-  a: ArrayLike<number | string> | undefined,
-  b: ArrayLike<number | string> | undefined
-): boolean {
-  if (a === b) {
-    return true;
-  }
-  if (a === undefined || b === undefined || a.length !== b.length) {
-    return false;
-  }
-  for (let i = 0; i < a.length; i++) {
-    if (a[i] !== b[i]) {
-      return false;
-    }
-  }
-  return true;
 }

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { TestKernel } from '../../tests/channel';
 import { Figures } from '../../tests/figures';
 import { RecordingHost } from '../../tests/host';
-import { H, LOSS, PRODUCT, W, network } from '../../tests/network';
+import { H, LOSS, PRODUCT, W, clipOfH, network } from '../../tests/network';
 import { Drawer } from './drawer';
 
 /** What the kernel says of the heat map ∂h/∂W, in full or in part. */
@@ -167,6 +167,26 @@ describe('Drawer', () => {
     press('Draw again');
     expect(kernel.events('plot')).toHaveLength(2);
     expect(kernel.last('plot')).toMatchObject({ plot: 'jacobian', of: H, wrt: [W] });
+  });
+
+  it('is not older than a graph whose numbers and rules are the same', async () => {
+    drawer.plot('jacobian', H, [W]);
+    await answer('A');
+    const graph = host.state.graph!;
+    host.state.setGraph(graph.patched({ undo: 'x', check: null }, [], []), 'values');
+    drawer.refresh('values');
+    expect(caption()).toBe('5 × 2 by 3 × 2');
+    const override = clipOfH();
+    const { header, buffers } = network([override]);
+    const at = header.columns.findIndex(({ name }) => name === 'override');
+    const ruled = graph.patched(
+      { overrides: [override] },
+      [header.columns[at]],
+      [buffers[at]]
+    );
+    host.state.setGraph(ruled, 'values');
+    drawer.refresh('values');
+    expect(caption()).toContain('the graph changed');
   });
 
   it('drops the plots of another graph', async () => {

@@ -131,7 +131,7 @@ export class Drawer extends Widget {
     const { of = null, wrt = [] } = answer.matrix ?? {};
     const second = kind === 'hessian';
     const plot = new Plot(key, familyOf(kind, of), kind, second ? null : of, wrt);
-    plot.receive(answer);
+    plot.receive(answer, this._host.state.graph);
     this._add(plot);
     this._showTabs();
     this._show(key);
@@ -143,12 +143,7 @@ export class Drawer extends Widget {
     }
     if (reason === 'graph') {
       this._forget();
-    } else if (reason === 'values') {
-      for (const plot of this._plots) {
-        plot.stale ||= plot.answer !== null;
-      }
-      this._showCaption();
-    } else if (reason === 'connection') {
+    } else if (reason === 'values' || reason === 'connection') {
       this._showCaption();
     }
     if (reason !== 'values' && !this.isHidden) {
@@ -201,14 +196,14 @@ export class Drawer extends Widget {
 
   /** Ask the kernel for a view, or a part of one. */
   private _ask(plot: Plot, kind: PlotKind, window: IWindow | null): void {
-    const { connection } = this._host;
+    const { connection, state } = this._host;
     this._explorer.rest();
     if (connection === null) {
       return;
     }
     // A figure of its own is to be seen; a finer one takes the place of another.
     const first = plot.answer === null;
-    plot.ask(connection, kind, window, {
+    plot.ask(connection, state.graph, kind, window, {
       onProgress: () => {
         this._showCaption();
       },
@@ -283,7 +278,8 @@ export class Drawer extends Widget {
     if (plot === null) {
       this._caption.say('Choose what to differentiate, and by what.');
     } else {
-      this._caption.tell(plot, this._host.connection !== null);
+      const { connection, state } = this._host;
+      this._caption.tell(plot, connection !== null, plot.isStale(state.graph));
     }
   }
 

@@ -56,8 +56,11 @@ export class Caption extends Widget {
     this._foot.hidden = true;
   }
 
-  /** Say what there is to say of a plot; `live`: it can be asked for again. */
-  tell(plot: Plot, live: boolean): void {
+  /**
+   * Say what there is to say of a plot. `live`: it can be asked for again; `stale`:
+   * it is older than the graph.
+   */
+  tell(plot: Plot, live: boolean, stale: boolean): void {
     this._showViews(plot, live);
     const parts: (HTMLElement | null)[] = [
       plot.failure === null
@@ -78,7 +81,7 @@ export class Caption extends Widget {
     this._working.replaceChildren(...(first ? [] : waiting));
     if (plot.waiting) {
       parts.push(...(first ? waiting : []));
-    } else if (plot.stale && live) {
+    } else if (stale && live) {
       parts.push(
         button('link', 'Draw again', () => {
           this._owner.again();

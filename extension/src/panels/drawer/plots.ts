@@ -7,6 +7,7 @@ import type {
   PlotAnswer,
   PlotKind
 } from '../../connection';
+import type { Graph } from '../../graph';
 import type { IWindow } from '../../protocol';
 
 /** What belongs together: one tab shows all views of the same nodes. */
@@ -52,14 +53,21 @@ export class Plot {
   /** An answer is missing; how far the kernel is with it, if it says so. */
   waiting = false;
   progress: IProgress | null = null;
-  /** Drawn before the graph changed. */
-  stale = false;
   /** The part that the heat maps show; null: all. */
   window: IWindow | null = null;
   /** The entry that was chosen in them. */
   entry: { row: number; column: number } | null = null;
   /** The views that the kernel offers of these nodes. */
   views: PlotKind[] = [];
+
+  /** Whether what is drawn is older than the numbers of a graph. */
+  isStale(graph: Graph | null): boolean {
+    return (
+      this.answer !== null &&
+      graph !== null &&
+      this._shown?.sameNumbers(graph) === false
+    );
+  }
 
   /** Whether both axes are of the same nodes. */
   get second(): boolean {
@@ -72,6 +80,7 @@ export class Plot {
    */
   ask(
     connection: GraphConnection,
+    graph: Graph | null,
     kind: PlotKind,
     window: IWindow | null,
     { onProgress, onSettled }: { onProgress: () => void; onSettled: () => void }
@@ -79,6 +88,7 @@ export class Plot {
     // What was asked before is not wanted any more.
     this.stop();
     const asked = ++this._asked;
+    this._graph = graph;
     this.kind = kind;
     this.window = window;
     this.failure = null;
@@ -129,7 +139,8 @@ export class Plot {
   }
 
   /** Take an answer that came by itself. */
-  receive(answer: PlotAnswer): void {
+  receive(answer: PlotAnswer, graph: Graph | null): void {
+    this._graph = graph;
     this._take(answer, this.kind);
   }
 
@@ -148,7 +159,7 @@ export class Plot {
     this.waiting = false;
     this._request = null;
     this._drawn = this.window;
-    this.stale = false;
+    this._shown = this._graph;
     this.answer = answer;
     this.answered = kind;
     this._chosen = answer.matrix?.of ?? this._chosen;
@@ -167,6 +178,10 @@ export class Plot {
   }
 
   private _asked = 0;
+  /** The graph that was asked about last. */
+  private _graph: Graph | null = null;
+  /** The graph that `answer` is of. */
+  private _shown: Graph | null = null;
   /** The node that the kernel chose where none was named. */
   private _chosen: number | null = null;
   /** The part that `answer` shows. */
