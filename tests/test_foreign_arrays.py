@@ -191,6 +191,20 @@ def test_hessians(rng: np.random.Generator) -> None:
     both(wb.hessian(PROGRAMS["log-sum-exp"]), rng)
 
 
+def test_structures(rng: np.random.Generator) -> None:
+    """A pattern with a constant, and one whose rule is that of its ops."""
+    linear = wb.pattern(lambda W, x, b: W @ x + 2 * b)
+    given = [wb.override(linear, "0.5 * d")]
+
+    def f(x: Any, W: Any, b: Any) -> Any:
+        return np.sum(np.tanh(W @ x + 2 * b))
+
+    both(wb.grad(f, (0, 1, 2), overrides=given), rng)
+    both(lambda *args: wb.jvp(f, args, args, overrides=given)[1], rng)
+    both(wb.hessian(f, overrides=given), rng)
+    both(wb.grad(f, 0, overrides=given), rng)
+
+
 def test_batches(rng: np.random.Generator) -> None:
     def f(x: Any, W: Any, b: Any) -> Any:
         rows = W * x
