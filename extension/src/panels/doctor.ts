@@ -65,7 +65,8 @@ export class Doctor extends Widget {
   }
 
   refreshJob(): void {
-    this._job.refresh((this._host.state.graph?.header.findings ?? null) !== null);
+    const found = this._host.state.graph?.header.findings ?? null;
+    this._job.refresh(found !== null, found?.stale !== true && found?.stopped !== true);
   }
 
   private readonly _job: JobControl;

@@ -69,7 +69,8 @@ export class GradientCheck extends Widget {
   }
 
   refreshJob(): void {
-    this._job.refresh((this._host.state.graph?.header.check ?? null) !== null);
+    const check = this._host.state.graph?.header.check ?? null;
+    this._job.refresh(check !== null, check?.stale !== true && check?.stopped !== true);
   }
 
   private _parts(graph: Graph, check: ICheck, live: boolean): HTMLElement[] {
@@ -229,11 +230,13 @@ function sentence({ ok, counts: found, gradients, stopped, stale }: ICheck): str
       ? `${formatPlural(found.wrong, 'rule')} of a node ${
           found.wrong === 1 ? 'is' : 'are'
         } wrong.`
-      : ok
-        ? 'All rules and gradients agree with differences.'
-        : gradients.some(one => !one.ok)
-          ? 'Each rule agrees with differences, but a gradient of the whole does not.'
-          : 'Something is wrong; see the words of the kernel.',
+      : ok && stopped
+        ? 'Nothing wrong as far as it went.'
+        : ok
+          ? 'All rules and gradients agree with differences.'
+          : gradients.some(one => !one.ok)
+            ? 'Each rule agrees with differences, but a gradient of the whole does not.'
+            : 'Something is wrong; see the words of the kernel.',
     ...(stopped ? ['Stopped before it was done.'] : []),
     ...(stale ? ['From before the last change: check again.'] : [])
   ].join(' ');

@@ -38,12 +38,15 @@ export class JobControl {
     );
   }
 
-  /** `known` if there is a result, which another run would replace. */
-  refresh(known: boolean): void {
+  /** `known` if there is a result; `whole` if another run would find nothing else. */
+  refresh(known: boolean, whole: boolean): void {
     const { connection, state } = this._host;
     const job = connection?.job ?? null;
     const mine = job?.kind === this._kind ? job : null;
     this._start.textContent = known ? this._words.again : this._words.start;
+    // What is done already does not ask to be done again.
+    this._start.classList.toggle('workbench-mod-primary', !(known && whole));
+    this._start.classList.toggle('workbench-mod-outlined', known && whole);
     this._start.hidden = mine !== null;
     this._start.disabled = connection === null || state.graph === null || job !== null;
     this._start.title =
