@@ -12,7 +12,8 @@ x = np.array([0.5, -1.0, 2.0])
 t = np.array([1.0, 0.0, 1.0, 0.0])
 c = np.array([1.0, 4.0, 25.0, 100.0])
 v = np.array([0.3, -0.2, 0.7, 1.5])
-u = np.linspace(-1.0, 2.0, 100_000)`;
+u = np.linspace(-1.0, 2.0, 100_000)
+r = np.linspace(-1.0, 1.0, 30_000)`;
 
 const NETWORK = `%%autodiff loss --wrt W --name net
 z = W @ x
@@ -30,6 +31,11 @@ total = np.sum(np.sqrt(s))`;
 
 // High enough for a graph with its drawer.
 test.use({ viewport: { width: 1280, height: 1150 } });
+
+/** Each entry of w by each of r: 900 million derivatives, which takes a while. */
+const HUGE = `%%autodiff total --wrt r --name huge
+w = np.tanh(r)
+total = np.sum(w)`;
 
 /** A notebook with a program, run, and its graph. */
 async function graphOf(
@@ -259,4 +265,23 @@ test('G2: a Hessian has eigenvalues and a condition number', async ({ page }) =>
   await graph.screenshot('light-spectrum');
   await page.theme.setDarkTheme();
   await graph.screenshot('dark-spectrum');
+});
+
+test('G2: a long one is stopped, and the next one answers', async ({ page }) => {
+  const graph = await graphOf(page, HUGE);
+  const drawer = new DrawerOnPage(graph);
+  await graph.click(await graph.node('w, tanh'));
+  await graph.click(await graph.node('r'), ['Shift']);
+  await page.keyboard.press('Enter');
+  const stop = drawer.node.getByRole('button', { name: 'Stop' });
+  await expect(drawer.caption).toContainText('The kernel is working on it');
+  await stop.click();
+  await expect(drawer.caption).toHaveText('Stopped.');
+
+  const menu = graph.panel.getByLabel('Derivative between this node and another');
+  await menu.selectOption('∂ total / ∂ r');
+  await drawer.drawn();
+  await expect(drawer.caption).toContainText('1 × 30,000');
+  await expect(drawer.node.getByRole('tab')).toHaveCount(2);
+  await expect(drawer.caption).not.toContainText('the graph changed');
 });
