@@ -16,13 +16,18 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from workbench.errors import OverrideError
-from workbench.graph import types
 from workbench.graph.tensor import IDENTITY, Tensor
-from workbench.ops import several
-from workbench.rewrite.forms import Form, Forms, Kind, own_op, through
+from workbench.rewrite.forms import Form, Forms, own_op, through
+from workbench.rewrite.values import (
+    MISSING,
+    equal,
+    is_value,
+    kinds_of,
+    named,
+    same,
+    same_settings,
+)
 
 __all__ = ["COMMUTATIVE", "Match", "Matches", "find"]
 
@@ -34,7 +39,6 @@ COMMUTATIVE = frozenset(
 #: As many steps a search at one node may take: wildcards that are read often, in
 #: arguments of commutative ops, can be tried in very many ways.
 MOST_STEPS = 20_000
-_MISSING = object()
 
 Pairs = tuple[tuple[Any, Any], ...]
 #: What is left to compare: a linked list, which choices share.
@@ -291,7 +295,7 @@ class Search:
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             return self.constant(p, x)
         y = x if p.serial in self.wild else through(x)
-        return same(binding.get(p.serial, _MISSING), y)
+        return same(binding.get(p.serial, MISSING), y)
 
     def bindings(
         self, root: Tensor, fixed: Mapping[int, Any] | None = None
@@ -322,8 +326,8 @@ class Search:
                 is_op = p.serial not in self.wild
                 if is_op:
                     x = through(x)
-                known = bound.get(p.serial, _MISSING)
-                if known is not _MISSING:
+                known = bound.get(p.serial, MISSING)
+                if known is not MISSING:
                     if same(known, x):
                         continue
                     break
@@ -349,72 +353,3 @@ class Search:
                         choices.append((todo, len(trail)))
             else:
                 yield dict(bound)
-
-
-# Values
-
-
-def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
-    """The ranks and kinds of numbers that a program has."""
-    found: set[Kind] = set()
-    for node in nodes:
-        for x in (node, *node.inputs):
-            if isinstance(x, Tensor):
-                held = x._value
-                if held is None:
-                    held = x.spec
-            else:
-                held = x
-            try:
-                found.add((len(held.shape), held.dtype.kind))
-            except (AttributeError, TypeError):
-                if types.weak(held):
-                    found.add((0, np.result_type(type(held)).kind))
-    return {kind for kind in found if kind[1] in "fcbiu"}
-
-
-def is_value(x: Any) -> bool:
-    """Whether a wildcard may stand for it: one array or number."""
-    if isinstance(x, Tensor):
-        return several.parts(x) is None
-    return types.weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two places hold one value: the same Tensor, or equal constants."""
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return a is b or (a is not _MISSING and through(a) is through(b))
-    return a is not _MISSING and equal(a, b)
-
-
-def equal(a: Any, b: Any) -> bool:
-    """Whether two constants are equal: numbers and arrays by shape and entries."""
-    if a is b:
-        return True
-    if not (is_value(a) and is_value(b)):
-        return type(a) is type(b) and bool(a == b)
-    if types.spec_of(a).shape != types.spec_of(b).shape:
-        return False
-    found = a == b
-    return bool(found if types.weak(found) else found.all())
-
-
-def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two nodes of an op have the same settings."""
-    if a.keys() != b.keys():
-        return False
-    try:
-        return all(
-            x is b[key] or (type(x) is type(b[key]) and bool(x == b[key]))
-            for key, x in a.items()
-        )
-    except (TypeError, ValueError):
-        return False
-
-
-def named(names: Sequence[str], bound: Sequence[Any]) -> dict[str, Any]:
-    """What the wildcards stand for, by name; a Python number as an array."""
-    return {
-        name: np.asarray(x) if types.weak(x) else x  # host array: a number
-        for name, x in zip(names, bound, strict=True)
-    }
