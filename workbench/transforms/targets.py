@@ -137,8 +137,11 @@ class ByPart:
         """Why there are none in a program: what was close."""
         raise NotImplementedError
 
-    def placed(self, find: Callable[[Any], int]) -> ByPart:
-        """The same in a session, where ids last: ``find`` gives that of a node."""
+    def placed(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
+        """The same in a session, where ids last: ``find`` gives that of a node.
+
+        ``words`` are what the session calls them, by their ids.
+        """
         return self
 
     @property
