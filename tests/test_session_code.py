@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.session_network import NAMES, fresh
-from workbench.errors import WorkbenchError
+from workbench.errors import OverrideError, WorkbenchError
 
 
 def halved(node: Any, *g: Any) -> Any:
@@ -193,3 +193,21 @@ def test_a_subgraph_of_nodes_without_names() -> None:
         f"model.override(wb.subgraph(['h'], [{matmul}, 'b1']), vjp='0.5 * d')"
     )
     assert_same(model, again(model))
+
+
+def test_errors_call_a_subgraph_by_names_not_by_ids() -> None:
+    model = fresh()
+    tanh = next(i for i, n in enumerate(model.graph.nodes) if n.op.name == "tanh")
+    matmul = model.graph.nodes[tanh].inputs[0].inputs[0]
+    with pytest.raises(OverrideError, match=r"'h of matmul \d+': .*b1"):
+        model.override(wb.subgraph(tanh, [matmul]), "0.5 * d")
+    with pytest.raises(OverrideError, match=r"subgraph 'X of h': .* does not depend"):
+        model.override(wb.subgraph(model["X"], ["h"]), "0.5 * d")
+    seen = []
+
+    def rule(node: Any, g: Any) -> Any:
+        seen.append(node.op.name)
+        return [2 * g @ node["W1"].T, node["X"].T @ g, g.sum(0)]
+
+    model.override(wb.subgraph("h", ["X", "W1", "b1"]), rule)
+    assert seen[0] == "h of X, W1, b1"

@@ -188,7 +188,7 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
         return ByNode(nodes.find(target))
     meant = target_of(target)
     if isinstance(meant, BySubgraph):
-        return meant.placed(nodes.find)
+        return meant.placed(nodes.find, nodes.labels)
     if isinstance(meant, ByScope) and isinstance(target, str):
         if target in nodes.names:
             return ByNode(nodes.names[target])

@@ -28,25 +28,38 @@ class BySubgraph(ByPart):
     ----------
     outputs, inputs
         Where it ends and where it begins.
+    words
+        What a session calls its nodes, by their ids.
     """
 
     kind = "subgraph"
 
-    def __init__(self, outputs: Sequence[Place], inputs: Sequence[Place]) -> None:
+    def __init__(
+        self,
+        outputs: Sequence[Place],
+        inputs: Sequence[Place],
+        words: Sequence[str] = (),
+    ) -> None:
         self.outputs = tuple(outputs)
         self.inputs = tuple(inputs)
+        self.words = words
 
     @property
     def label(self) -> str:
         """What the node of a rule is called: ``"h of W, x"``."""
-        ends = ", ".join(map(called, self.outputs))
-        return f"{ends} of {', '.join(map(called, self.inputs))}"
+        ends = ", ".join(map(self.called, self.outputs))
+        return f"{ends} of {', '.join(map(self.called, self.inputs))}"
 
-    def placed(self, find: Callable[[Any], int]) -> BySubgraph:
+    def placed(self, find: Callable[[Any], int], words: Sequence[str]) -> BySubgraph:
         """The same in a session, where ids last: ``find`` gives that of a node."""
-        return BySubgraph(
-            [find(x) for x in self.outputs], [find(x) for x in self.inputs]
-        )
+        ends, reads = ([find(x) for x in part] for part in (self.outputs, self.inputs))
+        return BySubgraph(ends, reads, words)
+
+    def called(self, x: Place) -> str:
+        """What a value is called."""
+        if isinstance(x, int) and 0 <= x < len(self.words):
+            return self.words[x]
+        return called(x)
 
     @property
     def by_id(self) -> bool:
@@ -71,7 +84,8 @@ class BySubgraph(ByPart):
         inputs = [values.find(x) for x in self.inputs]
         if None in map(type_of, (*outputs, *inputs)):
             return []
-        return [cut(self.label, outputs, inputs, values)]
+        names = [self.called(x) for x in self.inputs]
+        return [cut(self.label, outputs, inputs, names, values)]
 
     @property
     def code(self) -> str:
@@ -229,7 +243,11 @@ class Values:
 
 
 def cut(
-    name: str, outputs: Sequence[Any], inputs: Sequence[Any], values: Values
+    name: str,
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    names: Sequence[str],
+    values: Values,
 ) -> Region:
     """The part of a program between outputs and inputs."""
     place = {x.serial: i for i, x in enumerate(inputs)}
@@ -319,7 +337,7 @@ def cut(
     return Region(
         name,
         inputs,
-        [called(x) for x in inputs],
+        names,
         steps,
         outputs,
         [kept[x.serial] for x in outputs],
