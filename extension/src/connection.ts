@@ -19,10 +19,11 @@ import {
   SCHEMA,
   Target
 } from './protocol';
-import { PictureError } from './reading';
+import { PictureError, sequenceOf } from './reading';
 import {
   Answer,
   ExpressionAnswer,
+  IPlotRequest,
   IProgress,
   PlotAnswer,
   RequestError,
@@ -32,7 +33,7 @@ import {
 export type { IJob, JobKind } from './jobs';
 export type { PlotKind } from './protocol';
 export { RequestError } from './requests';
-export type { ExpressionAnswer, IProgress, PlotAnswer } from './requests';
+export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from './requests';
 
 /** A message as it comes off the wire, not yet looked at. */
 export interface IReceived {
@@ -68,13 +69,6 @@ export interface IConnectionOptions {
   timeout?: number;
 }
 
-/** A figure that was asked for. */
-export interface IPlotRequest {
-  readonly answer: Promise<PlotAnswer>;
-  /** It is not wanted any more. */
-  stop(): void;
-}
-
 /** An event without what the connection fills in. */
 type Bare<E> = E extends { request: number }
   ? Omit<E, 'type' | 'seq' | 'request'>
@@ -99,9 +93,7 @@ export class GraphConnection implements IDisposable {
     });
     this._jobs = new Jobs({
       begin: (kind, onProgress) => this._begin({ event: kind }, 'done', onProgress),
-      stop: of => {
-        this._stop(of);
-      },
+      stop: this._stop.bind(this),
       onChange: () => {
         if (!this._isDisposed) {
           this._changed.emit('job');
@@ -261,7 +253,7 @@ export class GraphConnection implements IDisposable {
     this._channel.send({ type: 'event', seq: this._seq, ...event });
   }
 
-  /** Stop a request: it answers itself, and the kernel has nothing more to say. */
+  /** Stop a request: it answers itself, and to this there is no answer. */
   private _stop(of: number): void {
     this._request({ event: 'stop', of }, null).catch(() => undefined);
   }
@@ -405,13 +397,4 @@ export class GraphConnection implements IDisposable {
   private _startedAgain = false;
   private _drawn = 0;
   private _seq = 0;
-}
-
-/** The sequence number of a message that is not understood. */
-function sequenceOf(content: unknown): number | null {
-  if (typeof content !== 'object' || content === null) {
-    return null;
-  }
-  const { seq } = content as { seq?: unknown };
-  return typeof seq === 'number' && Number.isInteger(seq) ? seq : null;
 }

@@ -127,3 +127,12 @@ export function optional<T>(
 ): T | null {
   return value === null ? null : read(value, where);
 }
+
+/** The sequence number of a message that is not understood. */
+export function sequenceOf(content: unknown): number | null {
+  if (typeof content !== 'object' || content === null) {
+    return null;
+  }
+  const { seq } = content as { seq?: unknown };
+  return typeof seq === 'number' && Number.isInteger(seq) ? seq : null;
+}

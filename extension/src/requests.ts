@@ -13,6 +13,13 @@ export type PlotAnswer = Extract<KernelMessage, { type: 'plot' }>;
 export type DoneAnswer = Extract<KernelMessage, { type: 'done' }>;
 export type Answer = IDetail | ExpressionAnswer | PlotAnswer | DoneAnswer;
 
+/** A figure that was asked for. */
+export interface IPlotRequest {
+  readonly answer: Promise<PlotAnswer>;
+  /** It is not wanted any more. */
+  stop(): void;
+}
+
 /** How far a long request is. */
 export interface IProgress {
   done: number;
