@@ -351,3 +351,32 @@ def test_a_pattern_is_called_by_its_source() -> None:
     assert wb.pattern(dense).functions == [dense]
     unseen = wb.pattern(eval("lambda u, v: u - v", {}))
     assert str(unseen) == "pattern of u, v"
+
+
+def test_a_python_number_is_a_value_like_any_other() -> None:
+    """NumPy's functions make a scalar of it on the way, which is no step of a user's.
+
+    Of three sines each slope is halved, so d/dx is the product of ``1 + x cos(x²)``.
+    """
+    square = wb.pattern(lambda c: np.sin(c * c))
+
+    def f(x: Any) -> Any:
+        for _ in range(3):
+            x = np.sin(x * x) + x
+        return x
+
+    expected, x = 1.0, 0.7
+    for _ in range(3):
+        expected *= 1 + x * np.cos(x * x)
+        x = np.sin(x * x) + x
+    halved = [wb.override(square, "0.5 * d")]
+    for start in (0.7, np.float64(0.7), np.array(0.7)):
+        found = wb.grad(f, overrides=halved)(start)
+        assert found == pytest.approx(expected, rel=1e-12)
+        assert wb.jvp(f, (start,), (1.0,), overrides=halved)[1] == pytest.approx(
+            expected, rel=1e-12
+        )
+    twice = [wb.override(wb.pattern(lambda c: np.multiply(c, c)), "0.5 * d")]
+    assert wb.grad(lambda x: np.multiply(x, x), overrides=twice)(0.7) == 0.7
+    with pytest.raises(OverrideError, match="computes nothing"):
+        wb.pattern(lambda x: np.asarray(x))

@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.graph import late, types, walk
-from workbench.graph.op import Op
+from workbench.graph.op import Op, declare
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.graph.trace import record
 from workbench.graph.types import Spec
@@ -32,6 +32,8 @@ MOST_FORMS = 4096
 LENGTH = 3
 DTYPES = {"f": "f8", "c": "c16", "i": "i8", "u": "u8", "b": "?"}
 
+#: What makes a Python number a scalar of NumPy: no step that anybody has written.
+STRONG = declare("strong")
 #: What a function may fail with for ranks that it is not meant for.
 UNFIT = (WorkbenchError, ValueError, TypeError, IndexError, ArithmeticError,
          NotImplementedError)  # fmt: skip
@@ -52,11 +54,13 @@ class Form:
 
     def __init__(self, leaves: Sequence[Tensor], root: Tensor) -> None:
         self.leaves = list(leaves)
-        self.root = root
+        self.root = through(root)
         stop = {x.serial for x in leaves}
         first = min(stop, default=0)
         self.nodes = [
-            x for x in walk.order([root], first, stop) if x.serial not in stop
+            x
+            for x in walk.order([self.root], first, stop)
+            if x.serial not in stop and x.op is not STRONG
         ]
         self.own = stop | {x.serial for x in self.nodes}
 
@@ -257,11 +261,15 @@ def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:
     """What a node reads, without those read for their lengths alone."""
-    return late.stripped(node)[1]
+    return tuple(map(through, late.stripped(node)[1]))
 
 
 def through(x: Any) -> Any:
-    """What stands behind the identities that functions wrap their arguments in."""
-    while isinstance(x, Tensor) and x.op is IDENTITY and x.inputs:
+    """What stands behind the steps that nobody has written.
+
+    Those are the identities that functions wrap their arguments in, and what makes a
+    Python number a scalar of NumPy.
+    """
+    while isinstance(x, Tensor) and (x.op is IDENTITY or x.op is STRONG) and x.inputs:
         x = x.inputs[0]
     return x

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench.errors import OverrideError
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.tensor import Tensor
 from workbench.rewrite.forms import Form, Forms, own_op, through
 from workbench.rewrite.values import (
     MISSING,
@@ -255,8 +255,7 @@ class Search:
             return is_value(x)
         if not isinstance(x, Tensor):
             return False
-        if x.op is IDENTITY:
-            x = through(x)
+        x = through(x)
         found = self.memo.get((p.serial, x.serial))
         if found is None and (p.op.name != x.op.name or x.serial not in self.allowed):
             return False
@@ -271,6 +270,7 @@ class Search:
 
     def _orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         op, inputs, params = own_op(p)
+        inputs = tuple(map(through, inputs))
         other, operands, settings = own_op(x)
         if len(inputs) != len(operands):
             return []
