@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from workbench.checks.doctor.case import Case
-from workbench.checks.doctor.spelling import operand
+from workbench.checks.doctor.spelling import closed, operand
 from workbench.graph.tensor import Tensor
 
 __all__ = ["Form", "form_of"]
@@ -157,10 +157,9 @@ def _sigmoid(exp: Tensor, share: Tensor, z: str) -> Form:
     above = share.inputs[0]
     if share.op.name == "divide" and inner(above) is exp:
         return Form("sigmoid", f"workbench.scipy.special.expit({z})", share)
-    text = z[1:] if z.startswith("-") and z[1:].isidentifier() else f"-({z})"
-    code = f"workbench.scipy.special.expit({text})"
+    code = f"workbench.scipy.special.expit({_minus(z)})"
     if number(above) not in (None, 1) and share.op.name == "divide":
-        code = f"{operand(share, 0)} * {code}"
+        code = f"{closed(operand(share, 0))} * {code}"
     return Form("sigmoid", code, share)
 
 
@@ -210,7 +209,7 @@ def _log(case: Case, node: Tensor) -> Iterator[Form]:
 def _minus(z: str) -> str:
     if z.startswith("-") and z[1:].isidentifier():
         return z[1:]
-    return f"-{z}" if z.isidentifier() else f"-({z})"
+    return f"-{closed(z)}"
 
 
 def _sigmoid_of(x: Tensor) -> str | None:
@@ -245,19 +244,20 @@ def _subtract(case: Case, node: Tensor) -> Iterator[Form]:
             code = f"np.var({operand(x, 0)}{_axis(a)})"
             yield Form("the mean of squares less the square of the mean", code, node)
     if _squared(a) and _squared(b):
-        p, q = operand(a, 0), operand(b, 0)
+        p, q = operand(a, 0), closed(operand(b, 0))
         yield Form("a**2 - b**2", f"({p} - {q}) * ({p} + {q})", node)
     if _is(a, "sqrt") and _is(b, "sqrt"):
         p, q = operand(a, 0), operand(b, 0)
-        code = f"({p} - ({q})) / (np.sqrt({p}) + np.sqrt({q}))"
+        code = f"({p} - {closed(q)}) / (np.sqrt({p}) + np.sqrt({q}))"
         yield Form("a difference of square roots", code, node)
     if _is(a, "log") and _is(b, "log"):
         p, q = operand(a, 0), operand(b, 0)
-        yield Form("a difference of logarithms", f"np.log(({p}) / ({q}))", node)
+        code = f"np.log({closed(p)} / {closed(q)})"
+        yield Form("a difference of logarithms", code, node)
 
 
 def _half(x: str) -> str:
-    return f"{x} / 2" if x.isidentifier() else f"({x}) / 2"
+    return f"{closed(x)} / 2"
 
 
 def _squared(x: Any) -> bool:
@@ -314,8 +314,7 @@ def _divide(case: Case, node: Tensor) -> Iterator[Form]:
     below = inner(node.inputs[1])
     lengths = ("norm", "sqrt", "hypot", "std")
     if _is(below, *lengths):
-        x = operand(node, 0)
-        y = operand(node, 1)
+        x, y = closed(operand(node, 0)), operand(node, 1)
         code = f"{x} / np.where({y} == 0, 1, {y})"
         word = "standard deviation" if below.op.name == "std" else "length"
         yield Form(f"a quotient by a {word} that may be 0", code, node)

@@ -15,10 +15,12 @@ from typing import Any
 
 from workbench.graph.tensor import Tensor
 
-__all__ = ["line_of", "operand", "short"]
+__all__ = ["LEFT_OUT", "closed", "line_of", "operand", "short"]
 
 #: A longer operand would not be read in a line that is to be copied.
 MOST = 60
+#: What stands for it.
+LEFT_OUT = "..."
 
 
 def operand(node: Tensor, k: int = 0) -> str:
@@ -27,11 +29,21 @@ def operand(node: Tensor, k: int = 0) -> str:
     if isinstance(x, Tensor) and x.name and x.name.isidentifier():
         return x.name
     found = _operand(*_place(node), k)
-    if found is not None and len(found) <= MOST:
-        return found
+    if found is not None:
+        return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
         return x.name or "x"
     return short(x)
+
+
+def closed(text: str) -> str:
+    """The text of an operand in brackets, where it has operators of its own."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return f"({text})"
+    whole = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
+    return text if isinstance(tree, whole) else f"({text})"
 
 
 def short(x: Any) -> str:

@@ -21,7 +21,7 @@ from workbench.checks.doctor.singular import (
     VALUES,
     Row,
 )
-from workbench.checks.doctor.spelling import operand
+from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.graph import types
 from workbench.graph.tensor import Tensor, value_of
 
@@ -54,15 +54,8 @@ def _hits(row: Row, args: list[Any]) -> Any:
 def _code(row: Row, node: Tensor) -> str:
     names = [operand(node, k) for k in range(min(2, len(node.inputs)))]
     if not row.code.startswith("np.{op}(") and not row.code.startswith("np.sqrt"):
-        names = list(map(_closed, names))
+        names = list(map(closed, names))
     return row.code.format(*names, op=node.op.name)
-
-
-def _closed(text: str) -> str:
-    """In brackets, where it has operators of its own."""
-    simple = all(c.isalnum() or c in "_.[]" for c in text)
-    call = text.endswith(")") and text.count("(") == 1 and " " not in text
-    return text if simple or call else f"({text})"
 
 
 def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
@@ -71,7 +64,8 @@ def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
     x = np.broadcast_to(_args(node)[k], mask.shape)
     index = first(mask)
     text = operand(node, k)
-    seen = f"{_closed(text) if index else text}{at(index)} = {x[index]:.6g}"
+    text = "its operand" if text == LEFT_OUT else closed(text) if index else text
+    seen = f"{text}{at(index)} = {x[index]:.6g}"
     return seen if total == 1 else f"{count:,} of {total:,} entries; {seen}"
 
 
@@ -122,7 +116,7 @@ def _overflow(node: Tensor, args: list[Any], dtype: Any, how: str, form: Any) ->
     if form is not None:
         fix = Fix(f"the stable form of {form.name}", form.code)
     elif narrow:
-        x = _closed(operand(node, 0))
+        x = closed(operand(node, 0))
         fix = Fix("compute it in float64", f"{x}.astype(np.float64)")
     elif name in EXPONENTIAL:
         top = np.floor(np.log(limit))
