@@ -234,3 +234,30 @@ describe('GraphConnection', () => {
     expect(titles).toEqual(['Gradient check']);
   });
 });
+
+describe('long requests', () => {
+  it('tell how far they are, are not given up meanwhile, and end', async () => {
+    vi.useFakeTimers();
+    const kernel = new TestKernel();
+    const connection = kernel.connect(1000, 60_000);
+    const done = connection.run('check');
+    const { request } = kernel.last('check');
+    await expect(connection.run('diagnose')).rejects.toThrow(
+      'a gradient check already'
+    );
+    for (let i = 1; i <= 5; i++) {
+      vi.advanceTimersByTime(40_000);
+      kernel.tell({ type: 'progress', request, done: i, total: 5, left: 5 - i });
+    }
+    expect(connection.job?.progress).toEqual({ done: 5, total: 5, left: 0 });
+    expect(connection.busy).toBe(false);
+    connection.stop();
+    connection.stop();
+    expect(kernel.events('stop').map(({ of }) => of)).toEqual([request]);
+    kernel.tell({ type: 'done', request });
+    await expect(done).resolves.toBeUndefined();
+    expect(connection.job).toBeNull();
+    connection.dispose();
+    vi.useRealTimers();
+  });
+});
