@@ -248,6 +248,18 @@ def test_what_is_made_for_the_op_is_named() -> None:
         wb.grad(np.log, overrides=[wb.override("log", "safe_sqrt")])(1.0)
 
 
+@pytest.mark.parametrize("key", POINTS)
+@pytest.mark.parametrize("setting", ["-1", "0", "None", "True"])
+def test_B4_a_text_by_hand_has_positive_settings_too(key: str, setting: str) -> None:
+    point = POINTS[key]
+    name = point.rule.split("(")[0]
+    text = f"{name}({'limit' if name == 'safe_exp' else 'eps'}={setting})"
+    with pytest.raises(OverrideError, match=f"{name}: .*give a positive number"):
+        wb.grad(total(point), overrides=[wb.override(point.op, text)])(
+            np.array(point.x)
+        )
+
+
 def test_texts_say_only_what_is_not_the_default() -> None:
     assert R.safe_sqrt() == "safe_sqrt"
     assert R.safe_sqrt(eps=np.float64(1e-3)) == "safe_sqrt(eps=0.001)"

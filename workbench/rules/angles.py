@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.rules.safe import safe_text
+from workbench.rules.safe import positive, safe_text
 from workbench.transforms.named import named_rule
 from workbench.transforms.rules import Node
 
@@ -19,6 +19,7 @@ __all__ = ["safe_arccos", "safe_arcsin", "safe_atan2"]
 
 @named_rule("safe_atan2", of="arctan2", label=lambda eps: "safe atan2")
 def _safe_atan2(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
+    positive("safe_atan2", eps=eps)
     y, x = node.inputs
     square = x * x + y * y + eps
     return g * (x / square), g * (-y / square)
@@ -66,11 +67,13 @@ def _beside_one(x: Any, g: Any, eps: float) -> Any:
 
 @named_rule("safe_arcsin", of="arcsin", label=lambda eps: "safe arcsin")
 def _safe_arcsin(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
+    positive("safe_arcsin", eps=eps)
     return _beside_one(node.inputs[0], g, eps)
 
 
 @named_rule("safe_arccos", of="arccos", label=lambda eps: "safe arccos")
 def _safe_arccos(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
+    positive("safe_arccos", eps=eps)
     return -_beside_one(node.inputs[0], g, eps)
 
 

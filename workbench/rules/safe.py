@@ -23,6 +23,7 @@ from workbench.transforms.rules import Node
 from workbench.transforms.texts import spelled
 
 __all__ = [
+    "positive",
     "quotient",
     "safe_divide",
     "safe_exp",
@@ -42,16 +43,23 @@ def quotient(g: Any, x: Any, eps: float) -> Any:
     return np.where(far, g / np.where(far, x, 1), 0)
 
 
-def safe_text(name: str, **settings: float) -> str:
-    """The text of a safe rule, whose settings are positive."""
+def positive(name: str, **settings: Any) -> None:
+    """Settings are positive numbers, in a text that was written by hand too."""
     for key, value in settings.items():
-        if not value > 0:
+        value = value.item() if getattr(value, "size", 0) == 1 else value
+        if type(value) not in (int, float) or not value > 0:
             raise OverrideError(f"{name}: {key}={value!r}; give a positive number.")
+
+
+def safe_text(name: str, **settings: float) -> str:
+    """The text of a safe rule."""
+    positive(name, **settings)
     return spelled(name, **settings)
 
 
 @named_rule("safe_sqrt", of="sqrt", label=lambda eps: "safe sqrt")
 def _safe_sqrt(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
+    positive("safe_sqrt", eps=eps)
     return quotient(0.5 * g, node.outputs[0], eps)
 
 
@@ -92,6 +100,7 @@ def safe_sqrt(eps: float = 1e-6) -> str:
     "safe_log", of=("log", "log2", "log10", "log1p"), label=lambda eps: "safe log"
 )
 def _safe_log(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
+    positive("safe_log", eps=eps)
     (x,) = node.inputs
     if node.op.name == "log1p":
         return quotient(g, 1 + x, eps)
@@ -133,6 +142,7 @@ def safe_log(eps: float = 1e-12) -> str:
 
 @named_rule("safe_divide", of=("divide", "reciprocal"), label=lambda eps: "safe divide")
 def _safe_divide(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
+    positive("safe_divide", eps=eps)
     x = node.inputs[-1]
     passed = quotient(g, x, eps)
     if len(node.inputs) == 1:
@@ -175,6 +185,7 @@ def safe_divide(eps: float = 1e-12) -> str:
 
 @named_rule("safe_power", of=("power", "float_power"), label=lambda eps: "safe power")
 def _safe_power(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
+    positive("safe_power", eps=eps)
     base, exponent = node.inputs
     # A whole power of at least 1 has all its derivatives at 0.
     whole = np.logical_and(np.rint(np.real(exponent)) == exponent,
@@ -226,6 +237,7 @@ def safe_power(eps: float = 1e-12) -> str:
 
 @named_rule("safe_norm", of=("norm", "hypot"), label=lambda eps: "safe norm")
 def _safe_norm(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
+    positive("safe_norm", eps=eps)
     (y,) = node.outputs
     if len(node.inputs) == 2:
         return [quotient(g * x, y, eps) for x in node.inputs]
@@ -274,6 +286,7 @@ def safe_norm(eps: float = 1e-6) -> str:
     label=lambda limit: f"exp slope ≤ {short(limit)}",
 )
 def _safe_exp(node: Node, g: Any, *, limit: float = 1e6) -> Any:
+    positive("safe_exp", limit=limit)
     (y,) = node.outputs
     slope = {"exp": y, "exp2": y * BASES["log2"], "expm1": y + 1}[node.op.name]
     return g * np.where(np.abs(slope) > limit, limit, slope)
