@@ -243,6 +243,7 @@ def test_a_block_says_at_its_end_what_matched_nothing() -> None:
     ("target", "words"),
     [
         ("sinh", ["every sinh matches nothing", "Its ops: ", "tanh"]),
+        ("cbrt", ["What is computed from plain arrays alone is no node: give such"]),
         ("tahn", ["scope tahn matches nothing", "did you mean", "the op 'tanh'"]),
         ("encodr/*", ["matches nothing", "the scope 'encoder'"]),
         ("nowhere/*", ["Its scopes: decoder, decoder/out, encoder"]),

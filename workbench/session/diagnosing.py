@@ -76,6 +76,11 @@ def fix(session: Session, which: Finding | int) -> Attached | str:
     """
     if isinstance(which, Finding):
         finding = which
+    elif type(which) is not int:
+        raise UsageError(
+            f"{session.name}.fix({which!r}): give a finding, or its number among"
+            f" {session.name}.findings."
+        )
     else:
         found = session.findings
         if found is None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.transforms.regions import Region
 
 __all__ = [
+    "UNSEEN",
     "ByNode",
     "ByOp",
     "ByPart",
@@ -35,6 +36,12 @@ __all__ = [
 ]
 
 Nodes = Sequence[Tensor]
+
+#: Why a program has no node of an op that its user has written.
+UNSEEN = (
+    " What is computed from plain arrays alone is no node: give such arrays as"
+    " arguments."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +262,8 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
         )
     elif close:
         text += f"; did you mean {' or '.join(close)}?"
+    elif isinstance(target, ByOp) and target.op not in ops:
+        text += f".{UNSEEN}"
     else:
         text += "."
     text += f" Its ops: {listed(ops)}."

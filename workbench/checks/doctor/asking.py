@@ -68,7 +68,7 @@ def diagnose(
     Raises
     ------
     UsageError
-        If no argument is of float dtype.
+        If no argument is of float dtype, or ``f`` returns no number.
     Exception
         What ``f`` itself raises before anything was computed; later on that is a
         finding too.
@@ -115,6 +115,7 @@ def diagnose(
             if reached is None:
                 raise
             return _half_way(of, error, reached, started, progress)
+    _check_outputs(made.outputs)
     outputs = [
         y
         for y in made.outputs
@@ -160,6 +161,21 @@ def _chosen(
                 chosen.append(i)
         at += count
     return chosen
+
+
+def _check_outputs(outputs: Sequence[Any]) -> None:
+    """Refuse what has no number in it: there is nothing to look at."""
+    for y in outputs:
+        if isinstance(y, Tensor):
+            return
+        dtype = getattr(y, "dtype", None) or np.asarray(y).dtype
+        if np.dtype(dtype).kind in "biufc":
+            return
+    forgot = " Has it a `return` at its end?" if outputs in ([], [None]) else ""
+    what = repr(outputs[0])[:60] if len(outputs) == 1 else "nothing that is a number"
+    raise UsageError(
+        f"diagnose needs arrays or numbers; the function returned {what}.{forgot}"
+    )
 
 
 def examine(case: Case) -> Findings:
