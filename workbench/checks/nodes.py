@@ -266,11 +266,17 @@ def words(node: Tensor, e: Entry) -> str:
             f" {number(e.left)}, right {number(e.right)}; the rule says"
             f" {number(e.analytic)}."
         )
-    return (
+    told = (
         f"The rule of {named(node)} is wrong in {mode}: {what} should be"
         f" {number(e.numeric)} ± {e.uncertainty:.1g} ({e.method}), it gives"
-        f" {number(e.analytic)}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}."
+        f" {number(e.analytic)}"
     )
+    if not np.isfinite(e.analytic):
+        return (
+            f"{told}. Look for a division by 0 in it; choose with np.where before"
+            " dividing."
+        )
+    return f"{told}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}."
 
 
 def number(x: complex) -> str:

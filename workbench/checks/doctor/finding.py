@@ -149,9 +149,12 @@ class Findings(Sequence[Finding]):
         if not self.found:
             return head
         rows = "".join(map(_row, range(len(self.found)), self.found))
+        titles = "".join(
+            f'<th style="text-align:left">{title}</th>'
+            for title in ("", "", "finding", "why", "what mends it")
+        )
         return (
-            f"{head}<table><thead><tr><th></th><th></th><th>finding</th>"
-            "<th>why</th><th>what mends it</th></tr></thead>"
+            f"{head}<table><thead><tr>{titles}</tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
 
