@@ -12,15 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from workbench.graph import source, traces
+from workbench.graph import source, traces, tree, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor, value_of
 from workbench.graph.trace import check_function, live
-from workbench.loops.body import Body, is_draw
+from workbench.loops.body import Body, flagged, is_draw
 from workbench.ops import several
+from workbench.ops.define import masked
 from workbench.transforms import within
 from workbench.transforms.closed import Closed, close
 from workbench.transforms.flat import pulled, pushed, vectorized
+from workbench.transforms.program import Program
 
 __all__ = ["checkpoint"]
 
@@ -43,8 +45,9 @@ def checkpoint(f: Function) -> Function:
     -------
     A function with the same results and derivatives, of any order and in both
     modes. Its gradient runs the program of ``f`` once more; what ``f`` computes in
-    between is held in memory only while that lasts. In the graph it is one node:
-    overrides can take its place, and do not reach the ops inside. Two kinds of
+    between is held in memory only while that lasts. In the graph it is one node, and
+    overrides reach the ops inside, as they do in the steps of a loop: rules of these
+    are recorded, and see no values. Two kinds of
     functions are recorded as they are: of symbols outside of a loop, and such as draw
     random numbers each time the program runs, which must not be drawn again.
 
@@ -86,9 +89,21 @@ def checkpoint(f: Function) -> Function:
     return checkpointed
 
 
+def _body(closed: Closed) -> Body:
+    """A function's program as that of a loop's step is kept."""
+    return Body(closed.program.leaves, closed.program.outputs)
+
+
 def _nodes(closed: Closed) -> list[Tensor]:
     """The ops of a function's program."""
-    return Body(closed.program.leaves, closed.program.outputs).nodes
+    return _body(closed).nodes
+
+
+def _overridden(closed: Closed, rules: within.Rules | None) -> bool:
+    """Whether a rule holds at one of the ops inside."""
+    if not rules:
+        return False
+    return any(x.serial in rules for x in within.everything(_nodes(closed)))
 
 
 def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
@@ -117,13 +132,65 @@ def _infer(*inputs: Any, closed: Closed) -> tuple[Any, ...]:
 def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> Sequence[Any]:
-    return pulled(params["closed"].flat, inputs, g)
+    closed: Closed = params["closed"]
+    if not _overridden(closed, within.PULLS.get()):
+        return pulled(closed.flat, inputs, g)
+    body = _body(closed)
+    wanted = [
+        i
+        for i, x in enumerate(body.leaves)
+        if mask >> i & 1 and types.differentiable(x.dtype)
+    ]
+    arriving = [
+        i
+        for i, (c, out) in enumerate(zip(g, body.outputs, strict=True))
+        if c is not None and isinstance(out, Tensor)
+    ]
+    flags = {i for i in arriving if flagged(g[i])}
+    fresh, results = body.pull(arriving, wanted, flags)
+    passed: list[Any] = [None] * len(inputs)
+    values = (*inputs, *(g[i] for i in arriving))
+    for k, c in _again(body, fresh, results, values):
+        passed[wanted[k]] = c
+    return passed
+
+
+def _again(
+    body: Body, fresh: Sequence[Tensor], results: Sequence[Any], values: Sequence[Any]
+) -> list[tuple[int, Any]]:
+    """What a derivative of the program makes, which runs again in it.
+
+    One node too, with the ops of the function in it as they are, so that second order
+    finds the overrides there. Those results that there are, with their places.
+    """
+    kept = [k for k, c in enumerate(results) if c is not None]
+    if not kept:
+        return []
+    program = Program([results[k] for k in kept], [*body.leaves, *fresh])
+    structure = tree.flatten(program.outputs)[1]
+    inner = Closed(program, [], [*values], structure, [])
+    made = several.several(CHECKPOINT, tuple(values), {"closed": inner})
+    return [
+        (k, masked(c) if flagged(results[k]) else c)
+        for k, c in zip(kept, made, strict=True)
+    ]
 
 
 def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
-    return tuple(pushed(params["closed"].flat, inputs, tangents))
+    closed: Closed = params["closed"]
+    if not _overridden(closed, within.PUSHES.get()):
+        return tuple(pushed(closed.flat, inputs, tangents))
+    body = _body(closed)
+    moving = [i for i, t in enumerate(tangents) if t is not None]
+    flags = {i for i in moving if flagged(tangents[i])}
+    fresh, results = body.push(moving, flags)
+    made: list[Any] = [None] * len(body.outputs)
+    values = (*inputs, *(tangents[i] for i in moving))
+    for k, t in _again(body, fresh, results, values):
+        made[k] = t
+    return tuple(made)
 
 
 def _batch(
@@ -134,6 +201,7 @@ def _batch(
     return several.several(CHECKPOINT, inputs, {"closed": many})
 
 
+within.WITHIN["checkpoint"] = lambda params: _nodes(params["closed"])
 CHECKPOINT.compute = _compute
 CHECKPOINT.infer = _infer
 CHECKPOINT.pull = _pull

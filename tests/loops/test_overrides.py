@@ -199,12 +199,10 @@ def test_a_structure_in_branches_while_loops_and_loops_in_loops() -> None:
         wb.grad(nested, overrides=[missing])(0.9)
 
 
-def test_a_structure_through_a_checkpoint() -> None:
-    """What is kept whole for its memory has its true rule; what is outside has not."""
-
+def test_a_structure_in_a_checkpoint_and_around_it() -> None:
     def f(w: Any) -> Any:
         inside = wb.checkpoint(lambda w: np.sin(w * 2.0 + 1.0))
         return inside(w) * 3.0 + 1.0
 
     given = [wb.override(LINEAR, "0.5 * d")]
-    assert np.isclose(wb.grad(f, overrides=given)(0.9), 0.5 * 3 * 2 * np.cos(2.8))
+    assert np.isclose(wb.grad(f, overrides=given)(0.9), 0.25 * 3 * 2 * np.cos(2.8))

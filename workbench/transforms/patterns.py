@@ -189,8 +189,8 @@ def pattern(function: Callable[..., Any], where: Condition | None = None) -> ByP
     logaddexp2, equal, not_equal and the logical and bitwise and, or, xor may stand in
     either order.
 
-    Steps of loops and branches are looked into; a checkpointed function and an op of
-    your own are one node. What a function computes from plain arrays of its closure
+    Steps of loops, branches and checkpointed functions are looked into; an op of your
+    own is one node. What a function computes from plain arrays of its closure
     alone is no node: give such arrays as arguments.
 
     An inner value that is read elsewhere too keeps its true rule there. Matches that

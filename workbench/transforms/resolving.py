@@ -294,7 +294,7 @@ def resolve_call(
 
     Those of the `with` blocks around it come first, then those of the call. Only
     the program that the user wrote is looked at: a node that a derivative made
-    while it was recorded is none of its nodes.
+    while it was recorded is none of its nodes, but what such a node computes again is.
     """
     if not given and not _LOCAL.stack:
         return None
@@ -304,9 +304,9 @@ def resolve_call(
     nodes = [
         node
         for node in walk.order(roots, first)
-        if node.op is not IDENTITY and node.serial not in inside and node.origin is None
+        if node.op is not IDENTITY and node.serial not in inside
     ]
-    nodes = within.everything(nodes)
+    nodes = [node for node in within.everything(nodes) if node.origin is None]
     found = [o for block in _LOCAL.stack for o in block.meet(nodes)]
     own = checked(given or ())
     for value in own:

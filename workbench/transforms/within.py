@@ -29,7 +29,8 @@ PUSHES: ContextVar[Rules | None] = ContextVar("PUSHES", default=None)
 def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
     """Nodes, and those inside them, and inside these.
 
-    What a derivative has made is no node of the user's.
+    What a derivative has made is no node of the user's, but may hold some: values that
+    it computes again.
     """
     found, stack = list(nodes), list(nodes)
     seen: set[int] = set()
@@ -37,13 +38,9 @@ def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
         node = stack.pop()
         inside = WITHIN.get(node.op.name)
         if inside is not None and not node.op.custom:
-            new = [
-                x
-                for x in inside(node.params)
-                if x.origin is None and x.serial not in seen
-            ]
+            new = [x for x in inside(node.params) if x.serial not in seen]
             seen.update(x.serial for x in new)
-            found += new
+            found += [x for x in new if x.origin is None]
             stack += new
     return found
 
