@@ -41,8 +41,8 @@ def kinds(found: Any) -> list[str]:
         (
             lambda z: np.sum(np.log(np.exp(z) / np.sum(np.exp(z)))),
             np.array([0.0, 1000.0]),
-            "log-of-zero",
-            "log",
+            "overflow",
+            "exp",
             "z - wb.logsumexp(z, keepdims=True)",
         ),
         (

@@ -27,7 +27,7 @@ import numpy as np
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import form_of
-from workbench.checks.doctor.spelling import operand
+from workbench.checks.doctor.spelling import closed, operand
 from workbench.checks.doctor.wider import WIDER, WIDEST, again
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor, value_of
@@ -76,8 +76,11 @@ def _narrow(case: Case) -> Iterator[Finding]:
     outputs = [wide[y.serial] for y in case.outputs]
     if not all(finite(y._value) for y in outputs):
         return
-    scale, near = _scale(case, unit)
+    scale, bare = _scales(case, unit)
+    near = _near(case, wide, unit)
     jump = _value_jump(case, wide, unit, enough, scale)
+    if jump is None:
+        jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
     if jump is None:
         jump = _whole(case, wide, unit, enough)
     if jump is None:
@@ -94,7 +97,7 @@ def _double(case: Case) -> Iterator[Finding]:
     """
     unit = float(np.finfo(np.float64).eps) / 2
     enough = ROOTS * unit**0.5
-    scale, near = _scale(case, unit)
+    scale, bare = _scales(case, unit)
     most = SHARE * enough * scale / unit
     flagged = sorted(
         [step.node for step in case.steps if step.strain >= most],
@@ -102,22 +105,51 @@ def _double(case: Case) -> Iterator[Finding]:
     )
     for some in (flagged[:FIRST], flagged[FIRST:]):
         if not some:
-            return
+            break
         wide = again(case, WIDEST, walk.order(some))
         jump = _value_jump(case, wide, unit, enough, scale)
         if jump is not None:
-            if not (near and form_of(case, jump.node) is None):
+            known = form_of(case, jump.node) is not None
+            if known or not _near(case, wide, unit):
                 yield _told(case, jump, "float64", "result")
             return
+    if bare < scale:
+        most = SHARE * enough * bare / unit
+        some = [
+            step.node
+            for step in case.steps
+            if step.strain >= most and form_of(case, step.node) is not None
+        ]
+        wide = again(case, WIDEST, walk.order(some))
+        jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
+        if jump is not None:
+            yield _told(case, jump, "float64", "result")
 
 
-def _scale(case: Case, unit: float) -> tuple[float, bool]:
-    """The size of the result, and whether it is near to 0 beside the inputs."""
-    top = max((_top(x._value) for x in case.wrt), default=0.0)
-    scale = unit * top
-    for y, seed in zip(case.outputs, case.seeds, strict=True):
-        scale = max(scale, float(np.sum(np.abs(y._value * seed))))
-    return scale, all(_top(y._value) < unit**0.5 * top for y in case.outputs)
+def _scales(case: Case, unit: float) -> tuple[float, float]:
+    """The size of a result beside the rounding of the inputs, and its bare size."""
+    sizes = [
+        float(np.sum(np.abs(y._value * seed)))
+        for y, seed in zip(case.outputs, case.seeds, strict=True)
+    ]
+    bare = max([*sizes, float(np.finfo(np.float32).tiny)])
+    return max(unit * _inputs(case), bare), bare
+
+
+def _inputs(case: Case) -> float:
+    return max((_top(x._value) for x in case.wrt), default=0.0)
+
+
+def _near(case: Case, wide: dict[int, Tensor], unit: float) -> bool:
+    """Whether the result, the wider one too, is near to 0 beside the inputs."""
+    least = unit**0.5 * _inputs(case)
+    again = [wide[y.serial] for y in case.outputs if y.serial in wide]
+    return all(_top(y._value) < least for y in [*case.outputs, *again])
+
+
+def _of_form(case: Case, jump: Jump | None) -> Jump | None:
+    """What was found, if there is a better form for it."""
+    return jump if jump and form_of(case, jump.node) is not None else None
 
 
 _HOST = (np.ndarray, np.generic, float, complex)
@@ -367,12 +399,12 @@ def _told(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
     elif dtype == "float32":
         fix = Fix(
             "compute this part in float64",
-            f"({operand(node, 0)}).astype(np.float64)",
+            f"{closed(operand(node, 0))}.astype(np.float64)",
         )
     else:
         fix = Fix(
             "subtract before the rounding: another form of the expression",
-            "(a - b) * (a + b) for a**2 - b**2, and its like",
+            "(a - b) * (a + b)  # for a**2 - b**2, and its like",
         )
     told = jump.told[:1].upper() + jump.told[1:]
     lost = min(16.0, np.log10(max(jump.times, 1.0)))

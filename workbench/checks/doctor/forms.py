@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from workbench.checks.doctor.case import Case
-from workbench.checks.doctor.spelling import closed, operand
+from workbench.checks.doctor.spelling import closed, minus, operand, subscript
 from workbench.graph.tensor import Tensor
 
 __all__ = ["Form", "form_of"]
@@ -118,18 +118,12 @@ def _exp(case: Case, node: Tensor) -> Iterator[Form]:
         for log in _after(case, total, "log"):
             yield Form("log-sum-exp", f"wb.logsumexp({z}{_axis(total)})", log)
         for share in _after(case, total, "divide"):
-            if not _same_exp(inner(share.inputs[0]), node):
-                continue
-            for log in _after(case, share, "log"):
-                code = f"{z} - wb.logsumexp({z}{_kept(total)})"
-                yield Form("log-softmax", code, log)
-            code = f"np.exp({z} - wb.logsumexp({z}{_kept(total)}))"
-            yield Form("softmax", code, share)
+            if _same_exp(inner(share.inputs[0]), node):
+                yield from _softmax(case, share, total, z)
     for share in _after(case, node, "divide"):
         total = inner(share.inputs[1])
         if _is(total, "sum") and _same_exp(inner(total.inputs[0]), node):
-            code = f"np.exp({z} - wb.logsumexp({z}{_kept(total)}))"
-            yield Form("softmax", code, share)
+            yield from _softmax(case, share, total, z)
     for log in _after(case, node, "log1p"):
         yield Form("softplus", f"np.logaddexp(0, {z})", log)
     for total in _after(case, node, "add"):
@@ -148,6 +142,22 @@ def _exp(case: Case, node: Tensor) -> Iterator[Form]:
             yield Form("exp(x) - 1", f"np.expm1({z})", less)
 
 
+def _softmax(case: Case, share: Tensor, total: Tensor, z: str) -> Iterator[Form]:
+    """The forms of a quotient of exponentials, and of its logarithm."""
+    for log in _after(case, share, "log"):
+        code = _taken(log, f"{z} - wb.logsumexp({z}{_kept(total)})")
+        yield Form("log-softmax", code, log)
+    yield Form("softmax", f"np.exp({z} - wb.logsumexp({z}{_kept(total)}))", share)
+
+
+def _taken(log: Tensor, code: str) -> str:
+    """A form, with the entries that the user takes of it: ``log(p[i, t])``."""
+    if not _is(log.inputs[0], "getitem"):
+        return code
+    entries = subscript(log)
+    return f"({code}){entries}" if entries else code
+
+
 def _same_exp(x: Any, node: Tensor) -> bool:
     """Whether it is this exponential, or another of the same operand."""
     return x is node or (_is(x, "exp") and x.inputs[0] is node.inputs[0])
@@ -155,10 +165,10 @@ def _same_exp(x: Any, node: Tensor) -> bool:
 
 def _sigmoid(exp: Tensor, share: Tensor, z: str) -> Form:
     above = share.inputs[0]
-    if share.op.name == "divide" and inner(above) is exp:
+    if share.op.name == "divide" and _same_exp(inner(above), exp):
         return Form("sigmoid", f"workbench.scipy.special.expit({z})", share)
-    code = f"workbench.scipy.special.expit({_minus(z)})"
-    if number(above) not in (None, 1) and share.op.name == "divide":
+    code = f"workbench.scipy.special.expit({minus(z)})"
+    if number(above) != 1 and share.op.name == "divide":
         code = f"{closed(operand(share, 0))} * {code}"
     return Form("sigmoid", code, share)
 
@@ -175,12 +185,13 @@ def _log(case: Case, node: Tensor) -> Iterator[Form]:
         above, below = map(inner, x.inputs)
         if _is(above, "exp") and _is(below, "sum"):
             z = operand(above, 0)
-            yield Form("log-softmax", f"{z} - wb.logsumexp({z}{_kept(below)})", node)
+            code = _taken(node, f"{z} - wb.logsumexp({z}{_kept(below)})")
+            yield Form("log-softmax", code, node)
         if (z2 := _sigmoid_of(x)) is not None:
-            yield Form("log of a sigmoid", f"-np.logaddexp(0, {_minus(z2)})", node)
+            yield Form("log of a sigmoid", f"-np.logaddexp(0, {minus(z2)})", node)
     if _is(x, "expit"):
         z = operand(x, 0)
-        yield Form("log of a sigmoid", f"-np.logaddexp(0, {_minus(z)})", node)
+        yield Form("log of a sigmoid", f"-np.logaddexp(0, {minus(z)})", node)
     if _is(x, "softmax"):
         z = operand(x, 0)
         yield Form(
@@ -203,13 +214,7 @@ def _log(case: Case, node: Tensor) -> Iterator[Form]:
         elif _is(other, "divide") and (z2 := _sigmoid_of(other)) is not None:
             yield Form("log(1 - sigmoid)", f"-np.logaddexp(0, {z2})", node)
         else:
-            yield Form("log(1 - x)", f"np.log1p({_minus(operand(x, 1))})", node)
-
-
-def _minus(z: str) -> str:
-    if z.startswith("-") and z[1:].isidentifier():
-        return z[1:]
-    return f"-{closed(z)}"
+            yield Form("log(1 - x)", f"np.log1p({minus(operand(x, 1))})", node)
 
 
 def _sigmoid_of(x: Tensor) -> str | None:
@@ -220,7 +225,7 @@ def _sigmoid_of(x: Tensor) -> str | None:
     for k in (0, 1):
         exp = inner(below.inputs[k])
         if number(below.inputs[1 - k]) == 1 and _is(exp, "exp"):
-            return _minus(operand(exp, 0))
+            return minus(operand(exp, 0))
     return None
 
 
@@ -246,6 +251,12 @@ def _subtract(case: Case, node: Tensor) -> Iterator[Form]:
     if _squared(a) and _squared(b):
         p, q = operand(a, 0), closed(operand(b, 0))
         yield Form("a**2 - b**2", f"({p} - {q}) * ({p} + {q})", node)
+    if (q := _root_beside(a, b)) is not None:
+        p, r = operand(node, 1), operand(node, 0)
+        yield Form("a root of a quadratic", f"-{closed(q)} / ({p} + {r})", node)
+    if (q := _root_beside(b, a)) is not None:
+        p, r = operand(node, 0), operand(node, 1)
+        yield Form("a root of a quadratic", f"{closed(q)} / ({p} + {r})", node)
     if _is(a, "sqrt") and _is(b, "sqrt"):
         p, q = operand(a, 0), operand(b, 0)
         code = f"({p} - {closed(q)}) / (np.sqrt({p}) + np.sqrt({q}))"
@@ -268,7 +279,22 @@ def _squared(x: Any) -> bool:
     )
 
 
+def _root_beside(root: Any, b: Any) -> str | None:
+    """The text of ``q`` where a root is that of ``b**2 - q``."""
+    inside = inner(root.inputs[0]) if _is(root, "sqrt") else None
+    if not _is(inside, "subtract"):
+        return None
+    square = inner(inside.inputs[0])
+    same = _squared(square) and inner(square.inputs[0]) is inner(b)
+    return operand(inside, 1) if same else None
+
+
 def _add(case: Case, node: Tensor) -> Iterator[Form]:
+    for k in (0, 1):
+        b, root = inner(node.inputs[k]), inner(node.inputs[1 - k])
+        if _is(b, "negative") and (q := _root_beside(root, b.inputs[0])) is not None:
+            p, r = operand(b, 0), operand(node, 1 - k)
+            yield Form("a root of a quadratic", f"-{closed(q)} / ({p} + {r})", node)
     for k in (0, 1):
         if number(node.inputs[1 - k]) == 1:
             for log in _after(case, node, "log"):

@@ -32,7 +32,8 @@ class Row(NamedTuple):
     """One kind of trouble of one op, at the operands' values.
 
     ``where`` gives the mask of the entries; ``code`` has ``{0}``, ``{1}`` for the
-    operands as the user has written them.
+    operands as the user has written them, ``{tiny}`` for a number beside 0 and
+    ``{near}`` for one beside 1 that the operand's dtype can hold.
     """
 
     kind: str
@@ -46,10 +47,10 @@ class Row(NamedTuple):
 _LOG = [
     Row("log-of-zero", lambda x: np.equal(x, 0), "takes the logarithm of 0",
         "The logarithm of 0 is minus infinity.", "keep the operand above 0",
-        "np.{op}(np.maximum({0}, 1e-300))"),
+        "np.{op}(np.maximum({0}, {tiny}))"),
     Row("log-of-negative", lambda x: x < 0, "takes the logarithm of a negative number",
         "A negative number has no real logarithm.", "keep the operand above 0",
-        "np.{op}(np.maximum({0}, 1e-300))"),
+        "np.{op}(np.maximum({0}, {tiny}))"),
 ]  # fmt: skip
 _BELOW = [
     Row("division-by-zero", lambda *x: np.equal(x[-1], 0), "divides by 0",
@@ -71,11 +72,11 @@ VALUES: dict[str, list[Row]] = {
         Row("log-of-zero", lambda x: np.equal(x, -1),
             "takes the logarithm of 1 + (-1) = 0",
             "The logarithm of 0 is minus infinity.", "keep the operand above -1",
-            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
+            "np.log1p(np.maximum({0}, -1 + {near}))"),
         Row("log-of-negative", lambda x: x < -1,
             "takes the logarithm of a negative number",
             "A negative number has no real logarithm.", "keep the operand above -1",
-            "np.log1p(np.maximum({0}, -1 + 1e-12))"),
+            "np.log1p(np.maximum({0}, -1 + {near}))"),
     ],
     "sqrt": [
         Row("sqrt-of-negative", lambda x: x < 0,
@@ -106,7 +107,7 @@ VALUES: dict[str, list[Row]] = {
         Row("outside-domain", lambda x: np.abs(x) >= 1,
             "has an operand at or outside ±1",
             "It is infinite at -1 and 1, and defined between them only.",
-            "clip the operand", "np.arctanh(np.clip({0}, -1 + 1e-12, 1 - 1e-12))"),
+            "clip the operand", "np.arctanh(np.clip({0}, -1 + {near}, 1 - {near}))"),
     ],
     "arccosh": [
         Row("outside-domain", lambda x: x < 1, "has an operand below 1",

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.graph.tensor import Tensor
 
-__all__ = ["LEFT_OUT", "closed", "line_of", "operand", "short"]
+__all__ = ["LEFT_OUT", "closed", "line_of", "minus", "operand", "short", "subscript"]
 
 #: A longer operand would not be read in a line that is to be copied.
 MOST = 60
@@ -44,6 +44,29 @@ def closed(text: str) -> str:
         return f"({text})"
     whole = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
     return text if isinstance(tree, whole) else f"({text})"
+
+
+def subscript(node: Tensor, k: int = 0) -> str:
+    """What the user takes of an operand, with its brackets: ``"[i, t]"``
+    nothing where it is spelled without.
+    """
+    text = _operand(*_place(node), k)
+    tree = None if text is None else ast.parse(text, mode="eval").body
+    if not isinstance(tree, ast.Subscript):
+        return ""
+    tree.value = ast.Name("x", ast.Load())
+    return ast.unparse(tree)[1:]
+
+
+def minus(text: str) -> str:
+    """The negative of what a text stands for."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        tree = None
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return ast.unparse(tree.operand)
+    return f"-{closed(text)}"
 
 
 def short(x: Any) -> str:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.doctor import words
-from workbench.checks.doctor.case import Case, counted, finite, is_leaf
+from workbench.checks.doctor.case import Case, counted, finite, is_leaf, kinds
 from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.forms import form_of
+from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.graph.tensor import Tensor, value_of
 
 __all__ = ["look", "origins", "told"]
@@ -25,7 +27,13 @@ __all__ = ["look", "origins", "told"]
 def look(case: Case) -> Iterator[Finding]:
     """A finding for each origin of what is not finite in the outputs."""
     roots = [y for y in case.outputs if y.serial in case.unfinite]
+    mended: set[int] = set()
     for node, path in origins(case, roots).items():
+        form = form_of(case, node)
+        if form is not None:
+            if form.whole.serial in mended:
+                continue  # the form that was named before is the same
+            mended.add(form.whole.serial)
         yield told(case, node, path)
 
 
@@ -37,7 +45,7 @@ def origins(case: Case, roots: list[Tensor]) -> dict[Tensor, tuple[Tensor, ...]]
     while stack:
         node = stack.pop()
         sources = _sources(case, node)
-        if not sources:
+        if not sources or _makes_more(node):
             found[node] = _path(case, node, came)
         for x in sources:
             if x.serial not in came:
@@ -47,12 +55,14 @@ def origins(case: Case, roots: list[Tensor]) -> dict[Tensor, tuple[Tensor, ...]]
 
 
 def _sources(case: Case, node: Tensor) -> list[Tensor]:
-    """The operands that a node has its trouble from; none where it makes it."""
+    """The operands that a node has its trouble from; none where it makes it all."""
     bad = [
         x for x in node.inputs if isinstance(x, Tensor) and x.serial in case.unfinite
     ]
-    if not bad or _makes_more(node):
+    if not bad:
         return []
+    if _makes_more(node):  # and perhaps some of it is from them
+        return [x for x in bad if not _given(case, x)]
     if case.unfinite[node.serial] == "nan":
         nans = [x for x in bad if case.unfinite[x.serial] == "nan"]
         if nans:
@@ -87,6 +97,41 @@ def _given(case: Case, x: Tensor) -> bool:
 
 def _array(a: Any) -> Any:
     return a if isinstance(a, (int, float, complex)) or hasattr(a, "dtype") else None
+
+
+def _data(case: Case, node: Tensor) -> int | None:
+    """Which operand is data that has what the result shows: NaN, or infinities.
+
+    Infinite data that became NaN is another matter: a mask that met a 0.
+    """
+    shown = case.unfinite[node.serial]
+    for k, a in enumerate(node.inputs):
+        plain = not isinstance(a, Tensor) or (is_leaf(a) and a.name is None)
+        value = _array(value_of(a))
+        if plain and value is not None and not finite(value) and kinds(value) == shown:
+            return k
+    return None
+
+
+def _of_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Finding:
+    """The finding for data, no input of the program, that is not finite."""
+    text = closed(operand(node, k))
+    text = "the data" if text in (LEFT_OUT, "constant") else text
+    how = counted(value_of(node.inputs[k]))
+    return Finding(
+        "input-not-finite",
+        "error",
+        node,
+        "forward",
+        f"{name} reads data that is not finite",
+        f"{text[0].upper()}{text[1:]} holds {how}."
+        if text == "the data"
+        else f"{text} holds {how}.",
+        "The program is given what is not finite; what is computed from it is not"
+        " finite either.",
+        Fix("leave such entries out, or fill them", f"np.nan_to_num({text})"),
+        path,
+    )
 
 
 def _makes_more(node: Tensor) -> bool:
@@ -134,7 +179,11 @@ def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
             path,
         )
     bad = [x for x in node.inputs if not finite(_array(value_of(x)))]
-    if bad and not _makes_more(node):
+    more = _makes_more(node)
+    given = None if more else _data(case, node)
+    if given is not None:
+        return _of_data(node, name, given, path)
+    if bad and not more:
         said = words.from_infinity(case, node)
     else:
         said = words.value(case, node)

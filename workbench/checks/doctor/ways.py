@@ -6,20 +6,23 @@ reasons: a gradient 1e8 times smaller than at the result is below the rounding o
 float32 next to it, and half of the digits of a float64 below; 1e8 times larger, it
 leaves no step size that suits both ends. No single node counts for more than a factor
 of 100 there, so that a change of units is no alarm, and six decades must remain; but
-one node that is no scaling by a constant may make 1e8 alone.
+one node that is no scaling by a constant may make 1e8 alone, unless that is but the
+units of the input: the result follows it in proportion.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from workbench.checks.doctor.case import Case, Step, finite
+import numpy as np
+
+from workbench.checks.doctor.case import Case, Step, finite, size
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import number
 from workbench.checks.doctor.units import PRODUCTS
-from workbench.graph.tensor import Tensor
+from workbench.graph.tensor import Tensor, value_of
 
 __all__ = ["look"]
 
@@ -27,6 +30,10 @@ DECADES = 8.0
 CAPPED = 6.0
 #: What one node may add to the capped sum, in decades.
 ONE = 2.0
+#: A layer has at most so many nodes on the way.
+LAYER = 20
+#: An input still counts where the result changes by this part of the change in it.
+COUNTS = 1e-3
 
 
 class Way(NamedTuple):
@@ -54,6 +61,8 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
                 continue
             single = sign * way.single >= DECADES and way.where is not None
             gradual = sign * way.capped >= CAPPED
+            if not gradual and _in_its_units(case, x, g, sign):
+                continue
             if sign * way.total >= DECADES and (single or gradual):
                 found.append((sign * way.total, x))
         if not found:
@@ -63,6 +72,21 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
         if any(node.serial in blamed for node in nodes):
             continue
         yield _told(case, worst, nodes, ways, sign, len(found) - 1)
+
+
+def _in_its_units(case: Case, x: Tensor, g: Any, sign: int) -> bool:
+    """Whether a gradient that one node makes small or large is so by its units alone.
+
+    A gradient that vanishes leaves the result as it is when the input changes by a
+    part of itself; one that explodes does not. An input or a result of 0 says nothing.
+    """
+    moved = size(g)[0] * size(x._value)[0]
+    if not moved:
+        return False
+    if sign > 0:
+        seeds = math.hypot(*[size(seed)[0] for seed in case.seeds])
+        return moved < 10**DECADES * seeds
+    return moved > COUNTS * math.hypot(*[size(y._value)[0] for y in case.outputs])
 
 
 def _ways(case: Case) -> dict[int, Way]:
@@ -79,6 +103,8 @@ def _ways(case: Case) -> dict[int, Way]:
                 continue
             best[serial] = norm
             factor = math.log10(norm) - math.log10(step.norm)
+            if factor < -CAPPED and _cancels(step, factor):
+                factor = 0.0
             capped = max(-ONE, min(ONE, factor))
             single, where = own.single, own.where
             if abs(factor) > abs(single) and not _scaling(step):
@@ -102,6 +128,25 @@ def _scaling(step: Step) -> bool:
         number(x) is not None or x is node.inputs[1 - k]
         for k, x in enumerate(node.inputs)
     )
+
+
+def _cancels(step: Step, factor: float) -> bool:
+    """Whether what a linear node passes on is so small since its terms cancel.
+
+    So it is at an optimum, where residuals are at right angles to the data: a product
+    that passes on far less than its other operand is large.
+    """
+    name = step.node.op.name
+    if name in ("add", "subtract"):
+        return True
+    if name not in PRODUCTS:
+        return False
+    sizes = [
+        size(a._value if isinstance(a, Tensor) else a)[0]
+        / math.sqrt(max(1, np.size(value_of(a))))
+        for a in step.node.inputs
+    ]
+    return bool(sizes) and factor < math.log10(max(min(sizes), 1e-300)) - CAPPED
 
 
 def _nodes(x: Tensor, ways: dict[int, Way]) -> list[Tensor]:
@@ -134,6 +179,9 @@ def _told(
             ways[end.serial].total - (0.0 if before is None else before.total)
         )
     products = [k for k, node in enumerate(nodes) if node.op.name in PRODUCTS]
+    if len(nodes) > LAYER * len(products):
+        products = []  # the way goes round the layers: they are not what does it
+    group = 1
     # The layer where it happens: the product (or, without any, the node) that does
     # most, taken from one product to the next.
     if sign * way.single >= DECADES / 2 and way.where is not None:
@@ -141,7 +189,7 @@ def _told(
     elif len(products) > 2:
         blamed = _worst_layer(nodes, factors, products, sign)
     else:
-        blamed = nodes[max(range(len(nodes)), key=lambda k: sign * factors[k])]
+        blamed, group, all_of_it = _worst_line(nodes, factors, sign)
     word = "explodes" if sign > 0 else "vanishes"
     top = steps[nodes[-1].serial].norm
     count = len(products) if len(products) > 2 else len(nodes)
@@ -150,6 +198,9 @@ def _told(
     at = next(k for k, node in enumerate(nodes) if node is blamed)
     step = 10 ** factors[at]
     more = f" So for {others} more of the inputs." if others else ""
+    step_told = f"{step:.2g} at {case.call(blamed)}"
+    if group > 1:
+        step_told = f"{all_of_it:.2g} by the {group} on that line alone"
     where = f" in scope {blamed.scope!r}" if blamed.scope else ""
     return Finding(
         "exploding" if sign > 0 else "vanishing",
@@ -159,8 +210,7 @@ def _told(
         f"the gradient {word} on the way to {case.call(x)}, most of all at"
         f" {case.call(blamed)}{where}",
         f"From {top:.3g} at the result it comes to {top * 10**way.total:.3g} over"
-        f" {count} {what}: a factor of {each:.2g} at each, {step:.2g} at"
-        f" {case.call(blamed)}.{more}",
+        f" {count} {what}: a factor of {each:.2g} at each, {step_told}.{more}",
         "Each factor on the way multiplies the ones before."
         + (
             " Weights that are too large, or a step repeated too often, make it grow."
@@ -176,6 +226,22 @@ def _told(
         ),
         tuple(reversed(nodes)),
     )  # fmt: skip
+
+
+def _worst_line(
+    nodes: list[Tensor], factors: list[float], sign: int
+) -> tuple[Tensor, int, float]:
+    """The node that does most of what one op of one line does, in a loop as well.
+
+    With how many of them there are on the way, and the factor of all together.
+    """
+    lines: dict[Any, list[int]] = {}
+    for k, node in enumerate(nodes):
+        key = k if node.code is None else (node.op.name, node.code, node.lasti)
+        lines.setdefault(key, []).append(k)
+    worst = max(lines.values(), key=lambda some: sign * sum(factors[k] for k in some))
+    blamed = max(worst, key=lambda k: sign * factors[k])
+    return nodes[blamed], len(worst), 10 ** sum(factors[k] for k in worst)
 
 
 def _worst_layer(

@@ -55,7 +55,19 @@ def _code(row: Row, node: Tensor) -> str:
     names = [operand(node, k) for k in range(min(2, len(node.inputs)))]
     if not row.code.startswith("np.{op}(") and not row.code.startswith("np.sqrt"):
         names = list(map(closed, names))
-    return row.code.format(*names, op=node.op.name)
+    dtype = types.spec_of(_args(node)[0]).dtype
+    tiny, near = _SMALL.get(np.dtype(dtype).itemsize, ("1e-300", "1e-12"))
+    code = row.code
+    if dtype.kind == "c":
+        tiny, near = _SMALL.get(dtype.itemsize // 2, ("1e-300", "1e-12"))
+        code = code.replace(
+            "np.maximum({0}, {tiny})", "np.where({0} == 0, {tiny}, {0})"
+        )
+    return code.format(*names, op=node.op.name, tiny=tiny, near=near)
+
+
+#: What is just beside 0 and beside 1, by the bytes of a float; else that of float64.
+_SMALL = {2: ("1e-7", "1e-3"), 4: ("1e-30", "1e-6")}
 
 
 def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:

@@ -187,7 +187,7 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
         kind, cause = "no-derivative", f"{op} has no derivative."
         text, code = "a rule for it", f'wb.override("{op}", "g")'
         rule = None
-    if node.shape != (
+    if isinstance(node._value, tuple) or node.shape != (
         node.inputs[0].shape if isinstance(node.inputs[0], Tensor) else ()
     ):
         rule = None
@@ -252,6 +252,8 @@ def _zero(
 def _vanished(case: Case, node: Tensor) -> bool:
     """Whether what arrives is so small that a product with it underflows."""
     norm = case.step_of[node.serial].norm
+    if isinstance(node._value, tuple):
+        return False
     dtype = node.dtype
     if dtype.kind not in "fc":
         return False
