@@ -1,4 +1,4 @@
-"""The kernels of the seeds, which several tests look at."""
+"""The kernels of the seeds, and one that squares: several tests look at them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ import workbench as wb
 from workbench.custom.kernels import toolchain
 from workbench.errors import KernelError
 
-__all__ = ["CDistGrad", "Cdist", "ZeroOut", "needs_c", "needs_cpp", "needs_cuda"]
+__all__ = [
+    "SQUARES",
+    "CDistGrad",
+    "Cdist",
+    "KernelSquares",
+    "ZeroOut",
+    "needs_c",
+    "needs_cpp",
+    "needs_cuda",
+]
 
 
 def lacks(language: str) -> str:
@@ -139,3 +148,20 @@ class Cdist(wb.Op):
         x, w = node.inputs
         (y,) = node.outputs
         return CDistGrad()(x, w, y, g)
+
+
+SQUARES = r"""
+void {name}(const double *x, double *y, int64_t n) {{
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i];
+}}
+"""
+
+
+class KernelSquares(wb.KernelOp):
+    inputs = "x: float64[n]"
+    outputs = "y: float64[n]"
+    c = SQUARES.format(name="kernel_squares")
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        (x,) = node.inputs
+        return 2 * x * g

@@ -3,206 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from scipy.spatial import distance
 
 import workbench as wb
-from tests.custom.kernels.sources import Cdist, CDistGrad, ZeroOut, needs_c, needs_cpp
-from workbench.errors import (
-    DtypeError,
-    KernelError,
-    NotDifferentiableError,
-    ShapeError,
-    TraceError,
-    UsageError,
+from tests.custom.kernels.sources import (
+    SQUARES,
+    CDistGrad,
+    KernelSquares,
+    ZeroOut,
+    needs_c,
+    needs_cpp,
 )
-
-SQUARES = r"""
-void {name}(const double *x, double *y, int64_t n) {{
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i];
-}}
-"""
-
-
-class KernelSquares(wb.KernelOp):
-    inputs = "x: float64[n]"
-    outputs = "y: float64[n]"
-    c = SQUARES.format(name="kernel_squares")
-
-    def vjp(self, node: Any, g: Any) -> Any:
-        (x,) = node.inputs
-        return 2 * x * g
-
-
-@wb.register_gradient("kernel_zero_out")
-def zero_out_grad(node: Any, g: Any, _: Any) -> Any:
-    """The seed's rule: the first gradient at the first place, 0 elsewhere."""
-    (to_zero,) = node.inputs
-    return np.where(np.arange(to_zero.size) == 0, g[0], np.zeros_like(to_zero))
-
-
-# E4: the seed's op of two outputs
-
-
-@needs_cpp
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
-def test_E4_zero_out_has_two_outputs_of_each_dtype(dtype: str) -> None:
-    zeroed, index = ZeroOut()(np.array([5, 4, 3, 2], dtype))
-    assert zeroed.dtype == dtype
-    assert index.dtype == np.int32
-    assert index.shape == ()
-    np.testing.assert_array_equal(zeroed, [5, 0, 0, 0])
-    assert index == 3
-    assert ZeroOut()(np.zeros(0, dtype))[0].shape == (0,)
-
-
-@needs_cpp
-def test_E4_only_the_values_of_zero_out_send_a_gradient() -> None:
-    def loss(x: Any) -> Any:
-        zeroed, index = ZeroOut()(x)
-        return np.sum(zeroed * np.array([2.0, 30.0, 40.0])) + index
-
-    x = np.array([7.0, 8.0, 9.0])
-    assert loss(x) == 17
-    np.testing.assert_array_equal(wb.grad(loss)(x), [2, 0, 0])
-    _, t = wb.jvp(loss, (x,), (np.array([0.5, 1.0, 1.0]),))
-    assert t == 1.0
-    np.testing.assert_array_equal(
-        wb.jacobian(lambda x: ZeroOut()(x)[0])(x), np.diag([1.0, 0, 0])
-    )
-    wb.check_grads(lambda x: ZeroOut()(x)[0] ** 2, (x,))
-
-
-@needs_cpp
-def test_E4_zero_out_of_integers_computes_and_has_no_derivative() -> None:
-    with pytest.raises(DtypeError, match="int32"):
-        wb.grad(lambda x: np.sum(ZeroOut()(x)[0]))(np.array([1, 2], np.int32))
-
-
-@needs_cpp
-def test_a_gradient_of_float32_stays_float32() -> None:
-    g = wb.grad(lambda x: np.sum(ZeroOut()(x)[0]))(np.ones(3, np.float32))
-    assert g.dtype == np.float32
-
-
-# A4: the gradient of an op, as a kernel
-
-
-def pairs(rng: np.random.Generator) -> tuple[Any, Any]:
-    """Points, of which one coincides."""
-    x, w = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
-    w[2] = x[1]
-    return x, w
-
-
-@needs_c
-def test_A4_the_gradient_of_cdist_is_a_kernel(rng: np.random.Generator) -> None:
-    x, w = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
-    weights = rng.normal(size=(5, 4))
-    gx, gw = wb.grad(lambda x, w: np.sum(weights * Cdist()(x, w)), (0, 1))(x, w)
-    for i in range(5):
-        want = sum(
-            weights[i, j] * (x[i] - w[j]) / np.linalg.norm(x[i] - w[j])
-            for j in range(4)
-        )
-        np.testing.assert_allclose(gx[i], want, rtol=1e-12)
-    for j in range(4):
-        want = sum(
-            weights[i, j] * (w[j] - x[i]) / np.linalg.norm(x[i] - w[j])
-            for i in range(5)
-        )
-        np.testing.assert_allclose(gw[j], want, rtol=1e-12)
-
-
-@needs_c
-def test_A4_and_it_is_0_where_two_points_coincide(rng: np.random.Generator) -> None:
-    """A5, too: a subgradient, and no NaN."""
-    x, w = pairs(rng)
-    g = wb.grad(lambda x: np.sum(Cdist()(x, w) * (np.arange(4) == 2)))(x)
-    assert np.all(g[1] == 0)
-    assert np.all(np.isfinite(wb.grad(lambda w: np.sum(Cdist()(x, w)))(w)))
-
-
-@needs_c
-def test_A4_in_both_modes_and_under_hessian(rng: np.random.Generator) -> None:
-    """The derivatives of the kernel are those of its fallback, as it declares."""
-    x, w = rng.normal(size=(3, 2)), rng.normal(size=(2, 2))
-    wb.check_grads(lambda x, w: Cdist()(x, w), (x, w), order=2)
-    # The Hessian of a distance r is (1 - u u') / r.
-    h = wb.hessian(lambda x: np.sum(Cdist()(x, w)))(x)
-    for i in range(3):
-        want = 0
-        for j in range(2):
-            r = np.linalg.norm(x[i] - w[j])
-            u = (x[i] - w[j]) / r
-            want = want + (np.eye(2) - np.outer(u, u)) / r
-        np.testing.assert_allclose(h[i, :, i], want, rtol=1e-10)
-
-
-class PlainGrad(wb.KernelOp):
-    inputs = "x: float64[n], g: float64[n]"
-    outputs = "dx: float64[n]"
-    c = r"""
-    void plain_grad(const double *x, const double *g, double *dx, int64_t n) {
-        for (int64_t i = 0; i < n; i++) dx[i] = 2 * x[i] * g[i];
-    }
-    """
-
-
-class SquaresByKernels(wb.KernelOp):
-    inputs = "x: float64[n]"
-    outputs = "y: float64[n]"
-    c = SQUARES.format(name="squares_by_kernels")
-
-    def vjp(self, node: Any, g: Any) -> Any:
-        (x,) = node.inputs
-        return PlainGrad()(x, g)
-
-
-@needs_c
-def test_A4_a_kernel_without_derivative_says_so_under_hessian() -> None:
-    def f(x: Any) -> Any:
-        return np.sum(SquaresByKernels()(x))
-
-    x = np.array([1.0, 2.0])
-    np.testing.assert_array_equal(wb.grad(f)(x), [2, 4])
-    with pytest.raises(
-        NotDifferentiableError, match="plain_grad has no derivative"
-    ) as e:
-        wb.hessian(f)(x)
-    assert "Write vjp(self, node, *cotangents) in PlainGrad" in str(e.value)
-    with pytest.raises(NotDifferentiableError, match="plain_grad"):
-        wb.jvp(f, (x,), (x,))
-
-
-@needs_c
-def test_A4_the_kernel_is_clearly_faster_than_the_expression(
-    rng: np.random.Generator, measured: Callable[[str], None]
-) -> None:
-    x, w = rng.normal(size=(1000, 3)), rng.normal(size=(1000, 3))
-    g = rng.normal(size=(1000, 1000))
-    y, op = distance.cdist(x, w), CDistGrad()
-
-    def best(f: Callable[..., Any]) -> float:
-        took = []
-        for _ in range(7):
-            start = time.perf_counter()
-            f(x, w, y, g)
-            took.append(time.perf_counter() - start)
-        return min(took)
-
-    for kernel, numpy in zip(op(x, w, y, g), op.fallback(x, w, y, g), strict=True):
-        np.testing.assert_allclose(kernel, numpy, rtol=1e-9, atol=1e-9)
-    ratio = best(op.fallback) / best(op)
-    measured(f"cdist's gradient, 1000x1000x3: the kernel is {ratio:.1f} times NumPy")
-    assert ratio > 2
-
+from workbench.errors import DtypeError, KernelError, ShapeError, TraceError, UsageError
 
 # What a kernel may be
 
@@ -448,6 +264,68 @@ def test_a_compiled_program_calls_the_kernel() -> None:
     assert compile(graph)(np.array([1.0, 2.0, 3.0])) == [17.0]
 
 
+# Unknown lengths
+
+
+class KernelPadded(wb.KernelOp):
+    """Outputs of several lengths that follow from one."""
+
+    inputs = "x: T[n]"
+    outputs = "y: T[n], wider: T[2 * n + 1], half: T[n // 2], total: T[]"
+    c = r"""
+    void kernel_padded(const T *x, T *y, T *wider, T *half, T *total, int64_t n) {
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = x[i] * x[i];
+            wider[2 * i] = x[i];
+            *total += x[i];
+        }
+        for (int64_t i = 0; i < n / 2; i++) half[i] = -1;
+    }
+    """
+
+    def vjp(self, node: Any, g: Any, g_wider: Any, g_half: Any, g_total: Any) -> Any:
+        (x,) = node.inputs
+        return 2 * x * g + g_wider[:-1:2] + g_total
+
+
+@needs_c
+def test_lengths_that_are_not_known_yet() -> None:
+    x = wb.vector("x")
+    y, wider, half, total = KernelPadded()(x)
+    (n,) = x.shape
+    shapes = [part.shape for part in (y, wider, half, total)]
+    assert shapes == [(n,), (2 * n + 1,), (n // 2,), ()]
+    slope = wb.grad(np.sum(y) + 10 * np.sum(wider) + 100 * total, x)
+    f = wb.function([x], [half, total, slope])
+    for size in (0, 1, 5):
+        at = np.arange(size) + 1.0
+        found = f(at)
+        assert found[0].shape == (size // 2,)
+        assert found[1] == at.sum()
+        np.testing.assert_array_equal(found[2], 2 * at + 110)
+
+
+@needs_c
+def test_a_letter_says_that_two_unknown_lengths_are_one(
+    rng: np.random.Generator,
+) -> None:
+    names = ("x", "w", "y", "g")
+    x, w, y, g = (wb.matrix(name) for name in names)
+    dx, dw = CDistGrad()(x, w, y, g)
+    assert (dx.ndim, dw.ndim) == (2, 2)
+    f = wb.function([x, w, y, g], [dx, dw])
+    at = (
+        rng.normal(size=(3, 2)), rng.normal(size=(4, 2)),
+        1 + rng.random((3, 4)), rng.normal(size=(3, 4)),
+    )  # fmt: skip
+    for found, want in zip(f(*at), CDistGrad().fallback(*at), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+    with pytest.raises(ShapeError, match="both are d"):
+        f(at[0], np.ones((4, 3)), *at[2:])
+    with pytest.raises(ShapeError, match="of length 3 and axis 1 of w is of length 5"):
+        CDistGrad()(wb.matrix(shape=(None, 3)), wb.matrix(shape=(2, 5)), y, g)
+
+
 # Bad input
 
 
@@ -545,6 +423,16 @@ def test_the_base_itself_computes_nothing() -> None:
         wb.KernelOp()
 
 
+@needs_c
+def test_inputs_by_name_and_arrays_that_mean_something_else() -> None:
+    squares = KernelSquares()
+    assert squares(x=np.array([1.0, 3.0])).tolist() == [1, 9]
+    with pytest.raises(UsageError, match="kernel_squares takes x; 0 by position and z"):
+        squares(z=np.ones(2))
+    with pytest.raises(TraceError, match="its mask would be lost"):
+        squares(np.ma.masked_array([1.0, 2.0], [0, 1]))
+
+
 # Threads
 
 
@@ -600,85 +488,3 @@ def test_other_threads_run_while_a_kernel_does() -> None:
     Waits()(np.ones(1, np.int32))  # compiled
     threading.Timer(0.05, lambda: ready.__setitem__(0, 1)).start()
     assert Waits()(ready) == 1
-
-
-# Unknown lengths
-
-
-class KernelPadded(wb.KernelOp):
-    """Outputs of several lengths that follow from one."""
-
-    inputs = "x: T[n]"
-    outputs = "y: T[n], wider: T[2 * n + 1], half: T[n // 2], total: T[]"
-    c = r"""
-    void kernel_padded(const T *x, T *y, T *wider, T *half, T *total, int64_t n) {
-        for (int64_t i = 0; i < n; i++) {
-            y[i] = x[i] * x[i];
-            wider[2 * i] = x[i];
-            *total += x[i];
-        }
-        for (int64_t i = 0; i < n / 2; i++) half[i] = -1;
-    }
-    """
-
-    def vjp(self, node: Any, g: Any, g_wider: Any, g_half: Any, g_total: Any) -> Any:
-        (x,) = node.inputs
-        return 2 * x * g + g_wider[:-1:2] + g_total
-
-
-@needs_c
-def test_lengths_that_are_not_known_yet() -> None:
-    x = wb.vector("x")
-    y, wider, half, total = KernelPadded()(x)
-    (n,) = x.shape
-    shapes = [part.shape for part in (y, wider, half, total)]
-    assert shapes == [(n,), (2 * n + 1,), (n // 2,), ()]
-    slope = wb.grad(np.sum(y) + 10 * np.sum(wider) + 100 * total, x)
-    f = wb.function([x], [half, total, slope])
-    for size in (0, 1, 5):
-        at = np.arange(size) + 1.0
-        found = f(at)
-        assert found[0].shape == (size // 2,)
-        assert found[1] == at.sum()
-        np.testing.assert_array_equal(found[2], 2 * at + 110)
-
-
-@needs_c
-def test_a_letter_says_that_two_unknown_lengths_are_one(
-    rng: np.random.Generator,
-) -> None:
-    names = ("x", "w", "y", "g")
-    x, w, y, g = (wb.matrix(name) for name in names)
-    dx, dw = CDistGrad()(x, w, y, g)
-    assert (dx.ndim, dw.ndim) == (2, 2)
-    f = wb.function([x, w, y, g], [dx, dw])
-    at = (
-        rng.normal(size=(3, 2)), rng.normal(size=(4, 2)),
-        1 + rng.random((3, 4)), rng.normal(size=(3, 4)),
-    )  # fmt: skip
-    for found, want in zip(f(*at), CDistGrad().fallback(*at), strict=True):
-        np.testing.assert_allclose(found, want, rtol=1e-12)
-    with pytest.raises(ShapeError, match="both are d"):
-        f(at[0], np.ones((4, 3)), *at[2:])
-    with pytest.raises(ShapeError, match="of length 3 and axis 1 of w is of length 5"):
-        CDistGrad()(wb.matrix(shape=(None, 3)), wb.matrix(shape=(2, 5)), y, g)
-
-
-@needs_c
-def test_A4_cdist_of_symbols_of_any_length(rng: np.random.Generator) -> None:
-    x, w = wb.matrix("x"), wb.matrix("w")
-    f = wb.function([x, w], wb.grad(np.sum(Cdist()(x, w) ** 2), x))
-    at = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
-    # The squared distance has the gradient 2 (x - w).
-    want = 2 * np.sum(at[0][:, None] - at[1], axis=1)
-    np.testing.assert_allclose(f(*at), want, rtol=1e-12)
-
-
-@needs_c
-def test_inputs_by_name_and_arrays_that_mean_something_else() -> None:
-    squares = KernelSquares()
-    assert squares(x=np.array([1.0, 3.0])).tolist() == [1, 9]
-    with pytest.raises(UsageError, match="kernel_squares takes x; 0 by position and z"):
-        squares(z=np.ones(2))
-    with pytest.raises(TraceError, match="its mask would be lost"):
-        squares(np.ma.masked_array([1.0, 2.0], [0, 1]))
