@@ -1,13 +1,10 @@
-"""Functions of symbols: what they take, return, refuse; updates, givens, defaults."""
+"""`function`: expressions become something that can be called."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import pickle
 import re
-import signal
-import threading
 import time
 import warnings
 from dataclasses import dataclass
@@ -27,20 +24,11 @@ from workbench.errors import (
     UnusedInputError,
     UsageError,
 )
-from workbench.gradient import (
-    Lop,
-    Rop,
-    grad,
-    hessian,
-    hessian_vector_product,
-    jacobian,
-)
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
+from workbench.gradient import Lop, Rop, grad, hessian, hessian_vector_product, jacobian
 
 x, y = wb.scalars("x y")
-v = wb.vector("v", shape=3)
 
+v = wb.vector("v", shape=3)
 
 # What it returns
 
@@ -192,9 +180,13 @@ def test_two_inputs_of_one_name_go_by_position() -> None:
 
 
 single = wb.vector("single", dtype="float32", shape=2)
+
 short = wb.scalar("short", dtype="int8")
+
 whole = wb.scalar("whole", dtype="int64")
+
 turning = wb.scalar("turning", dtype="complex128")
+
 truth = wb.scalar("truth", dtype=bool)
 
 
@@ -325,57 +317,6 @@ def test_outputs_that_are_none() -> None:
         wb.function([x], [x, "text"])
 
 
-# Givens
-
-
-def test_givens_replace_symbols_shared_values_and_expressions() -> None:
-    w = wb.shared(2.0, "w")
-    square = x * x
-    assert wb.function([y], square + w, givens={x: y + 1})(2.0) == 11.0
-    assert wb.function([x], square + w, givens={w: x})(3.0) == 12.0
-    assert wb.function([y], square + w, givens=[(square, y)])(5.0) == 7.0
-    assert wb.function([], square, givens={x: np.float64(3.0)})() == 9.0
-    assert wb.function([x], square, givens={w: 1.0})(2.0) == 4.0
-
-
-def test_givens_are_made_all_at_once() -> None:
-    f = wb.function([x, y], x - y, givens={x: y, y: x})
-    assert f(5.0, 2.0) == -3.0
-    g = wb.function([x], x * y, givens=[(y, x + 1), (x, x * 10)])
-    assert g(2.0) == 20.0 * 3.0  # the x that is put in is not replaced again
-
-
-def test_givens_reach_updates() -> None:
-    total = wb.shared(0.0)
-    f = wb.function([y], None, updates={total: total + x}, givens={x: 2 * y})
-    f(3.0)
-    assert total.get_value() == 6.0
-
-
-@pytest.mark.parametrize(
-    ("new", "error", "told"),
-    [
-        (np.ones(4), ShapeError, "givens: what replaces the input 'v' float64[3]"),
-        (1.0, ShapeError, "Give one of the shape (3,)"),
-        (1j * v, DtypeError, "of dtype complex128"),
-    ],
-)
-def test_givens_that_do_not_fit(new: Any, error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=re.escape(told)):
-        wb.function([v], v * 2, givens={v: new})
-
-
-def test_givens_that_are_plain_numbers() -> None:
-    k = wb.scalar("k", dtype="int8")
-    assert wb.function([], k * 2, givens={k: 3})() == 6
-    assert wb.function([], x * 2, givens={x: 3})() == 6
-    for new, told in ((3.5, "float64, which does not become int8"), (300, "range")):
-        with pytest.raises(DtypeError, match=told):
-            wb.function([], k * 2, givens={k: new})
-    with pytest.raises(ShapeError, match="uneven lengths"):
-        wb.function([], k * 2, givens={k: [[1], [2, 3]]})
-
-
 def test_a_sparse_array_is_no_dense_one() -> None:
     """The product of two sparse matrices is @: A * A would be another number."""
     sparse = pytest.importorskip("scipy.sparse")
@@ -397,121 +338,16 @@ def test_a_sparse_array_is_no_dense_one() -> None:
         np.testing.assert_array_equal((S @ x).eval(x=np.ones(2)), 1)
 
 
-def test_givens_keep_names_lines_and_origins() -> None:
-    h = np.tanh(v)
-    h.name = "h"
-    g = wb.grad(np.sum(h), v)
-    u = wb.vector("u", shape=3)
-    text = str(wb.function([u], [h, g], givens={v: 2 * u}).graph)
-    assert re.search(r"h +=\s+tanh\(%", text)
-    assert "from tanh h" in text
-
-
-# Updates
-
-
-def test_updates_read_the_old_values_and_are_written_together() -> None:
-    a, b = wb.shared(1.0, "a"), wb.shared(2.0, "b")
-    swap = wb.function([], [a, b], updates=[(a, b), (b, a + b)])
-    assert swap() == [1.0, 2.0]
-    assert swap() == [2.0, 3.0]
-    assert (a.get_value(), b.get_value()) == (3.0, 5.0)
-
-
-def test_updates_by_plain_values_and_casts() -> None:
-    n, w = wb.shared(3, "n"), wb.shared(np.zeros(3, np.float32), "w")
-    f = wb.function([v], None, updates={n: 0, w: w + v})
-    f(np.ones(3))
-    assert n.get_value() == 0
-    assert w.get_value().dtype == np.float32
-    np.testing.assert_array_equal(w.get_value(), 1)
-
-
-def test_an_update_keeps_nothing_of_the_caller() -> None:
-    w = wb.shared(np.zeros(3), "w")
-    f = wb.function([v], [v, w], updates={w: v})
-    given = np.ones(3)
-    first, _ = f(given)
-    given += 5
-    first += 7
-    np.testing.assert_array_equal(w.get_value(), 1)
-
-
-@pytest.mark.parametrize(
-    ("new", "error", "told"),
-    [
-        (v[:2], ShapeError, "the update of the shared value 'w' float64[3]"),
-        (v * 1j, DtypeError, "does not become float64 by itself"),
-        (np.ones(2), ShapeError, "shape (2,)"),
-    ],
-)
-def test_an_update_that_does_not_fit(
-    new: Any, error: type[Exception], told: str
-) -> None:
-    w = wb.shared(np.zeros(3), "w")
-    with pytest.raises(error, match=re.escape(told)):
-        wb.function([v], None, updates={w: new}, on_unused_input="ignore")
-
-
-def test_a_shared_value_is_updated_once() -> None:
-    w = wb.shared(0.0, "w")
-    with pytest.raises(UsageError, match="is updated twice"):
-        wb.function([], None, updates=[(w, w + 1), (w, w + 2)])
-
-
-def failing(error: BaseException) -> Any:
-    """An op that fails when it runs."""
-
-    def compute(value: Any) -> Any:
-        raise error
-
-    op = declare(f"failing_{type(error).__name__}_test")
-    op.compute, op.infer = compute, lambda spec: spec
-    return op
-
-
-@pytest.mark.parametrize("error", [FloatingPointError("no"), KeyboardInterrupt()])
-def test_an_error_leaves_every_shared_value(error: BaseException) -> None:
-    a, b = wb.shared(1.0), wb.shared(2.0)
-    bad = apply(failing(error), (x,))
-    f = wb.function([x], bad, updates={a: a + 1, b: bad})
-    with pytest.raises(type(error)):
-        f(1.0)
-    assert (a.get_value(), b.get_value()) == (1.0, 2.0)
-    step = wb.function([], None, updates={a: a + 1})
-    step()  # no lock is left behind
-    assert a.get_value() == 2.0
-
-
-def test_calls_from_many_threads_lose_no_update() -> None:
-    n, m = wb.shared(0, "n"), wb.shared(0, "m")
-    one = wb.function([], None, updates={n: n + 1, m: m - 1})
-    other = wb.function([], None, updates={m: m + 1, n: n - 1})
-    both = wb.function([], n + m)
-    sums: list[int] = []
-
-    def work(f: Any) -> None:
-        for _ in range(200):
-            f()
-            sums.append(int(both()))
-
-    threads = [threading.Thread(target=work, args=(f,)) for f in (one, other) * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (n.get_value(), m.get_value()) == (0, 0)
-    assert set(sums) == {0}  # nobody saw half of an update
-
-
-def test_a_call_within_a_call() -> None:
-    n = wb.shared(0, "n")
-    inner = wb.function([], n, updates={n: n + 1})
-    op = declare("calling_test")
-    op.compute, op.infer = (lambda a: a + inner()), (lambda spec: spec)
-    outer = wb.function([x], apply(op, (x,)), updates={n: n + 10})
-    assert outer(1.0) == 1.0
-    assert n.get_value() == 10  # computed from what it was before
+def test_a_tensor_of_unknown_length_is_measured_when_the_program_runs() -> None:
+    y, z, m = wb.tensor("y", shape=(3,)), wb.vector("z"), wb.matrix("m")
+    double = wb.function([y], y * 2)
+    outer = wb.function([z], double(z[1:]))
+    np.testing.assert_array_equal(outer([9.0, 1.0, 2.0, 3.0]), [2.0, 4.0, 6.0])
+    with pytest.raises(ShapeError, match="3"):
+        outer([1.0, 2.0])
+    square = wb.tensor("s", shape=(2, 2))
+    with pytest.raises(ShapeError, match=r"'s' takes float64\[2, 2\].* only when the"):
+        wb.function([square], square * 2)(m)
 
 
 # Inside derivatives, copies, profile
@@ -638,43 +474,3 @@ def test_what_asks_a_symbol_for_its_value(
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 0.5])
 def test_numbers_of_other_kinds(number: Any) -> None:
     assert wb.function([x], x * 2)(number) == 1.0
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of signals")
-def test_interrupts_at_any_moment_tear_no_update() -> None:
-    a, b = wb.shared(0, "a"), wb.shared(0, "b")
-    step = wb.function([], [a, b], updates={a: a + 1, b: b + 1})
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        for i in range(1000):
-            with contextlib.suppress(KeyboardInterrupt):
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, (1 + i % 50) * 1e-6)
-                    step()
-                    step()
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-            assert a.get_value() == b.get_value()
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    other = threading.Thread(target=step, daemon=True)
-    other.start()
-    other.join(10)
-    assert not other.is_alive()  # no lock was left behind
-
-
-def test_a_tensor_of_unknown_length_is_measured_when_the_program_runs() -> None:
-    y, z, m = wb.tensor("y", shape=(3,)), wb.vector("z"), wb.matrix("m")
-    double = wb.function([y], y * 2)
-    outer = wb.function([z], double(z[1:]))
-    np.testing.assert_array_equal(outer([9.0, 1.0, 2.0, 3.0]), [2.0, 4.0, 6.0])
-    with pytest.raises(ShapeError, match="3"):
-        outer([1.0, 2.0])
-    square = wb.tensor("s", shape=(2, 2))
-    with pytest.raises(ShapeError, match=r"'s' takes float64\[2, 2\].* only when the"):
-        wb.function([square], square * 2)(m)
