@@ -104,5 +104,6 @@ def fix(session: Session, which: Finding | int) -> Attached | str:
     # Of a run that others have followed the Tensors are gone, their ids are not.
     i = None if known is None else known[0].forward.ids.get(node.serial)
     at = session.nodes.find(node) if i is None else i
-    made: Attached = session.override(at, mend.rule)
+    target = node.op.name if mend.everywhere else at
+    made: Attached = session.override(target, mend.rule)
     return made

@@ -29,11 +29,14 @@ class Fix:
     rule
         The rule to attach at the finding's node, as data (an expression or a named
         rule); None where the program itself has to change.
+    everywhere
+        Whether the rule is for every node of its op, as what grows step by step needs.
     """
 
     text: str
     code: str
     rule: str | None = None
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

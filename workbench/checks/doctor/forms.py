@@ -251,12 +251,12 @@ def _subtract(case: Case, node: Tensor) -> Iterator[Form]:
     if _squared(a) and _squared(b):
         p, q = operand(a, 0), closed(operand(b, 0))
         yield Form("a**2 - b**2", f"({p} - {q}) * ({p} + {q})", node)
-    if (q := _root_beside(a, b)) is not None:
-        p, r = operand(node, 1), operand(node, 0)
-        yield Form("a root of a quadratic", f"-{closed(q)} / ({p} + {r})", node)
-    if (q := _root_beside(b, a)) is not None:
-        p, r = operand(node, 0), operand(node, 1)
-        yield Form("a root of a quadratic", f"{closed(q)} / ({p} + {r})", node)
+    for k, (b2, root) in enumerate(((b, a), (a, b))):
+        if (less := _root_beside(root, b2)) is not None:
+            below = f"({operand(node, 1 - k)} + {operand(node, k)})"
+            sign = "-" if k == 0 else ""
+            code = f"{sign}{closed(less)} / {below}"
+            yield Form("a root of a quadratic", code, node)
     if _is(a, "sqrt") and _is(b, "sqrt"):
         p, q = operand(a, 0), operand(b, 0)
         code = f"({p} - {closed(q)}) / (np.sqrt({p}) + np.sqrt({q}))"
@@ -281,12 +281,13 @@ def _squared(x: Any) -> bool:
 
 def _root_beside(root: Any, b: Any) -> str | None:
     """The text of ``q`` where a root is that of ``b**2 - q``."""
-    inside = inner(root.inputs[0]) if _is(root, "sqrt") else None
+    inside: Any = inner(root.inputs[0]) if _is(root, "sqrt") else None
     if not _is(inside, "subtract"):
         return None
     square = inner(inside.inputs[0])
-    same = _squared(square) and inner(square.inputs[0]) is inner(b)
-    return operand(inside, 1) if same else None
+    if not _squared(square) or inner(square.inputs[0]) is not inner(b):
+        return None
+    return operand(inside, 1)
 
 
 def _add(case: Case, node: Tensor) -> Iterator[Form]:

@@ -24,7 +24,7 @@ import numpy as np
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import inner, number
-from workbench.checks.doctor.spelling import operand
+from workbench.checks.doctor.spelling import closed, operand
 from workbench.graph.tensor import Tensor, value_of
 
 __all__ = ["look"]
@@ -54,8 +54,8 @@ def look(case: Case) -> Iterator[Finding]:
             continue  # arrays of another library
         if hidden is None:
             hidden = _hidden(case)
-        if node.serial not in hidden:
-            continue
+        if node.serial not in hidden or node.serial in (case.rules or ()):
+            continue  # where an override has the say, the op's own slope has none
         found = _dead(case, node) if kind == "relu" else _saturated(case, node, kind)
         if found is not None:
             yield found
@@ -122,7 +122,8 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
     name = case.call(node)
     whole = count == units
     which = "all" if whole else _listed(np.flatnonzero(dead))
-    x = operand(node, 0)
+    k = _varying(node)
+    x = operand(node, k)
     title = (
         f"{name}: the whole layer of {units} ReLUs is dead"
         if whole
@@ -141,10 +142,20 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
         " it never wakes up.",
         Fix(
             "let a little gradient through, or start with smaller biases",
-            f"np.where({x} > 0, {x}, 0.01 * ({x}))",
-            "where(x0 > 0, d, 0.01 * g)" if node.op.name == "maximum" else None,
+            f"np.where({x} > 0, {x}, 0.01 * {closed(x)})",
+            f"where(x{k} > 0, d, 0.01 * g)" if node.op.name == "maximum" else None,
         ),
     )
+
+
+def _varying(node: Tensor) -> int:
+    """Which operand of a ReLU is the one that it cuts off: not the 0, not ``x > 0``."""
+    if node.op.name == "where":
+        return 1
+    for k, x in enumerate(node.inputs):
+        if number(x) is None and not (isinstance(x, Tensor) and x.dtype.kind == "b"):
+            return k
+    return 0
 
 
 def _top(node: Tensor, dead: Any) -> float:
@@ -184,6 +195,6 @@ def _saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
         f"Far from 0 a {kind} is flat: next to no gradient passes.",
         Fix(
             "bring its operand nearer to 0: smaller weights, or scaled inputs",
-            f"{x} / np.std({x})" if kind == "tanh" else "scale the weights before it",
+            f"{closed(x)} / np.std({x})",
         ),
     )

@@ -187,20 +187,23 @@ def _told(
     if sign * way.single >= DECADES / 2 and way.where is not None:
         blamed = way.where
     elif len(products) > 2:
-        blamed = _worst_layer(nodes, factors, products, sign)
+        blamed, all_of_it = _worst_layer(nodes, factors, products, sign)
+        group = 0
     else:
         blamed, group, all_of_it = _worst_line(nodes, factors, sign)
     word = "explodes" if sign > 0 else "vanishes"
     top = steps[nodes[-1].serial].norm
     count = len(products) if len(products) > 2 else len(nodes)
     what = "matrix products" if len(products) > 2 else "nodes"
-    each = 10 ** (way.total / max(1, count))
+    each = _power(way.total / max(1, count))
     at = next(k for k, node in enumerate(nodes) if node is blamed)
-    step = 10 ** factors[at]
+    step = _power(factors[at])
     more = f" So for {others} more of the inputs." if others else ""
     step_told = f"{step:.2g} at {case.call(blamed)}"
     if group > 1:
         step_told = f"{all_of_it:.2g} by the {group} on that line alone"
+    elif not group:
+        step_told = f"{all_of_it:.2g} from there to the next one"
     where = f" in scope {blamed.scope!r}" if blamed.scope else ""
     return Finding(
         "exploding" if sign > 0 else "vanishing",
@@ -209,7 +212,7 @@ def _told(
         "backward",
         f"the gradient {word} on the way to {case.call(x)}, most of all at"
         f" {case.call(blamed)}{where}",
-        f"From {top:.3g} at the result it comes to {top * 10**way.total:.3g} over"
+        f"From {top:.3g} at the result it comes to {top * _power(way.total):.3g} over"
         f" {count} {what}: a factor of {each:.2g} at each, {step_told}.{more}",
         "Each factor on the way multiplies the ones before."
         + (
@@ -223,6 +226,7 @@ def _told(
             f'wb.override("{blamed.op.name}", "d / maximum(1, norm(d))")'
             if sign > 0 else "W / np.sqrt(W.shape[0])",
             "d / maximum(1, norm(d))" if sign > 0 else None,
+            everywhere=True,
         ),
         tuple(reversed(nodes)),
     )  # fmt: skip
@@ -241,17 +245,21 @@ def _worst_line(
         lines.setdefault(key, []).append(k)
     worst = max(lines.values(), key=lambda some: sign * sum(factors[k] for k in some))
     blamed = max(worst, key=lambda k: sign * factors[k])
-    return nodes[blamed], len(worst), 10 ** sum(factors[k] for k in worst)
+    return nodes[blamed], len(worst), _power(sum(factors[k] for k in worst))
 
 
 def _worst_layer(
     nodes: list[Tensor], factors: list[float], products: list[int], sign: int
-) -> Tensor:
-    """The product around which the most is lost or gained, with what follows it."""
+) -> tuple[Tensor, float]:
+    """The product around which the most is lost or gained, and the factor there."""
     best, found = -math.inf, nodes[products[0]]
     for k, place in enumerate(products):
         end = products[k + 1] if k + 1 < len(products) else len(nodes)
         own = sign * sum(factors[place:end])
         if own > best:
             best, found = own, nodes[place]
-    return found
+    return found, _power(sign * best)
+
+
+def _power(decades: float) -> float:
+    return float(10 ** min(decades, 308.0))

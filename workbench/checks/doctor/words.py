@@ -229,7 +229,7 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
             " is NaN.",
             fix,
         )
-    if kinds(bad) == "inf":
+    if kinds(bad) == "inf" and not node.op.custom:
         dtype = types.spec_of(value_of(flat_first(bad))).dtype
         return Told(
             "gradient-overflow",

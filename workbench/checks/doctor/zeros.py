@@ -9,6 +9,9 @@ import numpy as np
 
 from workbench.checks.doctor.case import Case, size
 from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.forms import number
+from workbench.checks.doctor.spelling import closed, operand
+from workbench.checks.doctor.units import PRODUCTS
 from workbench.graph import blame, types, walk
 from workbench.graph.tensor import Tensor, value_of
 
@@ -53,8 +56,9 @@ def _unread(case: Case, x: Tensor) -> Finding:
         evidence = "No node behind the result reads it."
         cause = (
             "Its gradient is 0 everywhere. If it was meant to count, its value was"
-            " taken out on the way (x.value, float(x.value), a plain array), or"
-            " another variable stands where it should."
+            " taken out on the way (x.value, float(x.value), a plain array, an index"
+            " or another whole number made of it), or another variable stands where"
+            " it should."
         )
     else:
         evidence = (
@@ -170,13 +174,15 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
         kind = "compared"
         cause = "A comparison gives steps: its slope is 0 wherever it has one."
         text = "a smooth step in its place, such as a sigmoid"
-        code, rule = "workbench.scipy.special.expit(x / width)", None
+        code, rule = _smooth_step(node), None
     elif op == "astype" or not types.differentiable(node.dtype):
         kind = "cast-to-integer" if op == "astype" else "chosen"
         if op in CHOOSING:
             cause = "A position has no slope."
             text = "a weighted sum in its place (softmax)"
-            code, rule = "np.sum(softmax(z) * values)", None
+            z = operand(node, 0)
+            code = f"np.sum(workbench.scipy.special.softmax({z}) * values)"
+            rule = None
         else:
             cause = "Integers do not vary: their slope is 0."
             text, code, rule = "keep it a float", "np.rint(x)", None
@@ -244,9 +250,39 @@ def _zero(
         " it passes on is 0.",
         "The gradient has become too small for its dtype on the way."
         if vanished
-        else "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
-        " that are not used.",
+        else _flat(node),
     )
+
+
+def _flat(node: Tensor) -> str:
+    """Why a slope is 0, though nothing has become too small."""
+    if node.op.name in ("multiply", *PRODUCTS):
+        for k, a in enumerate(node.inputs):
+            if np.size(value_of(a)) and not np.any(value_of(a)):
+                text = operand(node, k)
+                return f"It is a product, and its operand {text} is 0 all over."
+    return (
+        "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
+        " that are not used."
+    )
+
+
+def _smooth_step(node: Tensor) -> str:
+    """A sigmoid in place of a comparison, a tanh in place of a sign."""
+    a = operand(node, 0)
+    if node.op.name == "sign":
+        return f"np.tanh({closed(a)} / width)"
+    if len(node.inputs) == 2 and node.op.name in _ABOVE + _BELOW:
+        b = closed(operand(node, 1))
+        way = f"{closed(a)} - {b}" if node.op.name in _ABOVE else f"{b} - {closed(a)}"
+        if number(node.inputs[1]) == 0 and node.op.name in _ABOVE:
+            return f"workbench.scipy.special.expit({closed(a)} / width)"
+        return f"workbench.scipy.special.expit(({way}) / width)"
+    return "workbench.scipy.special.expit(x / width)"
+
+
+_ABOVE = ("greater", "greater_equal")
+_BELOW = ("less", "less_equal")
 
 
 def _vanished(case: Case, node: Tensor) -> bool:
