@@ -13,12 +13,7 @@ import pytest
 
 import workbench as wb
 from workbench.custom.registry import snake
-from workbench.errors import (
-    DtypeError,
-    RegistrationError,
-    TraceError,
-    UsageError,
-)
+from workbench.errors import DtypeError, RegistrationError, TraceError, UsageError
 from workbench.graph.op import CUSTOM
 
 # What an op may be

@@ -11,9 +11,7 @@ from scipy.spatial import distance
 
 import workbench as wb
 from workbench.backends.numpy import compile
-from workbench.errors import (
-    GradientError,
-)
+from workbench.errors import GradientError
 
 X = np.array([[0.3, -1.2], [0.5, 2.0], [-0.7, 0.4]])
 

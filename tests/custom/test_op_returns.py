@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import (
-    DtypeError,
-    ShapeError,
-    TraceError,
-    UsageError,
-)
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.gradient import DisconnectedType
 
 

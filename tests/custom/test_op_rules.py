@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import (
-    NotDifferentiableError,
-    OverrideError,
-    UsageError,
-)
+from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 
 
 def test_jvp_alone_and_both() -> None:
