@@ -6,7 +6,9 @@ The examples themselves run as doctests (`--doctest-modules workbench`).
 import ast
 import importlib
 import inspect
+import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -46,6 +48,24 @@ def test_every_name_of_the_toolbox_explains_itself(name: str) -> None:
     assert text, f"workbench.gradient.{name} has no docstring"
     if not name.endswith("Error"):
         assert ">>>" in text, f"{name} has no example"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(m, name) for m in (wb.rules, wb.plots) for name in m.__all__],
+)
+def test_every_rule_and_plot_explains_itself(module: ModuleType, name: str) -> None:
+    value = getattr(module, name)
+    text = inspect.getdoc(value)
+    assert text, f"{module.__name__}.{name} has no docstring"
+    assert ">>>" in text, f"{name} has no example"
+    for argument in inspect.signature(value).parameters:
+        assert re.search(rf"\b{argument}\b", text), f"{name} says nothing of {argument}"
+
+
+def test_rules_and_plots_are_sorted() -> None:
+    for module in (wb.rules, wb.plots):
+        assert module.__all__ == sorted(module.__all__)
 
 
 def test_the_toolbox_is_sorted() -> None:

@@ -323,7 +323,7 @@ def test_a_plot_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) ->
         while True:
             time.sleep(0.001)
 
-    monkeypatch.setattr("workbench.jupyter.plots.jacobian_plot", slow)
+    monkeypatch.setattr("workbench.jupyter.plotting.jacobian_plot", slow)
     page = opened(session, worker.start)
     page.send("plot", request=1, plot="jacobian", of=None, wrt=[], window=None)
     assert started.wait(10)

@@ -10,9 +10,9 @@ The picture: `display.py` puts a session into an output, `picture.py` draws it s
 `widget.py` is its live model, `link.py` what it says to the page, `asked.py` what
 the page may ask for, `jobs.py` and `worker.py` where long answers are made.
 
-The plots: `plots.py` makes them, `heat.py` matrices, their axes in `axis.py`,
-`sparsity.py` their patterns, `spectrum.py` eigenvalues and singular values,
-`checked.py` checks, in the looks of `figure.py`.
+The plots: `plots.py` has their functions, `plotting.py` makes them, `heat.py` matrices,
+their axes in `axis.py`, `sparsity.py` their patterns, `spectrum.py` eigenvalues and
+singular values, `checked.py` checks, in the looks of `figure.py`.
 
 Nothing is loaded before it is used: the cell needs IPython, pictures and plots need
 ipywidgets and Plotly.
@@ -59,9 +59,9 @@ def show(x: Any) -> None:
 
 
 def _plotted(found: Derivative, window: Any) -> Any:
-    from workbench.jupyter import plots
+    from workbench.jupyter import plotting
 
-    return plots.drawn(found, window)
+    return plotting.drawn(found, window)
 
 
 # A session knows no notebook; this floor tells it how it is shown.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import UsageError, WorkbenchError
-from workbench.jupyter import plots
+from workbench.jupyter import plotting
 from workbench.session import Session
 from workbench.snapshot import detail, read_target
 
@@ -75,14 +75,15 @@ def read_span(window: Message, which: str) -> Span:
 
 
 PLOTS: dict[str, Callable[..., Any]] = {
-    "jacobian": lambda s, of, by, w, p: plots.jacobian_plot(s, of, by, w, progress=p),
-    "hessian": lambda s, of, by, w, p: plots.hessian_plot(s, by, w, progress=p),
-    "singular": lambda s, of, by, w, p: plots.singular_plot(s, of, by, p),
-    "spectrum": lambda s, of, by, w, p: plots.spectrum_plot(s, by, p),
-    "sparsity": lambda s, of, by, w, p: plots.sparsity_plot(s, of, by, w, p),
-    "check": lambda s, of, by, w, p: plots.check_plot(s, by),
-    "steps": lambda s, of, by, w, p: plots.steps_plot(s, of),
-}
+    "jacobian": lambda s, of, by, w, p: plotting.jacobian_plot(s, of, by, w,
+        progress=p),
+    "hessian": lambda s, of, by, w, p: plotting.hessian_plot(s, by, w, progress=p),
+    "singular": lambda s, of, by, w, p: plotting.singular_plot(s, of, by, p),
+    "spectrum": lambda s, of, by, w, p: plotting.spectrum_plot(s, by, p),
+    "sparsity": lambda s, of, by, w, p: plotting.sparsity_plot(s, of, by, w, p),
+    "check": lambda s, of, by, w, p: plotting.check_plot(s, by),
+    "steps": lambda s, of, by, w, p: plotting.steps_plot(s, of),
+}  # fmt: skip
 
 
 # Questions

@@ -3,24 +3,21 @@
 Each function returns a `plotly.graph_objects.Figure`; a notebook or a page draws
 it. Large matrices are pooled: a cell of the figure shows the entry of largest
 magnitude of its block, and a block with a NaN shows the NaN; ``window`` shows a part,
-down to single entries. Plotly is loaded when a figure is asked for.
+down to single entries. Plotly is loaded when a figure is asked for. How they are made
+stands in `plotting.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
-from workbench.graph import walk
+from workbench.jupyter import plotting
+from workbench.jupyter.plotting import Window, Wrt
 from workbench.session import Session
-from workbench.session.chosen import several_of
-from workbench.session.derivative import Derivative, Second, derivative, second
 from workbench.session.nodes import Node
-from workbench.session.stages import Forward
 
 if TYPE_CHECKING:
-    from workbench.jupyter.figure import Figure, Plot
+    from workbench.jupyter.figure import Figure
 
 __all__ = [
     "check",
@@ -31,15 +28,6 @@ __all__ = [
     "spectrum",
     "steps",
 ]
-
-Wrt = Iterable[Node] | Node | None
-#: Rows and columns, each from and to (excluded): ``((0, 10), (40, 60))``.
-Window = Any
-Progress = Callable[[int, int], object] | None
-
-#: The other plots of what a Jacobian, or a Hessian, is of.
-JACOBIAN = ("jacobian", "singular", "sparsity")
-HESSIAN = ("hessian", "spectrum", "sparsity")
 
 
 def jacobian(
@@ -74,7 +62,8 @@ def jacobian(
     DisconnectedInputError
         If no path leads from ``wrt`` to ``of``.
     UsageError
-        If the window reaches out of the matrix, or has over 2³² entries.
+        If the session has no values; if the window reaches out of the matrix, or has
+        over 2³² entries.
 
     Examples
     --------
@@ -85,7 +74,7 @@ def jacobian(
     >>> jacobian(session, "tanh 1", window=((1, 2), (0, 3))).data[0].z.shape
     (1, 3)
     """
-    return jacobian_plot(session, of, wrt, window, robust=robust).figure
+    return plotting.jacobian_plot(session, of, wrt, window, robust=robust).figure
 
 
 def hessian(
@@ -93,7 +82,22 @@ def hessian(
 ) -> Figure:
     """The Hessian of the output, all blocks, as a heat map.
 
-    ``window`` and ``robust`` are those of `jacobian`.
+    Of an output that is not one number, that of its product with the session's seed.
+
+    Parameters
+    ----------
+    session
+        The program; its overrides are applied.
+    wrt
+        One or several nodes, n entries in all, for n rows and columns; by default the
+        session's ``wrt``.
+    window, robust
+        As for `jacobian`.
+
+    Raises
+    ------
+    UsageError
+        If the session has no values, or the window does not fit.
 
     Examples
     --------
@@ -102,7 +106,7 @@ def hessian(
     >>> hessian(session).data[0].z.shape
     (3, 3)
     """
-    return hessian_plot(session, wrt, window, robust=robust).figure
+    return plotting.hessian_plot(session, wrt, window, robust=robust).figure
 
 
 def spectrum(session: Session, wrt: Wrt = None) -> Figure:
@@ -112,6 +116,13 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
     largest times their number times the machine epsilon), and the condition number.
     A Hessian that overrides have made asymmetric is replaced by the mean of itself
     and its transpose; how far it is from that is said.
+
+    Parameters
+    ----------
+    session
+        The program; its overrides are applied.
+    wrt
+        One or several nodes; by default the session's ``wrt``.
 
     Raises
     ------
@@ -126,7 +137,7 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
     >>> [trace.name for trace in spectrum(session).data]
     ['positive', 'negative']
     """
-    return spectrum_plot(session, wrt).figure
+    return plotting.spectrum_plot(session, wrt).figure
 
 
 def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:
@@ -135,8 +146,15 @@ def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
     Those below the largest times the longer side times the machine epsilon count as
     zero (Golub and Van Loan, Matrix Computations, section 5.4.1).
 
+    Parameters
+    ----------
+    session, of, wrt
+        As for `jacobian`.
+
     Raises
     ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``.
     UsageError
         If an entry is not finite, or the matrix so large that this would take
         minutes.
@@ -148,7 +166,7 @@ def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
     >>> singular(session, "tanh 1").data[0].y
     array([0.41997434, 0.41997434, 0.41997434])
     """
-    return singular_plot(session, of, wrt).figure
+    return plotting.singular_plot(session, of, wrt).figure
 
 
 def sparsity(
@@ -163,6 +181,18 @@ def sparsity(
     The note counts them, and says how far they reach from the diagonal of a square
     matrix and into how many independent blocks it falls. NaN is not zero.
 
+    Parameters
+    ----------
+    session, of, wrt, window
+        As for `jacobian`.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``.
+    UsageError
+        If the window does not fit.
+
     Examples
     --------
     >>> import numpy as np, workbench as wb
@@ -172,11 +202,23 @@ def sparsity(
            [nan,  1., nan],
            [nan, nan,  1.]], dtype=float32)
     """
-    return sparsity_plot(session, of, wrt, window).figure
+    return plotting.sparsity_plot(session, of, wrt, window).figure
 
 
 def check(session: Session, wrt: Wrt = None) -> Figure:
     """The error of each gradient entry against differences, with its tolerance.
+
+    Parameters
+    ----------
+    session
+        The program. A check that is current is drawn as it is; else one is made.
+    wrt
+        Some of the session's ``wrt``; by default all.
+
+    Raises
+    ------
+    UsageError
+        If the session has no values.
 
     Examples
     --------
@@ -185,7 +227,7 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
     >>> check(session).data[0].name
     'agrees'
     """
-    return check_plot(session, wrt).figure
+    return plotting.check_plot(session, wrt).figure
 
 
 def steps(session: Session, node: Node | None = None) -> Figure:
@@ -205,7 +247,7 @@ def steps(session: Session, node: Node | None = None) -> Figure:
     Raises
     ------
     UsageError
-        If the node is not computed from float arrays.
+        If the session has no values, or the node is not computed from float arrays.
 
     Examples
     --------
@@ -214,185 +256,4 @@ def steps(session: Session, node: Node | None = None) -> Figure:
     >>> [line.name for line in steps(session, "tanh 1").data[:4]]
     ['forward', 'central', 'extrapolated', 'complex step']
     """
-    return steps_plot(session, node).figure
-
-
-# How they are made
-
-#: What was asked of a session last, so that zooming need not record it again.
-_KEPT: WeakKeyDictionary[Forward, dict[Any, Any]] = WeakKeyDictionary()
-#: How many of them are kept.
-MOST_KEPT = 4
-
-
-def last_array(session: Session) -> int:
-    """The output; where that is one number, the last named array on the way to it."""
-    nodes = session.graph.nodes
-    if nodes[session.output].size > 1:
-        return session.output
-    varying = walk.reaches(nodes, [nodes[i] for i in session.wrt])
-    leaves = {*session.wrt}
-    for i in range(session.output - 1, -1, -1):
-        node = nodes[i]
-        if node.name and node.size > 1 and node.serial in varying and i not in leaves:
-            return i
-    return session.output
-
-
-def _first(session: Session, of: Node | None, wrt: Wrt) -> Derivative:
-    row = last_array(session) if of is None else session.nodes.find(of)
-    by = _ids(session, wrt)
-    found: Derivative = _kept(session, (row, *by), lambda: derivative(session, row, by))
-    return found
-
-
-def _second(session: Session, wrt: Wrt) -> Second:
-    by = _ids(session, wrt)
-    found: Second = _kept(session, (None, *by), lambda: second(session, by))
-    return found
-
-
-def _ids(session: Session, wrt: Wrt) -> list[int]:
-    given = session.wrt if wrt is None else several_of(wrt)
-    return [session.nodes.find(x) for x in given]
-
-
-def _kept(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """What was made of the same nodes, values and overrides before, or is made now."""
-    forward, resolution = session.forward, session.resolution
-    known = _KEPT.setdefault(forward, {})
-    found = known.pop(key, None)
-    if found is None or found[0] is not resolution:
-        found = resolution, make()
-    known[key] = found  # the last one used is the last to be let go
-    for old in list(known)[:-MOST_KEPT]:
-        known.pop(old, None)
-    return found[1]
-
-
-def jacobian_plot(
-    session: Session,
-    of: Node | None = None,
-    wrt: Wrt = None,
-    window: Window = None,
-    *,
-    robust: bool = False,
-    progress: Progress = None,
-) -> Plot:
-    """See `jacobian`."""
-    from dataclasses import replace
-
-    from workbench.jupyter import heat
-
-    found = _first(session, of, wrt)
-    rows, columns = heat.axes_of(found, window)
-    made = heat.heat_map(
-        found, rows, columns, _title(found), "Jacobian",
-        notes=found.notes, robust=robust, progress=progress,
-    )  # fmt: skip
-    said = heat.told(found, rows, columns, "jacobian")
-    return replace(made, matrix=said, views=JACOBIAN)
-
-
-def hessian_plot(
-    session: Session,
-    wrt: Wrt = None,
-    window: Window = None,
-    *,
-    robust: bool = False,
-    progress: Progress = None,
-) -> Plot:
-    """See `hessian`."""
-    from dataclasses import replace
-
-    from workbench.jupyter import heat
-
-    found = _second(session, wrt)
-    rows, columns = heat.axes_of(found, window)
-    made = heat.heat_map(
-        found, rows, columns, _title(found), "Hessian",
-        robust=robust, progress=progress,
-    )  # fmt: skip
-    said = heat.told(found, rows, columns, "hessian")
-    return replace(made, matrix=said, views=HESSIAN)
-
-
-def spectrum_plot(session: Session, wrt: Wrt = None, progress: Progress = None) -> Plot:
-    """See `spectrum`."""
-    from dataclasses import replace
-
-    from workbench.jupyter.spectrum import eigenvalue_plot
-
-    found = _second(session, wrt)
-    made = eigenvalue_plot(found, f"Eigenvalues of the {_title(found)}", progress)
-    return replace(made, views=HESSIAN)
-
-
-def singular_plot(
-    session: Session, of: Node | None = None, wrt: Wrt = None, progress: Progress = None
-) -> Plot:
-    """See `singular`."""
-    from dataclasses import replace
-
-    from workbench.jupyter.spectrum import singular_value_plot
-
-    found = _first(session, of, wrt)
-    title = f"Singular values of the {_title(found)}"
-    return replace(singular_value_plot(found, title, progress), views=JACOBIAN)
-
-
-def sparsity_plot(
-    session: Session,
-    of: Node | None = None,
-    wrt: Wrt = None,
-    window: Window = None,
-    progress: Progress = None,
-) -> Plot:
-    """See `sparsity`."""
-    from dataclasses import replace
-
-    from workbench.jupyter import heat
-    from workbench.jupyter.sparsity import sparsity_map
-
-    found: Any = _second(session, wrt) if of is None else _first(session, of, wrt)
-    rows, columns = heat.axes_of(found, window)
-    title = f"Sparsity of the {_title(found)}"
-    made = sparsity_map(found, rows, columns, title, progress)
-    said = heat.told(found, rows, columns, "sparsity")
-    return replace(made, matrix=said, views=HESSIAN if of is None else JACOBIAN)
-
-
-def _title(found: Derivative | Second) -> str:
-    by = ", ".join(name for name, _ in found.column_parts)
-    if isinstance(found, Second):
-        return f"Hessian ∂²{found.label} / ∂({by})²"
-    several = len(found.column_parts) > 1
-    return f"Jacobian ∂{found.row_parts[0][0]} / ∂{f'({by})' if several else by}"
-
-
-def check_plot(session: Session, wrt: Wrt = None) -> Plot:
-    """See `check`."""
-    from workbench.jupyter.checked import report_plot
-
-    report = None if wrt is not None or "report" in session.stale else session.report
-    if report is None:
-        report = session.check(_ids(session, wrt))
-    return report_plot(report, session.nodes.labels[session.output])
-
-
-def steps_plot(session: Session, node: Node | None = None) -> Plot:
-    """See `steps`."""
-    from workbench.jupyter.stepped import stepped_plot
-
-    i = session.output if node is None else session.nodes.find(node)
-    return stepped_plot(session.graph.nodes[i], session.nodes.labels[i])
-
-
-def drawn(found: Derivative, window: Window) -> Figure:
-    """A derivative that somebody holds, as a heat map."""
-    from workbench.jupyter import heat
-
-    rows, columns = heat.axes_of(found, window)
-    title = _title(found)
-    made = heat.heat_map(found, rows, columns, title, "Jacobian", notes=found.notes)
-    return made.figure
+    return plotting.steps_plot(session, node).figure

@@ -115,6 +115,11 @@ def scale(factor: float) -> str:
     What lies before the node learns faster, or slower, than the rest: the usual form
     of a learning rate for each layer.
 
+    Parameters
+    ----------
+    factor
+        What it is multiplied by; 0 stops it.
+
     Returns
     -------
     An expression. Linear: forward mode scales the tangent alike, and a second
@@ -150,6 +155,11 @@ def normalise(axis: Axis = None) -> str:
     Returns
     -------
     An expression. Not linear, so forward mode needs a rule of its own.
+
+    Raises
+    ------
+    OverrideError
+        If an axis is no whole number.
 
     Examples
     --------
@@ -188,6 +198,11 @@ def reverse(factor: float = 1.0) -> str:
     What lies before the node is trained to make the loss larger, what lies behind it
     to make it smaller: the gradient reversal layer (Ganin and Lempitsky, "Unsupervised
     domain adaptation by backpropagation", 2015, section 3.2; their λ is ``factor``).
+
+    Parameters
+    ----------
+    factor
+        How strong what is turned round is.
 
     Returns
     -------
@@ -276,6 +291,13 @@ def formula(text: str) -> str:
 
     The text itself, once it has been read: an error comes here, and not where it is
     attached. The language is that of `workbench.transforms.expression`.
+
+    Parameters
+    ----------
+    text
+        An expression, computed once for each input of the node: ``g`` is the gradient
+        that arrives, ``d`` what the true rule would pass on, ``x`` the input (``x0``,
+        ``x1``, ... all of them), ``y`` the output.
 
     Returns
     -------
