@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from workbench.calculus import jvp, vjp
+from workbench.checks.analytic import carries
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.gauges import fold_of, hermitian
 from workbench.graph import types
@@ -26,20 +27,9 @@ from workbench.ops import nulls
 from workbench.ops.several import Parts
 from workbench.transforms import forward, reverse
 
-__all__ = ["ANALYTIC", "Local", "NoGradient"]
+__all__ = ["Local", "NoGradient"]
 
 Array = np.ndarray[Any, Any]
-
-#: Ops whose ``compute`` is NumPy's own function, carries complex numbers and is
-#: analytic wherever it is finite: their complex step needs no second witness.
-ANALYTIC = frozenset(
-    """
-    add subtract multiply negative positive square sin cos tan sinh cosh tanh exp
-    arctan arcsinh matmul dot vdot inner outer tensordot einsum vecdot sum mean
-    reshape transpose swapaxes moveaxis expand_dims squeeze broadcast_to concatenate
-    stack getitem take roll flip tile repeat diagonal trace kron cumsum ravel
-    """.split()
-)
 
 #: The relative error at which differences along a direction are content.
 CONTENT = 1e-9
@@ -159,7 +149,7 @@ class Local:
         return slope(
             line,
             analytic=start.dtype.kind == "f" and not self.alone,
-            known=self.node.op.name in ANALYTIC and not self.node.op.custom,
+            known=carries(self.node),
             target=target,
         )
 

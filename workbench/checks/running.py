@@ -65,56 +65,6 @@ class Check:
             out = out + 1j * self.rng.standard_normal(x.shape)
         return out.astype(x.dtype)
 
-    def given(
-        self,
-        function: Callable[..., Any],
-        arrays: list[Array],
-        gradients: Sequence[Any],
-    ) -> None:
-        """Gradients that came from elsewhere."""
-
-        def flat(*new: Array) -> Array:
-            return np.reshape(np.asarray(function(*new)), (-1,))
-
-        self.telling.total += sum(len(self.picked(x)) for x in arrays)
-        for i, (x, gradient) in enumerate(zip(arrays, gradients, strict=True)):
-            row = Comparison(self.names[i], x.shape, 1, "given")
-            self.report.comparisons.append(row)
-            for k in self.picked(x):
-                self.telling.step()
-                found = self.measure(flat, arrays, i, k)
-                truth = self.truth(flat, arrays, i, k, found, np.ones(1), True)
-                got = np.asarray(gradient).flat[k]
-                row.entries.append(self.entry(row, k, got, truth))
-            if len(self.picked(x)) < x.size:
-                self.whole(flat, arrays, i, gradient)
-
-    def whole(
-        self, flat: Callable[..., Array], arrays: list[Array], which: int, gradient: Any
-    ) -> None:
-        """All entries of one argument at once, along a random direction."""
-        x = arrays[which]
-        size = np.where(np.abs(x) > 0, np.abs(x), 1)
-        way = np.asarray(self.random_like(x)) * size
-        wide = x.astype(np.result_type(x.dtype, np.float64))
-        real = x.dtype.kind != "c"
-
-        def line(t: complex) -> Array:
-            moved = wide + t * way
-            return flat(*arrays[:which], moved, *arrays[which + 1 :])
-
-        found = slope(line, analytic=real, target=1e-9)
-        if found.kink[0] or not np.isfinite(found.value[0] + found.error[0]):
-            return
-        terms = (np.asarray(gradient) * way).real
-        got, spread = float(np.sum(terms)), float(np.sum(np.abs(terms)))
-        expected = float(np.real(found.value[0]))
-        kind = np.asarray(gradient).dtype
-        slack = self.tolerance(expected, 0.0, kind if kind.kind in "fc" else float)
-        most = slack + 4e3 * _eps(gradient) * spread + 4 * float(found.error[0])
-        name = f"the gradient by {self.names[which]}, all entries along a direction"
-        self.report.identities.append(Identity(name, got, expected, most))
-
     # One order after the other
 
     def run(self, f: Callable[..., Any], values: list[Any], order: int) -> None:
@@ -198,11 +148,17 @@ class Check:
         return cotangent
 
     def measure(
-        self, flat: Callable[..., Array], arrays: list[Array], which: int, k: int
+        self,
+        flat: Callable[..., Array],
+        arrays: list[Array],
+        which: int,
+        k: int,
+        known: bool = False,
     ) -> Slope:
         """What differences say of all outputs along one entry."""
         line, scale = perturbed(flat, arrays, which, k)
-        return slope(line, scale, analytic=arrays[which].dtype.kind != "c")
+        real = arrays[which].dtype.kind != "c"
+        return slope(line, scale, analytic=real, known=known)
 
     def truth(
         self,

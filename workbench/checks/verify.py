@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.blaming import unfinite
+from workbench.checks.given import Given
 from workbench.checks.judging import Tolerance
 from workbench.checks.nodes import check_nodes, checkable
 from workbench.checks.report import Report
@@ -152,6 +153,8 @@ def check_graph(
     progress: Progress | None = None,
     report: Report | None = None,
     telling: Telling | None = None,
+    most: int | None = None,
+    known: bool = False,
 ) -> Report:
     """Compare gradients that somebody has with differences of a function's values.
 
@@ -172,6 +175,11 @@ def check_graph(
         direction too, all entries at once.
     report, telling
         Of a check of which this is a part: what to fill, and what counts.
+    most
+        So many entries of all arguments together at most, and then one direction for
+        all of them; by default each argument has its own.
+    known
+        The function carries complex numbers and has no kink where it is finite.
 
     Returns
     -------
@@ -195,11 +203,12 @@ def check_graph(
         entries,
         telling,
     )
+    arrays = [np.asarray(x) for x in values]
     if report is not None:  # the caller's own check, of which this is a part
-        check.given(function, [np.asarray(x) for x in values], gradients)
+        Given(check, function, arrays, gradients, most=most, known=known).run()
         return report
     with telling:
-        check.given(function, [np.asarray(x) for x in values], gradients)
+        Given(check, function, arrays, gradients, most=most, known=known).run()
     check.report.stopped = telling.stopped
     return check.report
 

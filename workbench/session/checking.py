@@ -20,10 +20,12 @@ Session = Any
 __all__ = ["check"]
 
 #: How many numbers a check may compute for the entries of the gradients: of a large
-#: program fewer entries are checked, and at least so many of each input.
+#: program fewer entries are checked, and at least so many of all inputs together.
 WORK, FEWEST, MOST = 4e8, 4, 64
 #: How often a program runs for one entry.
 RUNS = 16
+#: To call an op is as much work as so many numbers.
+CALL = 1e4
 
 
 def check(
@@ -34,6 +36,7 @@ def check(
     settings: dict[str, Any],
 ) -> Report:
     """See `Session.check`."""
+    from workbench.checks.analytic import carries
     from workbench.checks.nodes import check_nodes, checkable
     from workbench.checks.report import Report
     from workbench.checks.telling import Telling
@@ -53,8 +56,13 @@ def check(
     program = forward.graph.nodes
     work = sum(1 if x._value is None else max(np.size(x._value), 1)
                for x in program if not isinstance(x._value, tuple))  # fmt: skip
-    fair = int(WORK / (RUNS * work * max(len(part.wrt), 1)))
-    settings.setdefault("entries", min(max(fair, FEWEST), MOST))
+    fair = int(WORK / (RUNS * max(work, len(program) * CALL)))
+    if "entries" not in settings:
+        settings.update(entries=MOST, most=max(fair, FEWEST))
+    gradients = [
+        true.get(i, np.zeros_like(x))
+        for i, x in zip(part.wrt, part.values, strict=True)
+    ]
     telling = Telling(progress, sum(map(checkable, program)) if nodes else 0)
     with telling:
         if nodes:
@@ -70,10 +78,6 @@ def check(
                 step=telling.step,
                 found=report.nodes,
             )
-        gradients = [
-            true.get(i, np.zeros_like(x))
-            for i, x in zip(part.wrt, part.values, strict=True)
-        ]
         check_graph(
             _number(part.function, session.seed),
             part.values,
@@ -81,6 +85,7 @@ def check(
             names=part.labels,
             report=report,
             telling=telling,
+            known=all(map(carries, program)),
             **settings,
         )
     report.stopped = telling.stopped
