@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { H, LOSS, PRODUCT, SCALED, T, W, X, network } from '../tests/network';
 import { Graph } from './graph';
 import { type Change, GraphState } from './model';
+import type { IFinding } from './protocol';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
   const { header, buffers } = network([], changes);
@@ -94,6 +95,33 @@ describe('GraphState', () => {
     state.select(H);
     expect(state.trail).toBeNull();
     expect(changes).toEqual(['selection', 'selection']);
+  });
+
+  it('shows the way of a finding no longer than there is the finding', () => {
+    const path = [H, PRODUCT, W];
+    const finding = {
+      kind: 'nan',
+      severity: 'error',
+      node: H,
+      path,
+      sweep: 'backward'
+    };
+    const words = { title: 'h', evidence: '', cause: '', fix: null };
+    const list = [{ ...finding, ...words }] as IFinding[];
+    const found = graphOf({ findings: { stale: false, stopped: false, list } });
+    state.setGraph(found);
+    state.showTrail([...path]);
+    state.setGraph(found, 'values');
+    expect(state.trail).not.toBeNull();
+    state.setGraph(
+      graphOf({ findings: { stale: false, stopped: false, list: [] } }),
+      'values'
+    );
+    expect(state.trail).toBeNull();
+    // The way of a derivative is of no finding.
+    state.showTrail([W, PRODUCT]);
+    state.setGraph(graphOf(), 'values');
+    expect(state.trail).not.toBeNull();
   });
 
   it('forgets everything with the graph', () => {

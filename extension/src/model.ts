@@ -125,6 +125,8 @@ export class GraphState {
     if (graph === null || change === 'graph') {
       this._pair = null;
       this._trail = null;
+    } else if (found(before, this._way) && !found(graph, this._way)) {
+      this._trail = null; // the way of a finding that is no more
     }
     if (graph === null) {
       this._selected = null;
@@ -180,6 +182,7 @@ export class GraphState {
   showTrail(nodes: readonly number[]): void {
     const count = this._graph?.count ?? 0;
     this._trail = new Uint8Array(count);
+    this._way = nodes;
     for (const node of nodes) {
       if (this._valid(node) !== null) {
         this._trail[node] = 1;
@@ -331,6 +334,7 @@ export class GraphState {
   private _marked: number | null = null;
   private _pair: IPair | null = null;
   private _trail: Uint8Array | null = null;
+  private _way: readonly number[] = [];
   private _hovered: number | null = null;
   private _matches: Set<number> = new Set();
   private _query = '';
@@ -340,6 +344,14 @@ export class GraphState {
   private _animated = true;
   private _step: number | null = null;
   private _sweeps = new Sweeps(null);
+}
+
+/** Whether a way is that of something the doctor found in a graph. */
+function found(graph: Graph | null, way: readonly number[]): boolean {
+  const list = graph?.header.findings?.list ?? [];
+  return list.some(
+    ({ path }) => path.length === way.length && path.every((node, i) => node === way[i])
+  );
 }
 
 /** Whether a node of one graph is, by all that can be read, that of another. */

@@ -4,6 +4,9 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { splitter } from './splitter';
 
+/** Below this width the bar leaves out words where it has findings to tell of. */
+const ROOMY = 1260;
+
 /** Below this width the bar leaves out words. */
 const MEDIUM = 1000;
 
@@ -78,6 +81,7 @@ export function setHeight(panel: Widget, height: number): void {
 /** Put parts away that a width has no room for. */
 export function setWidth(panel: Widget, width: number): void {
   if (width > 0) {
+    panel.toggleClass('workbench-mod-roomy', width >= ROOMY);
     panel.toggleClass('workbench-mod-medium', width < MEDIUM);
     panel.toggleClass('workbench-mod-narrow', width < NARROW);
   }

@@ -65,7 +65,7 @@ describe('what is said about overrides', () => {
   it('gives the angle where the direction changed', () => {
     expect(effectText(effect('W', 0.5, 3.14159))).toBe('50\u00a0%, turned 3.1°');
     expect(effectText(effect('W', 0.5, 0.001))).toBe('50\u00a0%');
-    expect(effectText(effect('W', null))).toBe('not comparable');
+    expect(effectText(effect('W', null))).toBe('not comparable: 0 or not finite');
   });
 
   it('says what it is on', () => {

@@ -97,7 +97,7 @@ export function targetText(graph: Graph, target: Target): string {
 /** "12 %", with the angle if the direction changed: "12 %, 3.1°". */
 export function effectText(effect: IEffect): string {
   if (effect.relative === null) {
-    return 'not comparable';
+    return 'not comparable: 0 or not finite';
   }
   const turned = effect.angle !== null && effect.angle >= 0.05;
   const angle = turned ? `, turned ${formatAngle(effect.angle ?? 0)}` : '';
