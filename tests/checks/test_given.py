@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.checks.verify import check_graph
+from workbench.errors import UsageError
 
 
 def many(rng: np.random.Generator, count: int) -> tuple[Any, list[Any], list[Any]]:
@@ -79,3 +80,12 @@ def test_G5_a_session_of_many_inputs_runs_a_bounded_number_of_times() -> None:
         assert len({total for _, total in told}) == 1
         assert [done for done, _ in told] == list(range(told[0][1]))
     assert runs[1] <= runs[0] < 1000
+
+
+def test_a_setting_that_a_check_does_not_have_is_said() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.sin(x)))(np.ones(3)))
+    for bad in ({"entrys": 3}, {"entries": 0}, {"order": 0}):
+        with pytest.raises(UsageError, match="Its settings are entries and order"):
+            session.check(**bad)
+    assert session.report is None
+    assert session.check(entries=2).ok

@@ -151,8 +151,6 @@ def check_graph(
     entries: int = 64,
     seed: int | None = None,
     progress: Progress | None = None,
-    report: Report | None = None,
-    telling: Telling | None = None,
     most: int | None = None,
     known: bool = False,
 ) -> Report:
@@ -173,8 +171,6 @@ def check_graph(
     rtol, atol, entries, seed, progress
         As for `check_grads`. An argument of more entries is checked along a random
         direction too, all entries at once.
-    report, telling
-        Of a check of which this is a part: what to fill, and what counts.
     most
         So many entries of all arguments together at most, and then one direction for
         all of them; by default each argument has its own.
@@ -194,19 +190,11 @@ def check_graph(
     """
     seed = fresh_seed() if seed is None else seed
     labels = [f"arg{i}" for i in range(len(values))] if names is None else list(names)
-    telling = Telling(progress) if telling is None else telling
+    telling = Telling(progress)
     check = Check(
-        Report(name, seed) if report is None else report,
-        labels,
-        ("given",),
-        Tolerance(rtol, atol),
-        entries,
-        telling,
+        Report(name, seed), labels, ("given",), Tolerance(rtol, atol), entries, telling
     )
     arrays = [np.asarray(x) for x in values]
-    if report is not None:  # the caller's own check, of which this is a part
-        Given(check, function, arrays, gradients, most=most, known=known).run()
-        return report
     with telling:
         Given(check, function, arrays, gradients, most=most, known=known).run()
     check.report.stopped = telling.stopped

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.errors import UsageError
 from workbench.session.derivatives import Part
 from workbench.session.nodes import Node
 
@@ -37,11 +38,21 @@ def check(
 ) -> Report:
     """See `Session.check`."""
     from workbench.checks.analytic import carries
+    from workbench.checks.given import Given
+    from workbench.checks.judging import Tolerance
     from workbench.checks.nodes import check_nodes, checkable
     from workbench.checks.report import Report
+    from workbench.checks.running import Check
     from workbench.checks.telling import Telling
-    from workbench.checks.verify import check_graph, fresh_seed
+    from workbench.checks.verify import fresh_seed
 
+    unknown = set(settings) - {"atol", "entries", "order", "rtol", "seed"}
+    if unknown or settings.get("entries", 1) < 1 or settings.get("order", 1) < 1:
+        given = ", ".join(f"{k}={v!r}" for k, v in settings.items())
+        raise UsageError(
+            f"session.check got {given}. Its settings are entries and order, of 1 or"
+            " more, rtol, atol and seed; entries=8 say."
+        )
     with session.lock:  # a run in another thread changes all of them at once
         part = Part(session, None, wrt)
         known = session.needed().cotangents
@@ -57,13 +68,28 @@ def check(
     work = sum(1 if x._value is None else max(np.size(x._value), 1)
                for x in program if not isinstance(x._value, tuple))  # fmt: skip
     fair = int(WORK / (RUNS * max(work, len(program) * CALL)))
-    if "entries" not in settings:
-        settings.update(entries=MOST, most=max(fair, FEWEST))
+    entries = settings.pop("entries", None)
+    rtol, atol = settings.pop("rtol", None), settings.pop("atol", None)
+    telling = Telling(progress, sum(map(checkable, program)) if nodes else 0)
     gradients = [
         true.get(i, np.zeros_like(x))
         for i, x in zip(part.wrt, part.values, strict=True)
     ]
-    telling = Telling(progress, sum(map(checkable, program)) if nodes else 0)
+    whole = Given(
+        Check(
+            report,
+            part.labels,
+            ("given",),
+            Tolerance(rtol, atol),
+            MOST if entries is None else entries,
+            telling,
+        ),
+        _number(part.function, session.seed),
+        [np.asarray(x) for x in part.values],
+        gradients,
+        most=max(fair, FEWEST) if entries is None else None,
+        known=all(map(carries, program)),
+    )
     with telling:
         if nodes:
             covered = [] if resolution is None else getattr(resolution, "covered", [])
@@ -71,23 +97,14 @@ def check(
                 program,
                 seed=report.seed,
                 order=order,
-                rtol=settings.get("rtol"),
+                rtol=rtol,
                 rules=None if resolution is None else resolution.pulls(),
                 covered={x.serial for some in covered for x in some},
                 arriving=lambda node: known.get(forward.ids.get(node.serial, -1)),
                 step=telling.step,
                 found=report.nodes,
             )
-        check_graph(
-            _number(part.function, session.seed),
-            part.values,
-            gradients,
-            names=part.labels,
-            report=report,
-            telling=telling,
-            known=all(map(carries, program)),
-            **settings,
-        )
+        whole.run()
     report.stopped = telling.stopped
     if part.overrides:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
