@@ -153,7 +153,7 @@ def _fisher(
     mean: bool = True,
 ) -> list[Any]:
     _check("fisher", damping)
-    true = node.vjp(g)
+    true = node.asked(g)
     layer = _layer("fisher", node, g, true, weights)
     if layer is None:
         return true
@@ -184,7 +184,7 @@ def _kfac(
     mean: bool = True,
 ) -> list[Any]:
     _check("kfac", damping)
-    true = node.vjp(g)
+    true = node.asked(g)
     layer = _layer("kfac", node, g, true, weights)
     if layer is None:
         return true

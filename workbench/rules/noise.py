@@ -113,7 +113,7 @@ def _noise(
     place = (seed, -1 if step is None else step, node.position)
     return [
         None if d is None else d + deviation * _normal(d, (*place, i))
-        for i, d in enumerate(node.vjp(*cotangents))
+        for i, d in enumerate(node.asked(*cotangents))
     ]
 
 

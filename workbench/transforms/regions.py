@@ -156,7 +156,7 @@ class Region:
         """The op of its stand-in."""
         made = Op(self.name)
         made.compute = self._compute
-        made.pull = self._pull_all
+        made.pull = self.pull
         made.push = self.push
         made.rule = "the rules of the ops inside"
         made.reads = None
@@ -196,25 +196,6 @@ class Region:
         return self._again(inputs)
 
     # Its derivatives
-
-    def _pull_all(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> list[Any]:
-        """What ``node.vjp`` gives: of each input that could vary.
-
-        A rule for every place of a structure would fail at the one where an input
-        happens to be data, if it found None there.
-        """
-        return self.pull(mask | self.smooth, g, y, inputs, params)
-
-    @cached_property
-    def smooth(self) -> int:
-        """Which inputs are floats or complex numbers, as a mask."""
-        return sum(
-            1 << i
-            for i, x in enumerate(self.inputs)
-            if types.differentiable(types.spec_of(x).dtype)
-        )
 
     def pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params

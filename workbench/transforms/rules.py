@@ -31,9 +31,9 @@ from workbench.transforms.lending import (
     ruled,
 )
 from workbench.transforms.linearity import nonlinear
-from workbench.transforms.node import Node
+from workbench.transforms.node import Node, has_derivative
 
-__all__ = ["Node", "Pull", "Push"]
+__all__ = ["Node", "Pull", "Push", "has_derivative"]
 
 Rule = Callable[..., Any]
 Params = dict[str, Any]
@@ -116,7 +116,7 @@ class Pull:
             )
         true = [None] * len(inputs)
         if "d" in rule.names:
-            true = view.vjp(*g) if isinstance(g, tuple) else view.vjp(g)
+            true = view.asked(*g) if isinstance(g, tuple) else view.asked(g)
         made: list[Any] = []
         for i, x in enumerate(inputs):
             if not (mask >> i & 1 and has_derivative(x)):
@@ -341,13 +341,6 @@ def check_signature(rule: Rule, count: int, node: Tensor, label: str) -> None:
 def outputs(count: int) -> str:
     """The parameters of a rule for the gradients of so many outputs."""
     return "g" if count == 1 else ", ".join(f"g{i}" for i in range(count))
-
-
-def has_derivative(x: Any) -> bool:
-    """Whether a gradient can be passed on to an input: floats and complex."""
-    if types.weak(x):
-        return type(x) in (float, complex)
-    return hasattr(x, "dtype") and types.differentiable(x.dtype)
 
 
 def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:

@@ -260,6 +260,8 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
             f": the {target.op} there is another, made elsewhere, again, or with other"
             f" settings. Target that one, or {target.op!r}, which means all of them."
         )
+    elif isinstance(target, ByScope) and callable(getattr(np, target.glob, None)):
+        text += f": NumPy's {target.glob} is no op, but made of others."
     elif close:
         text += f"; did you mean {' or '.join(close)}?"
     elif isinstance(target, ByOp) and target.op not in ops:
