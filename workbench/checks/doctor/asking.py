@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,42 @@ def diagnose(
         raise UsageError(
             "diagnose: no argument is of float dtype. Pass x.astype(float)."
         )
+    for i in chosen:
+        if isinstance(flat[i], Tensor) and flat[i]._value is None:
+            raise UsageError(
+                f"diagnose: {flat[i].name or 'an argument'} is a symbol without value,"
+                " and the doctor looks at numbers. Pass an array."
+            )
     names = argument_names(f, args, {})
+    made = [names[i] or f"arg{i}" for i in chosen]
+    try:
+        return _diagnosed(f, flat, structure, chosen, made, progress)
+    except ArithmeticError:
+        doubles = list(flat)
+        for i in chosen:
+            doubles[i] = _double(flat[i])
+        if all(a is b for a, b in zip(flat, doubles, strict=True)):
+            raise
+        # Python's own numbers raise where NumPy's become infinite and go on.
+        return _diagnosed(f, doubles, structure, chosen, made, progress)
+
+
+def _double(x: Any) -> Any:
+    """A number of Python's as one of NumPy's."""
+    if type(x) is float:
+        return np.float64(x)
+    return np.complex128(x) if type(x) is complex else x
+
+
+def _diagnosed(
+    f: Callable[..., Any],
+    flat: Sequence[Any],
+    structure: Callable[..., Any],
+    chosen: Sequence[int],
+    names: Sequence[str],
+    progress: Progress | None,
+) -> Findings:
+    """Run a function on these leaves, and ask all doctors."""
     started: list[Tensor] = []
 
     def call(leaves: list[Tensor]) -> Any:
@@ -108,9 +144,13 @@ def diagnose(
             made = record(
                 call,
                 [value_of(flat[i]) for i in chosen],
-                [names[i] or f"arg{i}" for i in chosen],
+                list(names),
             )
         except Exception as error:
+            if isinstance(error, ArithmeticError) and any(
+                _double(flat[i]) is not flat[i] for i in chosen
+            ):
+                raise
             reached = _reached(error, started)
             if reached is None:
                 raise
@@ -140,7 +180,17 @@ def _chosen(
     """The positions among the leaves of what is differentiated by."""
     wanted = None
     if argnums is not None:
-        places = [argnums] if isinstance(argnums, int) else list(argnums)
+        try:
+            places = (
+                [index(argnums)]
+                if not isinstance(argnums, Iterable)
+                else [index(place) for place in argnums]
+            )
+        except TypeError:
+            raise UsageError(
+                f"diagnose: argnums={argnums!r} is no position. Give the number of an"
+                " argument, or several: argnums=(0, 2)."
+            ) from None
         for place in places:
             if not -len(args) <= place < len(args):
                 raise UsageError(
