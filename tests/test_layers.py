@@ -23,6 +23,7 @@ FLOORS = {
     "rewrite": 3,
     "backends": 4,
     "random": 4,
+    "batches": 5,
     "calculus": 5,
     "calls": 5,
     "checkpoints": 5,

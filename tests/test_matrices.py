@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.batches import vmap
 from workbench.directions import hvp
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
-from workbench.matrices import hessian, jacobian, vmap
+from workbench.matrices import hessian, jacobian
 
 #: `wb.matrices` is the function of symbols.
 matrices = import_module("workbench.matrices")

@@ -10,6 +10,7 @@ from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
+from workbench.batches import vmap
 from workbench.calculus import grad, jvp, value_and_grad, vjp
 from workbench.graph import operators as _operators  # sets Tensor's operators
 from workbench.graph.graph import Graph
@@ -18,7 +19,7 @@ from workbench.graph.source import scope
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import trace
 from workbench.graph.types import Spec
-from workbench.matrices import hessian, jacfwd, jacobian, jacrev, vmap
+from workbench.matrices import hessian, jacfwd, jacobian, jacrev
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.batches import vmap
 from workbench.graph.tensor import MaskedTensor
-from workbench.matrices import vmap
 from workbench.ops.updates import at
 
 X = np.array([-1.0, 0.0, 0.5, 2.0])

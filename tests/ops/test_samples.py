@@ -16,9 +16,9 @@ import pytest
 
 import workbench as wb
 from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
+from workbench.batches import vmap
 from workbench.graph.op import OPS
 from workbench.graph.tensor import Tensor
-from workbench.matrices import vmap
 from workbench.ops.random.draws import NAMES
 from workbench.ops.random.implicit import QUANTILES
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.batches import vmap
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.graph.op import Op, declare
 from workbench.graph.tensor import apply
-from workbench.matrices import hessian, jacobian, vmap
+from workbench.matrices import hessian, jacobian
 from workbench.transforms.batch import Batched
 
 N = 5
