@@ -95,7 +95,9 @@ def drawn(found: Steps, label: str) -> Plot:
             "yref": "paper",
             "text": plain_text(f"{way}: {step:.0e}"),
             "showarrow": False,
-            "yanchor": "bottom",
+            "xanchor": "left",
+            "xshift": 4,
+            "yanchor": "top",
             "font": {"size": 11, "color": INK},
         }
     ]
