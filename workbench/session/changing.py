@@ -15,9 +15,9 @@ from workbench.errors import OverrideError, UsageError
 from workbench.session import attached, coding, stages
 from workbench.session.attached import Attached
 from workbench.session.history import Entry, entry_of
-from workbench.session.kept import changing
 from workbench.session.nodes import fitted
 from workbench.session.saving import Saving
+from workbench.session.turns import changing
 from workbench.transforms import overrides as overriding
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve

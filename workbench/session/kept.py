@@ -7,10 +7,11 @@ changes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from copy import copy as copied
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
@@ -32,20 +33,7 @@ if TYPE_CHECKING:
     from workbench.checks.doctor.finding import Findings
     from workbench.checks.report import Report
 
-__all__ = ["Kept", "State", "changing"]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def changing(method: F) -> F:
-    """A method that one thread at a time may run: the page has one of its own."""
-
-    @wraps(method)
-    def alone(self: Kept, *args: Any, **kwargs: Any) -> Any:
-        with self.lock:
-            return method(self, *args, **kwargs)
-
-    return cast(F, alone)
+__all__ = ["Kept", "State"]
 
 
 @dataclass(frozen=True)
@@ -74,8 +62,7 @@ class Kept:
         seed: Any = None,
         copy: bool = True,
     ) -> None:
-        #: Held while the session changes, and by who reads several of its stages.
-        self.lock = Turns()
+        self._turns = Turns()
         #: What its own code calls it.
         self.name = name
         #: Its nodes by name and id.
@@ -135,8 +122,10 @@ class Kept:
         return np.ones_like(forward.graph.nodes[self.output]._value)
 
     def _take(self, state: State) -> None:
-        self._state = state  # all at once: an interrupt comes before or after it
-        self.nodes.current = state.forward.ids
+        ids = state.forward.ids
+        # All at once: an interrupt comes at a call, so before or after both.
+        self._state = state
+        self.nodes.current = ids
 
     def _change(self, state: State, what: str) -> None:
         self._take(state)
@@ -176,6 +165,11 @@ class Kept:
         for callback in list(self._listeners):
             callback(what)
 
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while the session changes, and by who reads several of its stages."""
+        return self._turns.lock
+
     # What was found out about it
 
     def frozen(self) -> Self:
@@ -186,7 +180,7 @@ class Kept:
         with self.lock:
             made = copied(self)
             made.nodes = copied(self.nodes)
-            made.lock = Turns()
+            made._turns = Turns()
             made._listeners = []
             return made
 

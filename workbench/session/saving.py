@@ -9,7 +9,8 @@ from os import PathLike
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.session import attached, storing
 from workbench.session.history import Entry
-from workbench.session.kept import Kept, changing
+from workbench.session.kept import Kept
+from workbench.session.turns import changing
 
 __all__ = ["Saving"]
 

@@ -3,61 +3,51 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "changing"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def changing(method: F) -> F:
+    """A method that one thread at a time may run: the page has one of its own."""
+
+    @wraps(method)
+    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return cast(F, alone)
 
 
 class Turns:
     """A lock that who holds it may take again, and that nobody waits for in vain.
 
     `threading.RLock` goes to whoever is quickest, which is a loop that has just
-    let go of it; here it goes to who has waited longest.
+    let go of it. Here who comes stands in line first, behind who waits already.
 
-    >>> lock = Turns()
-    >>> with lock, lock:
+    An interrupt may come between any two steps of Python, but not inside of those
+    that take and release a lock of Python's own in a ``with``. So what is handed out
+    is one of these: written in Python, a lock that was interrupted as it is taken or
+    released would be held for ever.
+
+    >>> turns = Turns()
+    >>> with turns.lock, turns.lock:
     ...     pass
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
-        self._owner: int | None = None
-        self._depth = 0
-        self._tickets = 0
-        self._serving = 0
-        self._left: set[int] = set()
+        self._lock = threading.RLock()
+        self._line = threading.Lock()
 
-    def __enter__(self) -> None:
-        me = threading.get_ident()
-        with self._changed:
-            if self._owner != me:
-                ticket = self._tickets
-                self._tickets += 1
-                try:
-                    while self._serving != ticket:
-                        self._changed.wait()
-                except BaseException:  # interrupted: nobody waits for this ticket
-                    self._left.add(ticket)
-                    self._advance()
-                    raise
-                self._owner = me
-            self._depth += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with self._changed:
-            self._depth -= 1
-            if self._depth == 0:
-                self._owner = None
-                self._serving += 1
-                self._advance()
-
-    def _advance(self) -> None:
-        while self._serving in self._left:
-            self._left.discard(self._serving)
-            self._serving += 1
-        self._changed.notify_all()
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock, once it is one's turn: to be taken at once."""
+        if not self._lock._is_owned():  # type: ignore[attr-defined]
+            with self._line, self._lock:  # whoever comes next waits behind us
+                pass
+        return self._lock
