@@ -26,7 +26,7 @@ TOPICS = {
     arithmetic complex_parts comparisons rounding ufuncs ufunc_methods values
     """,
     "sums, order, statistics": """
-    reductions moments quantiles nans scans sorting sets histograms lines
+    reductions extremes moments quantiles nans scans sorting sets histograms lines
     """,
     "shapes and joins": "shaping arranging joining padding makers",
     "indexing and choosing": "indexing spans taking updates",

@@ -1,9 +1,9 @@
 """Reductions: many entries to few, along an axis, several, or all.
 
 A reduction is written as its value and its weight, the partial derivative of
-the result by each entry; both modes follow. Ties of max and min share evenly.
-Variance and averages stand in `moments.py`, what skips NaN in `nans.py`, medians
-in `quantiles.py`, running sums in `scans.py`.
+the result by each entry; both modes follow. Max and min stand in `extremes.py`,
+variance and averages in `moments.py`, what skips NaN in `nans.py`, medians in
+`quantiles.py`, running sums in `scans.py`.
 """
 
 from __future__ import annotations
@@ -299,88 +299,6 @@ def prod(
         a = np.where(where, a, 1)
     y = apply(_prod_op, (a,), settings(axis, keepdims, a))
     return y if initial is None else y * initial
-
-
-# max and min
-
-
-def _extremum(name: str, function: Callable[..., Any]) -> Op:
-    def compute(
-        x: Any, *, axis: Any = None, keepdims: bool = False, initial: Any = None
-    ) -> Any:
-        more = {} if initial is None else {"initial": initial}
-        return function(x, axis=axis, keepdims=keepdims, **more)
-
-    def weight(
-        y: Any, x: Any, *, axis: Any = None, initial: Any = None, **_: Any
-    ) -> Any:
-        hit = np.equal(x, y)
-        axes = reduced_axes(axis, len(shape_of(x)))
-        ties = np.sum(hit, axis=axes, keepdims=True, dtype=dtype_of(x))
-        return hit / (ties if initial is None else ties + np.equal(y, initial))
-
-    made = reduction(
-        name, compute, weight, rule=f"g to the {name}imum, shared evenly at a tie"
-    )
-    made.lengths = lengths_of(compute)
-    return made
-
-
-_extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}
-
-
-def _select(
-    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    no_out(f"np.{name}", out)
-    if where is not True:
-        if initial is None:
-            raise ValueError(
-                f"np.{name}(where=...) needs initial=, the result where nothing is"
-                " chosen: -np.inf for max, np.inf for min"
-            )
-        a = np.where(where, a, initial)
-    if initial is not None and not isinstance(initial, (int, float)):
-        limit = np.maximum if name == "max" else np.minimum
-        return limit(_select(name, a, axis, None, keepdims, None, True), initial)
-    params = settings(axis, keepdims, a)
-    if initial is not None:
-        params["initial"] = initial
-    return apply(_extrema[name], (a,), params)
-
-
-@implements(np.max, np.amax)
-def max_(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.max`; entries that tie share the gradient evenly."""
-    return _select("max", a, axis, out, keepdims, initial, where)
-
-
-@implements(np.min, np.amin)
-def min_(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.min`; entries that tie share the gradient evenly."""
-    return _select("min", a, axis, out, keepdims, initial, where)
-
-
-@implements(np.ptp)
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-    """`numpy.ptp`: the largest less the smallest."""
-    no_out("np.ptp", out)
-    largest = np.max(a, axis=axis, keepdims=keepdims)
-    return largest - np.min(a, axis=axis, keepdims=keepdims)
 
 
 # logsumexp
