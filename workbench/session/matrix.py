@@ -288,7 +288,7 @@ class Matrix:
 
     @property
     def condition(self) -> float:
-        """The largest singular value by the smallest; infinity without full rank."""
+        """The largest singular value by the smallest; infinity where that is 0."""
         found = self.singular()
         if not found.size:
             return float("nan")

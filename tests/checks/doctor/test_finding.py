@@ -1,0 +1,60 @@
+"""The kinds of findings: each is explained, and each can be found."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import workbench as wb
+from tests.checks.doctor.planted import FAULTS
+from workbench.checks.doctor import finding
+from workbench.checks.doctor.finding import KINDS
+
+FOLDER = Path(finding.__file__).parent
+#: What makes a finding, or a part of one; the kind comes first.
+MAKERS = {"Finding", "Row", "Told"}
+
+
+def test_G3_every_kind_of_finding_is_explained() -> None:
+    made = {
+        kind
+        for path in FOLDER.glob("*.py")
+        for kind in kinds_in(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert made == set(KINDS)
+    assert all(KINDS.values())
+
+
+def test_planted_faults_are_of_these_kinds() -> None:
+    for name, (_, kinds) in FAULTS.items():
+        assert kinds <= set(KINDS), name
+
+
+def test_what_a_finding_is_called_leads_to_its_meaning() -> None:
+    (found,) = wb.diagnose(lambda x: x**0.5, 0.0)
+    assert found.kind == "infinite-slope"
+    assert "slope is infinite" in KINDS[found.kind]
+
+
+def kinds_in(tree: ast.Module) -> Iterator[str]:
+    """The kinds that a file's findings have."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+                yield from texts(node.args[0])
+        elif isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                target, value = target.elts[0], value.elts[0]
+            if isinstance(target, ast.Name) and target.id == "kind":
+                yield from texts(value)
+
+
+def texts(value: ast.expr) -> Iterator[str]:
+    """The texts that an expression may be."""
+    if isinstance(value, ast.IfExp):
+        yield from texts(value.body)
+        yield from texts(value.orelse)
+    elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
