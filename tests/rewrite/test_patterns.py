@@ -20,6 +20,7 @@ from workbench.transforms.patterns import ByPattern
 V = wb.Spec((3,), float)
 M = wb.Spec((3, 3), float)
 S = wb.Spec((), float)
+V_A = np.array([0.5, -1.0, 2.0])
 
 
 def matches(
@@ -276,11 +277,20 @@ def test_what_is_no_pattern_is_refused_when_it_is_made(
 
 
 def test_what_fails_for_all_ranks_tells_why() -> None:
-    wrong = wb.pattern(lambda x: np.reshape(x, (7, 11)) * 2)
-    with pytest.raises(OverrideError, match="cannot be computed for arrays of any"):
-        matches(wrong, lambda x: x * 2, V)
+    told = missed(lambda x: np.reshape(x, (7, 11)) * 2, lambda x: np.sum(x * 2), V_A)
+    assert "cannot be computed for arrays of any ranks that the program has" in told
+    assert "reshape" in told
     with pytest.raises(OverrideError, match=r"where=3 is not a condition"):
         wb.pattern(np.tanh, where=3)  # type: ignore[arg-type]
+
+
+def test_a_program_without_arrays_of_its_ranks_is_passed_by() -> None:
+    """In a block, and at second order, an override need not mean every program."""
+    linear = wb.override(wb.pattern(lambda W, x, b: W @ x + b), "0.5 * d")
+    with wb.overrides(linear):
+        assert wb.grad(lambda s: s * s)(3.0) == 6.0
+        found = wb.grad(lambda W: np.sum(W @ np.ones(2) + 1.0))(np.eye(2))
+    np.testing.assert_allclose(found, np.full((2, 2), 0.5))
 
 
 def test_too_many_wildcards_are_refused_with_the_cure(

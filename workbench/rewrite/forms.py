@@ -150,7 +150,10 @@ class Forms:
         return form
 
     def of(self, kinds: Iterable[Kind]) -> list[Form]:
-        """One form of each structure that it has for values of these kinds."""
+        """One form of each structure that it has for values of these kinds.
+
+        None where it cannot be computed for any of them: `failed` says why.
+        """
         kinds = sorted(set(kinds) or {(0, "f")}, key=lambda k: ("fcbiu".find(k[1]), k))
         key = tuple(kinds)
         if key not in self.known:
@@ -168,13 +171,6 @@ class Forms:
             found = {
                 key: form for key, form in found.items() if not arrays or key in arrays
             }
-            if not found:
-                why = f": {self.failed}" if self.failed is not None else "."
-                self.refuse(
-                    "it cannot be computed for arrays of any ranks that the program"
-                    f" has{why}",
-                    "",
-                )
             self.known[key] = list(found.values())
         return self.known[key]
 

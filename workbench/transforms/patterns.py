@@ -109,6 +109,12 @@ class ByPattern(ByPart):
     def missed(self, nodes: Sequence[Tensor]) -> str:
         """Why it matches nothing in a program: what was close."""
         tried = self.matches(nodes)
+        if not tried.forms:
+            why = str(self.forms.failed or "").rstrip(".")
+            return (
+                "it cannot be computed for arrays of any ranks that the program has"
+                f"{': ' if why else ''}{why}"
+            )
         if tried.refused:
             count = tried.refused
             return (
