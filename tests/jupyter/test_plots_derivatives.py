@@ -261,6 +261,9 @@ def test_singular_values_with_the_rank_at_a_stated_tolerance(
     assert plot.views == ("jacobian", "singular", "sparsity")
     full = plotting.singular_plot(linear(np.diag([4.0, 2.0])))
     assert "condition number 2" in full.note
+    # Within few decades Plotly would write digits alone, in a smaller type.
+    assert full.figure.layout.yaxis.tickformat
+    assert not full.figure.layout.showlegend
     zero = plotting.singular_plot(linear(np.zeros((2, 2))))
     assert "every singular value is zero" in zero.note
     text_of(zero)

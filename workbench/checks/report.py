@@ -156,7 +156,8 @@ class Report:
                 f" wrong ({MODES.get(worst.mode, worst.mode)}): expected"
                 f" {worst.numeric:.10g} ± {worst.uncertainty:.1g} ({worst.method}), got"
                 f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
-                f" {worst.tolerance:.3g}. {len(wrong)} entries are off"
+                f" {worst.tolerance:.3g}. {len(wrong)}"
+                f" {'entry is' if len(wrong) == 1 else 'entries are'} off"
                 f" ({notes}). {self._cure(worst)}"
             )
         for identity in self.identities:

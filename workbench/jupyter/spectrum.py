@@ -193,10 +193,13 @@ def _looks(
 
 def _ticks(axis: dict[str, Any], decades: float) -> None:
     """Whole powers of ten where there are several, at most eight of them."""
+    for key in ("dtick", "nticks", "tickformat"):
+        axis.pop(key, None)
     if decades >= 2:
         axis["dtick"] = max(1, int(np.ceil(decades / 8)))
     else:
-        axis["nticks"] = 6
+        # Without it, digits between powers of ten stand alone, in a smaller type.
+        axis |= {"nticks": 6, "tickformat": ".3~g"}
 
 
 def _reach(looks: dict[str, Any], height: float) -> None:
