@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import workbench as wb
 from workbench.checks.nodes import check_nodes
@@ -432,3 +433,14 @@ def test_differences_that_cannot_tell_are_not_said_to_be_ok() -> None:
             report = error.report  # type: ignore[assignment]
     for line in str(report).splitlines():
         assert not (line.startswith("ok") and "nan" in line), line
+
+
+@pytest.mark.parametrize("apart", [0, 1e-9, 1e-6])
+def test_G5_terms_that_cancel_to_nothing_are_no_error(apart: float) -> None:
+    """Near x = y all digits of x log(x/y) - x + y are lost, and 0 comes out."""
+    x = np.linspace(0.3, 3, 12)
+    for f in (special.kl_div, lambda x, y: x * np.log(x / y) - x + y):
+        (check, *_) = checks_of(f, x, x * (1 + apart))[::-1]
+        assert check.status == "right", check.text
+    f = planted(special.kl_div, lambda g, y, a, b: (g * np.log(a / b), g * a / b))
+    assert the_wrong(checks_of(lambda x, y: f(x, y), x, x * (1 + apart)))

@@ -107,11 +107,13 @@ def slope(
             never = np.zeros(exact.shape, bool)
             return Slope(exact, error, exact, exact, never, never, "complex step")
         wanted = LOOSE if exact is not None else target
-        value, error = _extrapolated(line, center, scale, wanted)
-        left, right, kink, jump = _sides(line, center, scale)
+        near = [(h, line(h), line(-h)) for h in (step * scale for step in KINK_STEPS)]
+        rounding = np.maximum(_rounding(center), _grain(center, near))
+        value, error = _extrapolated(line, rounding, scale, wanted)
+        left, right, kink, jump = _sides(center, near, rounding)
         if np.any(kink):
             value, error, kink, jump = _nearby(
-                line, center, scale, (value, error, left, right, kink, jump)
+                line, center, scale, rounding, (value, error, left, right, kink, jump)
             )
         method: Method = "differences"
         if exact is not None:
@@ -122,7 +124,7 @@ def slope(
                 # What the function rounds away on its way, at least.
                 value, error = exact, 16 * np.finfo(exact.dtype).eps * size
             else:
-                again, off = _extrapolated(line, center, scale, target)
+                again, off = _extrapolated(line, rounding, scale, target)
                 better = off < error
                 value = np.where(better, again, value)
                 error = np.where(better, off, error)
@@ -278,11 +280,11 @@ def _confirmed(
 
 
 def _extrapolated(
-    line: Line, center: Array, scale: float, target: float
+    line: Line, rounding: Array, scale: float, target: float
 ) -> tuple[Array, Array]:
     return _ridders(
         lambda h: (line(h) - line(-h)) / (2 * h),
-        lambda h: _rounding(center) / h,
+        lambda h: rounding / h,
         scale,
         target,
     )
@@ -327,17 +329,14 @@ def _ridders(
 
 
 def _sides(
-    line: Line, center: Array, scale: float
+    center: Array, near: Sequence[tuple[float, Array, Array]], rounding: Array
 ) -> tuple[Array, Array, Array, Array]:
     """One-sided derivatives, and where they disagree: kinks and jumps."""
-    wide, narrow = (
-        (h, (line(h) - center) / h, (center - line(-h)) / h)
-        for h in (step * scale for step in KINK_STEPS)
-    )
+    wide, narrow = ((h, (y - center) / h, (center - z) / h) for h, y, z in near)
     right = 2 * narrow[1] - wide[1]
     left = 2 * narrow[2] - wide[2]
     gap_wide, gap = wide[1] - wide[2], narrow[1] - narrow[2]
-    noise = 64 * _rounding(center) / narrow[0]
+    noise = 64 * rounding / narrow[0]
     size = np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-12)
     # A smooth function's gap halves with the step, a kink's stays, a jump's doubles.
     limit = np.abs(2 * gap - gap_wide)
@@ -350,7 +349,11 @@ def _sides(
 
 
 def _nearby(
-    line: Line, center: Array, scale: float, found: tuple[Array, ...]
+    line: Line,
+    center: Array,
+    scale: float,
+    rounding: Array,
+    found: tuple[Array, ...],
 ) -> tuple[Array, Array, Array, Array]:
     """Which kinks lie at the point itself, and which only within the steps.
 
@@ -361,7 +364,7 @@ def _nearby(
     gap, size = np.abs(right - left), np.maximum(np.abs(left), np.abs(right))
     for step in NEARER_STEPS:
         h = step * scale
-        noise = 8 * _rounding(center) / h
+        noise = 8 * rounding / h
         ahead, behind = (line(h) - center) / h, (center - line(-h)) / h
         near = kink & (np.abs(ahead - behind) <= np.maximum(1e-4 * size, 8 * noise))
         near &= (noise < 0.01 * gap) & np.isfinite(ahead) & np.isfinite(behind)
@@ -371,6 +374,19 @@ def _nearby(
         if not np.any(kink):
             break
     return value, error, kink, jump
+
+
+def _grain(center: Array, near: Sequence[tuple[float, Array, Array]]) -> Array:
+    """What rounding does to terms that cancel: ``x log(x/y) - x + y`` near ``x = y``.
+
+    The value is almost 0 there and shows none of it. A smooth function's second
+    difference over a step of the square root of a rounding is as large; a kink's, which
+    halves with the step, tells nothing.
+    """
+    wide, narrow = (np.abs(y + z - 2 * center) for _, y, z in near)
+    kind = center.dtype if center.dtype.kind in "fc" else np.dtype(np.float64)
+    found = np.where(wide > 3 * narrow, wide, 0) / KINK_STEPS[0] ** 2
+    return np.asarray(np.nan_to_num(found * np.finfo(kind).eps, posinf=0))
 
 
 def _rounding(center: Array) -> Array:
