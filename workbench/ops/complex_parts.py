@@ -15,7 +15,7 @@ from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.ops.define import dtype_of, elementwise, op
 
-__all__ = ["sign"]
+__all__ = ["conjugate", "sign"]
 
 elementwise("conjugate", np.conjugate, "conj(g)")
 _real = elementwise("real", np.real, "g")
@@ -27,6 +27,11 @@ _imag = op(
     rule="−i g",
 )
 _imag.elementwise = True
+
+
+def conjugate(x: Any) -> Any:
+    """The conjugate of a complex array; a real one as it is."""
+    return np.conjugate(x) if dtype_of(x).kind == "c" else x
 
 
 @implements(np.real)

@@ -20,9 +20,9 @@ from workbench.graph.dims import below, differ, none
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import product_dtype, spec_or_value
 from workbench.ops.define import dtype_of, multilinear, shape_of
-from workbench.ops.reductions import conjugate
 
 __all__ = ["centred", "convolved", "turned"]
 

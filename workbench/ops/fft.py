@@ -11,6 +11,7 @@ from workbench.graph import blame
 from workbench.graph.dims import Dim
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.fourier import (
     FFT,
@@ -23,7 +24,6 @@ from workbench.ops.fourier import (
     normed,
     settings,
 )
-from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
 
 __all__: list[str] = []

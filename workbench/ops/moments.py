@@ -17,9 +17,9 @@ from workbench.graph.dims import Dim, differ, none
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.reductions import (
-    conjugate,
     count,
     reduced_axes,
     reduction,

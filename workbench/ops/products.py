@@ -12,8 +12,8 @@ from workbench.graph import blame
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit
 from workbench.graph.tree import is_sparse
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import no_out, shape_of
-from workbench.ops.reductions import conjugate
 from workbench.ops.ufuncs import CALLS
 
 __all__ = ["mul_without_zeros", "prod_without_zeros"]

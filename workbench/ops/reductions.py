@@ -24,7 +24,6 @@ from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 
 __all__ = [
-    "conjugate",
     "count",
     "expand",
     "logsumexp",
@@ -146,11 +145,6 @@ def count(x: Any, axis: Any) -> Any:
     """How many entries make one of the result: an integer, or a length."""
     shape = shape_of(x)
     return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
-
-
-def conjugate(x: Any) -> Any:
-    """The conjugate of a complex array; a real one as it is."""
-    return np.conjugate(x) if dtype_of(x).kind == "c" else x
 
 
 # sum and mean

@@ -15,6 +15,7 @@ import numpy as np
 from workbench.graph.op import Op, declare, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import dtype_of, op
 from workbench.ops.linalg.shared import (
@@ -26,7 +27,6 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.reductions import conjugate
 
 __all__ = ["SlogdetResult", "det", "slogdet"]
 

@@ -18,6 +18,7 @@ from workbench.graph.dims import none, same
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import op, shape_of
 from workbench.ops.linalg.shared import (
@@ -28,7 +29,6 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.reductions import conjugate
 from workbench.ops.several import several
 
 __all__ = ["QRResult", "cholesky", "qr"]

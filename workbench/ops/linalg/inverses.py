@@ -18,6 +18,7 @@ from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import product_dtype, spec_or_value, swap
 from workbench.ops.define import aligned, op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
@@ -30,7 +31,6 @@ from workbench.ops.linalg.shared import (
     stacked,
 )
 from workbench.ops.linalg.singular import singular_values
-from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import integers, normal_axis
 
 __all__ = [

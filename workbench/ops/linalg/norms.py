@@ -8,10 +8,11 @@ import numpy as np
 
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply, value_of
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.linalg.shared import eye_like, matrices
 from workbench.ops.linalg.singular import singular_values
-from workbench.ops.reductions import conjugate, reduction, settings
+from workbench.ops.reductions import reduction, settings
 from workbench.ops.shaping import normal_axes
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]

@@ -11,9 +11,9 @@ from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.reductions import conjugate
 
 __all__ = [
     "Batched",

@@ -26,6 +26,7 @@ import numpy as np
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import op, shape_of
 from workbench.ops.linalg.shared import (
@@ -41,7 +42,6 @@ from workbench.ops.linalg.shared import (
     real_dtype,
     stacked,
 )
-from workbench.ops.reductions import conjugate
 from workbench.ops.several import several
 
 __all__ = ["SVDResult", "singular_values", "svd", "svdvals"]

@@ -28,6 +28,7 @@ import numpy as np
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import spec_or_value, swap
 from workbench.ops.define import op
 from workbench.ops.linalg.shared import (
@@ -44,7 +45,6 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.reductions import conjugate
 from workbench.ops.several import several
 
 __all__ = ["EigResult", "EighResult", "eig", "eigh", "eigvals", "eigvalsh"]

@@ -18,6 +18,7 @@ from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import product_dtype, spec_or_value, swap
 from workbench.ops.define import aligned, op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
@@ -30,7 +31,6 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.reductions import conjugate
 from workbench.ops.several import several
 
 __all__ = ["lu", "permutation", "pivots", "triangular"]

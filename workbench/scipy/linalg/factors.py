@@ -10,11 +10,11 @@ import scipy.linalg
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import shape_of
 from workbench.ops.linalg import factors, triangular
 from workbench.ops.linalg.shared import hermitian, matrices, stacked
-from workbench.ops.reductions import conjugate
 from workbench.scipy.linalg.checks import floating, matrix, right_side
 
 __all__ = [

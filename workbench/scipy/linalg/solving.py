@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph.tensor import value_of
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.linalg import inverses, norms
@@ -15,7 +16,6 @@ from workbench.ops.linalg.equations import banded
 from workbench.ops.linalg.equations import sylvester as _sylvester
 from workbench.ops.linalg.shared import complete, eye_like, hermitian
 from workbench.ops.linalg.triangular import triangular
-from workbench.ops.reductions import conjugate
 from workbench.scipy.linalg.checks import floating, matrix, number, right_side
 from workbench.scipy.linalg.structured import circulant, toeplitz
 

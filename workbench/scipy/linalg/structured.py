@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.tensor import admit
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.reductions import conjugate
 
 __all__ = [
     "block_diag",

@@ -11,10 +11,10 @@ import numpy as np
 from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.tensor import Tensor, admit
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.padding import pad
-from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import distinct_axes, normal_axis
 
 __all__ = [

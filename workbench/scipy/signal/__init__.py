@@ -23,10 +23,10 @@ import numpy as np
 from workbench.graph import blame
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.types import Spec, spec_of
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.lengths import delay
-from workbench.ops.reductions import conjugate
 from workbench.ops.shaping import normal_axes
 from workbench.scipy.signal.filters import lfilter
 from workbench.scipy.signal.pairs import MODES, checked, nothing, pair, swapped

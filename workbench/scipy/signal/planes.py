@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import blame
+from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import shape_of
 from workbench.ops.padding import pad
-from workbench.ops.reductions import conjugate
 from workbench.scipy.signal.pairs import MODES, checked, nothing, pair, swapped
 
 __all__ = ["convolve2d", "correlate2d"]
