@@ -38,6 +38,12 @@ export function list(value: unknown, where: string, most: number): unknown[] {
   return value;
 }
 
+/** What shows nothing, or turns the text around it: all but tabs and new lines. */
+const UNSEEN =
+  // eslint-disable-next-line no-control-regex
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\p{Cs}/gu;
+
+/** A text as it is read and copied: what would not be seen is written out. */
 export function text(value: unknown, where: string): string {
   if (typeof value !== 'string') {
     throw new PictureError(`${where} is not text`);
@@ -48,7 +54,12 @@ export function text(value: unknown, where: string): string {
         `${LIMITS.characters}`
     );
   }
-  return value;
+  return value.replace(UNSEEN, written);
+}
+
+/** A character as Python and JavaScript write it in a string. */
+function written(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 export function number(value: unknown, where: string): number {

@@ -81,6 +81,19 @@ describe('headers', () => {
     expect(() => checkHeader(change(network().encode().header))).toThrow(message);
   });
 
+  test('what would not be seen of a text is written out', () => {
+    const { header } = network().encode();
+    const strings = ['a\u202eb', '\u200bx\u0000', 'tab\tand\nline', '\ud800', 'é😀 שלום'];
+    const read = checkHeader({ ...header, strings: [...header.strings, ...strings] });
+    expect(read.strings.slice(-5)).toEqual([
+      'a\\u202eb',
+      '\\u200bx\\u0000',
+      'tab\tand\nline',
+      '\\ud800',
+      'é😀 שלום'
+    ]);
+  });
+
   test('what is not in the protocol is left out', () => {
     const header = checkHeader({ ...network().encode().header, surprise: 1 });
     expect(header).not.toHaveProperty('surprise');

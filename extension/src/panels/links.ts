@@ -13,15 +13,33 @@ export function pill(override: IOverride, text = override.label): HTMLElement {
   });
 }
 
-/** Put a text on the clipboard, and say that it is there. */
+const STRANGE =
+  'Copied out of the saved picture, which anyone may have written. Read it before ' +
+  'you run it:';
+
+/**
+ * Put code on the clipboard, and say that it is there. What no kernel has said is
+ * shown as it was copied: nobody should run what was never seen.
+ */
 export function copyLink(
   host: IHost,
   text: string | (() => string),
   label: string
 ): HTMLButtonElement {
   const read = (): string => (typeof text === 'string' ? text : text());
+  const shown = element('div', { class: 'workbench-Array workbench-Copied' });
   const copy = button('link', label, () => {
-    void host.copy(read()).then(copied => {
+    const code = read();
+    if (host.connection === null) {
+      shown.replaceChildren(
+        element('div', { class: 'workbench-Quiet', text: STRANGE }),
+        element('pre', { text: code })
+      );
+      copy.parentElement?.after(shown);
+    } else {
+      shown.remove();
+    }
+    void host.copy(code).then(copied => {
       copy.textContent = copied ? 'Copied' : label;
       setTimeout(() => {
         copy.textContent = label;

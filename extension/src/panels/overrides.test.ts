@@ -283,7 +283,28 @@ describe('the panel of overrides', () => {
     expect(() => button('Edit')).toThrow('no button');
     expect(() => button('Remove')).toThrow('no button');
     expect(() => button('Undo')).toThrow('no button');
+  });
+
+  it('code out of a saved picture is seen as it is copied', () => {
+    open(new RecordingHost(null));
+    const code = `model.override("h", "d")${' '.repeat(300)}; hostile()`;
+    show([clip, clipOfH({ id: 9, code })]);
+    expect(list.node.textContent).not.toContain('hostile');
     button('Copy all as code').click();
-    expect(host.copied).toHaveLength(1);
+    expect(host.copied).toEqual([`${clip.code}\n${code}`]);
+    expect(list.node.querySelector('pre')!.textContent).toBe(host.copied[0]);
+    expect(list.node.textContent).toContain('which anyone may have written');
+    button('Copy as code', rows()[1]).click();
+    expect(rows()[1].querySelector('pre')!.textContent).toBe(code);
+    // Copied again, it stands there once.
+    button('Copy all as code').click();
+    expect(list.node.querySelectorAll('pre')).toHaveLength(2);
+  });
+
+  it('code of a kernel is copied and not shown', () => {
+    show([clip]);
+    button('Copy as code').click();
+    expect(host.copied).toEqual([clip.code]);
+    expect(list.node.querySelector('pre')).toBeNull();
   });
 });
