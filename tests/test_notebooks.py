@@ -590,7 +590,9 @@ def test_G3_a_gradient_that_fades(bad: Executed) -> None:
 
 
 def test_G2_any_derivative_is_drawn(bad: Executed) -> None:
-    assert "(100, 30, 4)" in bad.printed("d = near.derivative")
+    told = bad.printed("drawn = pairs()")
+    assert "(100, 30, 4)" in told
+    assert "0 throughout: [50]" in told
     assert len(bad.data(PLOTLY)) == 5
     across = bad.printed("tanhs = ").splitlines()
     most = [float(line.split()[-1]) for line in across]
