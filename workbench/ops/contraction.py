@@ -17,7 +17,7 @@ from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.facts import meet
 from workbench.graph.op import UFUNCS, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec, spec_of
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.define import aligned, multilinear, shape_of, sum_to
 from workbench.ops.shaping import normal_axes
 
@@ -26,7 +26,6 @@ __all__ = [
     "MATMUL",
     "TENSORDOT",
     "product_dtype",
-    "spec_or_value",
     "swap",
     "tensordot_subscripts",
 ]
@@ -43,13 +42,8 @@ def swap(x: Any) -> Any:
 
 def product_dtype(*operands: Any) -> np.dtype[Any]:
     """The dtype of a product; a Python number never decides it."""
-    specs = map(spec_or_value, operands)
+    specs = map(value_spec, operands)
     return np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
-
-
-def spec_or_value(x: Any) -> Spec:
-    """What `infer` is given, as a spec."""
-    return x if isinstance(x, Spec) else spec_of(x)
 
 
 # matmul
@@ -70,7 +64,7 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
 
 
 def _matmul_infer(a: Any, b: Any) -> Spec:
-    a, b = spec_or_value(a), spec_or_value(b)
+    a, b = value_spec(a), value_spec(b)
     return Spec(_matmul_shape(a.shape, b.shape), product_dtype(a, b))
 
 
@@ -153,7 +147,7 @@ def _tensordot_compute(a: Any, b: Any, *, axes: Any) -> Any:
 
 
 def _tensordot_infer(a: Any, b: Any, *, axes: Any) -> Spec:
-    a, b = spec_or_value(a), spec_or_value(b)
+    a, b = value_spec(a), value_spec(b)
     for i, j in zip(*axes, strict=True):
         meet(
             a.shape[i],

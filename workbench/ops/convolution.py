@@ -19,9 +19,9 @@ from workbench.graph import blame
 from workbench.graph.dims import below, differ, none
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of
 
 __all__ = ["centred", "convolved", "turned"]
@@ -211,7 +211,7 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
 def _infer(
     a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
 ) -> Spec:
-    a, b = spec_or_value(a), spec_or_value(b)
+    a, b = value_spec(a), value_spec(b)
     return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
 
 

@@ -19,8 +19,8 @@ from workbench.graph.broadcasting import common
 from workbench.graph.dims import Dim, same
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import Spec, spec_of
-from workbench.ops.contraction import LETTERS, product_dtype, spec_or_value
+from workbench.graph.types import Spec, spec_of, value_spec
+from workbench.ops.contraction import LETTERS, product_dtype
 from workbench.ops.define import no_out, shape_of, sum_to
 from workbench.ops.indexing import SCATTER
 from workbench.ops.keys import ARRAY
@@ -81,7 +81,7 @@ def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
 
 
 def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
-    specs = [spec_or_value(x) for x in operands]
+    specs = [value_spec(x) for x in operands]
     terms, output = parse(subscripts)
     lengths = _lengths(terms, [s.shape for s in specs])
     if missing := set(output) - set(lengths):

@@ -13,8 +13,8 @@ import numpy as np
 
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
-from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.graph.types import Spec, value_spec
+from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
 
 __all__ = ["recursive", "trigonometric"]
@@ -74,7 +74,7 @@ def _trigonometric(kind: str) -> Op:
         return y if after == (1.0, 1.0) else _weighted(y, axis, after)
 
     def infer(x: Any, **params: Any) -> Spec:
-        spec = spec_or_value(x)
+        spec = value_spec(x)
         if not spec.shape:
             raise ValueError(f"{kind}: x must be at least one-dimensional")
         small = spec.dtype.kind not in "fc" or spec.dtype.itemsize < 4
@@ -151,7 +151,7 @@ def _recursive_push(tangents: tuple[Any, ...], y: Any, a: Any, x: Any) -> Any:
 
 
 def _recursive_infer(a: Any, x: Any) -> Spec:
-    a, x = spec_or_value(a), spec_or_value(x)
+    a, x = value_spec(a), value_spec(x)
     dtype = product_dtype(a, x)
     return Spec(x.shape, dtype if dtype.kind in "fc" else np.dtype(float))
 

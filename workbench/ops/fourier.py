@@ -19,8 +19,7 @@ from workbench.graph.broadcasting import smallest
 from workbench.graph.dims import found, none, same
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
-from workbench.ops.contraction import spec_or_value
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.define import dtype_of, linear, shape_of
 
 __all__ = [
@@ -124,7 +123,7 @@ def _complex_op(name: str) -> Op:
 
     def infer(x: Any, **params: Any) -> Spec:
         lengths = params["s"] if many else (params["n"],)
-        return _grown(spec_or_value(x), lengths, axes_of(params), "fft")
+        return _grown(value_spec(x), lengths, axes_of(params), "fft")
 
     made = linear(
         name,
@@ -163,7 +162,7 @@ def _rfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> A
 
 
 def _rfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
-    spec = spec_or_value(x)
+    spec = value_spec(x)
     if spec.dtype.kind == "c":
         raise TypeError("a real transform of complex entries; np.fft.fft takes them")
     return _grown(spec, (n // 2 + 1,), (axis,), "rfft")
@@ -187,7 +186,7 @@ def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> 
 
 
 def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
-    return _grown(spec_or_value(x), (n,), (axis,), "irfft")
+    return _grown(value_spec(x), (n,), (axis,), "irfft")
 
 
 IRFFT = linear(

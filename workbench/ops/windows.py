@@ -15,8 +15,7 @@ from workbench.graph import blame
 from workbench.graph.dims import below
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
-from workbench.ops.contraction import spec_or_value
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.define import linear, shape_of
 from workbench.ops.shaping import normal_axes
 
@@ -27,7 +26,7 @@ __all__: list[str] = []
 
 
 def _windows_infer(x: Any, *, window: int, axis: int) -> Spec:
-    spec = spec_or_value(x)
+    spec = value_spec(x)
     shape = list(spec.shape)
     shape[axis] -= window - 1
     return Spec((*shape, window), spec.dtype)
@@ -49,7 +48,7 @@ def _overlap_compute(g: Any, *, window: int, axis: int) -> Any:
 
 
 def _overlap_infer(g: Any, *, window: int, axis: int) -> Spec:
-    spec = spec_or_value(g)
+    spec = value_spec(g)
     shape = list(spec.shape[:-1])
     shape[axis] += window - 1
     return Spec(tuple(shape), spec.dtype)

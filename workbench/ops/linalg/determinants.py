@@ -14,9 +14,9 @@ import numpy as np
 
 from workbench.graph.op import Op, declare, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import spec_or_value, swap
+from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op
 from workbench.ops.linalg.shared import (
     Params,
@@ -175,7 +175,7 @@ def _second_push(
 
 SECOND: Op = stacked(declare("second_cofactor"))
 SECOND.compute = _second_compute
-SECOND.infer = lambda x, t: broadcast(square(x), spec_or_value(t).shape[:-2])
+SECOND.infer = lambda x, t: broadcast(square(x), value_spec(t).shape[:-2])
 SECOND.pull, SECOND.push = _second_pull, _second_push
 SECOND.rule, SECOND.reads = "the third derivative of det(x₀)   the second", (0, 1)
 

@@ -17,9 +17,9 @@ import numpy as np
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import declare, implements
 from workbench.graph.tensor import admit, apply, value_of
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import product_dtype, spec_or_value, swap
+from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
     Batched,
@@ -76,7 +76,7 @@ def inv(a: Any) -> Any:
 
 
 def _solve_infer(a: Any, b: Any) -> Spec:
-    matrix, right = square(a), spec_or_value(b)
+    matrix, right = square(a), value_spec(b)
     n = matrix.shape[-1]
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
     vector = len(right.shape) == 1

@@ -10,9 +10,9 @@ from workbench.graph import broadcasting
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import spec_or_value, swap
+from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 
 __all__ = [
@@ -44,7 +44,7 @@ Batched = tuple[bool, ...]
 
 def matrices(x: Any) -> Spec:
     """A stack of matrices, in the dtype that LAPACK gives its results."""
-    spec = spec_or_value(x)
+    spec = value_spec(x)
     if len(spec.shape) < 2:
         raise np.linalg.LinAlgError(
             f"shape {spec.shape} must be that of a matrix, with two axes or more"

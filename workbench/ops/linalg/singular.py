@@ -25,9 +25,9 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import spec_or_value, swap
+from workbench.ops.contraction import swap
 from workbench.ops.define import op, shape_of
 from workbench.ops.linalg.shared import (
     Params,
@@ -195,7 +195,7 @@ BETWEEN: Op = stacked(
     op(
         "singular_weights",
         _between_compute,
-        infer=lambda x, w: broadcast(matrices(x), spec_or_value(w).shape[:-1]),
+        infer=lambda x, w: broadcast(matrices(x), value_spec(w).shape[:-1]),
     )
 )
 BETWEEN.pull, BETWEEN.push = _between_pull, _between_push

@@ -27,9 +27,9 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import spec_or_value, swap
+from workbench.ops.contraction import swap
 from workbench.ops.define import op
 from workbench.ops.linalg.shared import (
     Params,
@@ -147,7 +147,7 @@ WEIGHTS: Op = stacked(
     op(
         "eigen_weights",
         _weights_compute,
-        infer=lambda x, w, *, UPLO: broadcast(square(x), spec_or_value(w).shape[:-1]),
+        infer=lambda x, w, *, UPLO: broadcast(square(x), value_spec(w).shape[:-1]),
     )
 )
 WEIGHTS.pull, WEIGHTS.push = _weights_pull, _weights_push

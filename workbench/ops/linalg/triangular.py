@@ -17,9 +17,9 @@ import scipy.linalg
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
+from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
-from workbench.ops.contraction import product_dtype, spec_or_value, swap
+from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, op, shape_of, sum_to
 from workbench.ops.linalg.shared import (
     Batched,
@@ -54,7 +54,7 @@ def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
 
 
 def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
-    matrix, right = square(a), spec_or_value(b)
+    matrix, right = square(a), value_spec(b)
     if right.shape[-2] != matrix.shape[-1]:
         raise ValueError(
             f"the right side of shape {right.shape} does not have"

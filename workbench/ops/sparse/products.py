@@ -14,8 +14,8 @@ import numpy as np
 from workbench.graph.facts import meet
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
-from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.graph.types import Spec, value_spec
+from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
 from workbench.ops.indexing import own_ufunc
 from workbench.ops.sparse.pattern import Pattern
@@ -69,7 +69,7 @@ def _product(data: Any, x: Any, *, pattern: Pattern) -> Any:
 
 
 def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
-    spec = spec_or_value(x)
+    spec = value_spec(x)
     if len(spec.shape) not in (1, 2):
         raise ValueError(f"a product with an array of {len(spec.shape)} axes")
     meet(
@@ -79,7 +79,7 @@ def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
         f" of {spec.shape} another",
     )
     return Spec(
-        (pattern.shape[0], *spec.shape[1:]), product_dtype(spec_or_value(data), spec)
+        (pattern.shape[0], *spec.shape[1:]), product_dtype(value_spec(data), spec)
     )
 
 
@@ -143,7 +143,7 @@ def _sample(g: Any, x: Any, *, pattern: Pattern) -> Any:
 
 
 def _sample_infer(g: Any, x: Any, *, pattern: Pattern) -> Spec:
-    return Spec(pattern.rows.shape, product_dtype(spec_or_value(g), spec_or_value(x)))
+    return Spec(pattern.rows.shape, product_dtype(value_spec(g), value_spec(x)))
 
 
 def _sample_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:

@@ -16,8 +16,8 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.graph import blame
 from workbench.graph.tensor import admit, apply
 from workbench.graph.tree import is_sparse
-from workbench.graph.types import Spec
-from workbench.ops.contraction import product_dtype, spec_or_value
+from workbench.graph.types import Spec, value_spec
+from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
 from workbench.ops.sparse.arithmetic import dense
 from workbench.ops.sparse.entries import listed
@@ -97,7 +97,7 @@ def _push(
 
 
 def _infer(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Spec:
-    data, b = spec_or_value(data), spec_or_value(b)
+    data, b = value_spec(data), value_spec(b)
     return Spec(b.shape, _dtype(data, b))
 
 
