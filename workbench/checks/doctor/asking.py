@@ -253,7 +253,8 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
         # Errors grow as gradients do, and what cancels is divided by what is small: one
         # finding, not two. A difference that cancels is the cause, else the growth is.
         if any(f.node.op.name in ("subtract", "add") for f in lost):
-            grown = [f for f in grown if f.kind != "exploding"]
+            wrong = any(f.severity == "error" for f in lost)
+            grown = [f for f in grown if f.kind != "exploding" and not wrong]
         elif any(f.kind == "exploding" for f in grown):
             lost = []
         yield from grown

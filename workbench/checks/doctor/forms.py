@@ -139,7 +139,9 @@ def _exp(case: Case, node: Tensor) -> Iterator[Form]:
                 yield Form("log of a sum of exponentials", code, log)
     for less in _after(case, node, "subtract"):
         if number(less.inputs[1]) == 1:
-            yield Form("exp(x) - 1", f"np.expm1({z})", less)
+            for log in _after(case, less, "log"):
+                code = f"{z} + np.log(-np.expm1({minus(z)}))"
+                yield Form("log(exp(x) - 1)", code, log)
 
 
 def _softmax(case: Case, share: Tensor, total: Tensor, z: str) -> Iterator[Form]:
@@ -175,6 +177,22 @@ def _sigmoid(exp: Tensor, share: Tensor, z: str) -> Form:
 
 # Around log
 
+#: What overflows or becomes 0 long before its logarithm does.
+LOGARITHMS = {
+    "prod": ("the logarithm of a product", "np.sum(np.log({0}){axis})"),
+    "cumprod": ("the logarithm of a product", "np.cumsum(np.log({0}){axis})"),
+    "det": ("the logarithm of a determinant", "np.linalg.slogdet({0})[1]"),
+    "gamma": (
+        "the logarithm of the gamma function",
+        "workbench.scipy.special.gammaln({0})",
+    ),
+}
+
+
+def _below_log(case: Case, node: Tensor) -> Iterator[Form]:
+    for log in _after(case, node, "log"):
+        yield from _log(case, log)
+
 
 def _log(case: Case, node: Tensor) -> Iterator[Form]:
     x = inner(node.inputs[0])
@@ -197,6 +215,9 @@ def _log(case: Case, node: Tensor) -> Iterator[Form]:
         yield Form(
             "log-softmax", f"workbench.scipy.special.log_softmax({z}{_axis(x)})", node
         )
+    if _is(x, *LOGARITHMS):
+        name, code = LOGARITHMS[x.op.name]
+        yield Form(name, code.format(operand(x, 0), axis=_axis(x)), node)
     if _is(x, "add"):
         for k in (0, 1):
             if number(x.inputs[1 - k]) == 1:
@@ -348,6 +369,7 @@ def _divide(case: Case, node: Tensor) -> Iterator[Form]:
 
 
 FINDERS = {
+    **dict.fromkeys(LOGARITHMS, _below_log),
     "exp": _exp,
     "log": _log,
     "subtract": _subtract,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["EXPONENTIAL", "MEND", "SAFE", "SLOPES", "VALUES", "Row"]
+__all__ = ["EXPONENTIAL", "GROWING", "MEND", "SAFE", "SLOPES", "VALUES", "Row"]
 
 #: What one attaches where a slope is infinite: nothing flows there. By data alone.
 MEND = "where(isfinite(d), d, 0)"
@@ -32,7 +32,8 @@ class Row(NamedTuple):
     """One kind of trouble of one op, at the operands' values.
 
     ``where`` gives the mask of the entries; ``code`` has ``{0}``, ``{1}`` for the
-    operands as the user has written them, ``{tiny}`` for a number beside 0 and
+    operands as the user has written them, in brackets where they need them in a
+    quotient (``{raw0}`` without), ``{tiny}`` for a number beside 0 and
     ``{near}`` for one beside 1 that the operand's dtype can hold.
     """
 
@@ -56,7 +57,7 @@ _BELOW = [
     Row("division-by-zero", lambda *x: np.equal(x[-1], 0), "divides by 0",
         "A number divided by 0 is infinite, and 0 / 0 is NaN.",
         "divide by 1 where the divisor is 0",
-        "{0} / np.where({1} == 0, 1, {1})"),
+        "{0} / np.where({raw1} == 0, 1, {raw1})"),
 ]  # fmt: skip
 _UNIT = Row(
     "outside-domain", lambda x: np.abs(x) > 1, "has an operand outside [-1, 1]",
@@ -89,7 +90,7 @@ VALUES: dict[str, list[Row]] = {
     "floor_divide": _BELOW,
     "remainder": _BELOW,
     "fmod": _BELOW,
-    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({0} == 0, 1, {0})")],
+    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({raw0} == 0, 1, {raw0})")],
     "power": [
         Row("power-of-negative", lambda x, p: (x < 0) & (p != np.floor(p)),
             "raises a negative number to a fraction",
@@ -99,7 +100,7 @@ VALUES: dict[str, list[Row]] = {
         Row("division-by-zero", lambda x, p: np.equal(x, 0) & (p < 0),
             "raises 0 to a negative power",
             "0 to a negative power is a division by 0.", "keep the base away from 0",
-            "np.where({0} == 0, 1, {0}) ** {1}"),
+            "np.where({raw0} == 0, 1, {raw0}) ** {1}"),
     ],
     "arccos": [_UNIT],
     "arcsin": [_UNIT],
@@ -115,9 +116,30 @@ VALUES: dict[str, list[Row]] = {
             "np.arccosh(np.maximum({0}, 1))"),
     ],
 }  # fmt: skip
+VALUES["logit"] = VALUES["ndtri"] = [
+    Row("outside-domain", lambda x: (x <= 0) | (x >= 1),
+        "has an operand at or outside 0 and 1",
+        "It is infinite at 0 and 1, and defined between them only.",
+        "clip the operand",
+        "workbench.scipy.special.{op}(np.clip({0}, {tiny}, 1 - {near}))"),
+]  # fmt: skip
+VALUES["erfinv"] = [
+    VALUES["arctanh"][0]._replace(
+        code="workbench.scipy.special.erfinv(np.clip({0}, -1 + {near}, 1 - {near}))"
+    )
+]
 VALUES["float_power"] = VALUES["power"]
 
 EXPONENTIAL = {"exp", "exp2", "expm1", "sinh", "cosh"}
+
+#: Ops whose result may be larger than a dtype holds, for operands that it holds.
+GROWING = EXPONENTIAL | {
+    "add", "subtract", "multiply", "divide", "reciprocal", "square", "power",
+    "float_power", "matmul", "tensordot", "einsum", "convolve", "convolve_nd", "sum",
+    "mean", "prod", "cumsum", "cumprod", "var", "std", "norm", "hypot", "det", "inv",
+    "solve", "gamma", "gammaln", "astype", "scan", "fft", "absolute", "cross", "outer",
+    "logaddexp", "logsumexp", "mul0", "div0",
+}  # fmt: skip
 
 #: Where a slope is infinite though the value is not.
 SLOPES: dict[str, list[Row]] = {

@@ -19,7 +19,7 @@ __all__ = ["LEFT_OUT", "closed", "line_of", "minus", "operand", "short", "subscr
 
 #: A longer operand would not be read in a line that is to be copied.
 MOST = 60
-#: What stands for it.
+#: What stands for it, and for what there is no source of.
 LEFT_OUT = "..."
 
 
@@ -32,7 +32,7 @@ def operand(node: Tensor, k: int = 0) -> str:
     if found is not None:
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
-        return x.name or "x"
+        return x.name or LEFT_OUT
     return short(x)
 
 

@@ -61,9 +61,9 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
                 continue
             single = sign * way.single >= DECADES and way.where is not None
             gradual = sign * way.capped >= CAPPED
-            if not gradual and _in_its_units(case, x, g, sign):
+            if sign * way.total < DECADES or not (single or gradual):
                 continue
-            if sign * way.total >= DECADES and (single or gradual):
+            if not _in_its_units(case, x, g, sign, ways, gradual):
                 found.append((sign * way.total, x))
         if not found:
             continue
@@ -74,19 +74,22 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
         yield _told(case, worst, nodes, ways, sign, len(found) - 1)
 
 
-def _in_its_units(case: Case, x: Tensor, g: Any, sign: int) -> bool:
-    """Whether a gradient that one node makes small or large is so by its units alone.
+def _in_its_units(
+    case: Case, x: Tensor, g: Any, sign: int, ways: dict[int, Way], gradual: bool
+) -> bool:
+    """Whether a gradient that a few nodes make small or large is so by its units alone.
 
-    A gradient that vanishes leaves the result as it is when the input changes by a
-    part of itself; one that explodes does not. An input or a result of 0 says nothing.
+    Then the result changes in proportion to the input: what has vanished or explodes
+    does not. An input or a result of 0 says nothing.
     """
     moved = size(g)[0] * size(x._value)[0]
-    if not moved:
+    result = math.hypot(*[size(y._value)[0] for y in case.outputs])
+    if not moved or not result:
         return False
-    if sign > 0:
-        seeds = math.hypot(*[size(seed)[0] for seed in case.seeds])
-        return moved < 10**DECADES * seeds
-    return moved > COUNTS * math.hypot(*[size(y._value)[0] for y in case.outputs])
+    share = moved / result
+    return (share > COUNTS if sign < 0 else share < 1 / COUNTS) and (
+        not gradual or len(_nodes(x, ways, LAYER)) < LAYER
+    )
 
 
 def _ways(case: Case) -> dict[int, Way]:
@@ -149,11 +152,11 @@ def _cancels(step: Step, factor: float) -> bool:
     return bool(sizes) and factor < math.log10(max(min(sizes), 1e-300)) - CAPPED
 
 
-def _nodes(x: Tensor, ways: dict[int, Way]) -> list[Tensor]:
-    """The nodes on the way, from the input to the result."""
-    found = []
+def _nodes(x: Tensor, ways: dict[int, Way], most: float = math.inf) -> list[Tensor]:
+    """The nodes on the way, from the input to the result; at most so many."""
+    found: list[Tensor] = []
     reader = ways[x.serial].reader
-    while reader is not None:
+    while reader is not None and len(found) < most:
         found.append(reader)
         way = ways.get(reader.serial)
         reader = None if way is None else way.reader
@@ -204,6 +207,14 @@ def _told(
         step_told = f"{all_of_it:.2g} by the {group} on that line alone"
     elif not group:
         step_told = f"{all_of_it:.2g} from there to the next one"
+    fix: Fix | None = None
+    if sign > 0:
+        rule = "d / maximum(1, norm(d))"
+        code = f'wb.override("{blamed.op.name}", "{rule}")'
+        fix = Fix("bound the norm of what flows there", code, rule, everywhere=True)
+    elif any(node.op.name in PRODUCTS for node in nodes):
+        text = "scale the weights to keep norms, or add skip connections"
+        fix = Fix(text, "W / np.sqrt(W.shape[0])")
     where = f" in scope {blamed.scope!r}" if blamed.scope else ""
     return Finding(
         "exploding" if sign > 0 else "vanishing",
@@ -220,14 +231,7 @@ def _told(
             if sign > 0
             else " Small weights or flat nonlinearities make it shrink."
         ),
-        Fix(
-            "bound the norm of what flows there" if sign > 0 else
-            "scale the weights to keep norms, or add skip connections",
-            f'wb.override("{blamed.op.name}", "d / maximum(1, norm(d))")'
-            if sign > 0 else "W / np.sqrt(W.shape[0])",
-            "d / maximum(1, norm(d))" if sign > 0 else None,
-            everywhere=True,
-        ),
+        fix,
         tuple(reversed(nodes)),
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.singular import (
     EXPONENTIAL,
+    GROWING,
     MEND,
     SAFE,
     SLOPES,
@@ -53,7 +54,8 @@ def _hits(row: Row, args: list[Any]) -> Any:
 
 def _code(row: Row, node: Tensor) -> str:
     names = [operand(node, k) for k in range(min(2, len(node.inputs)))]
-    if not row.code.startswith("np.{op}(") and not row.code.startswith("np.sqrt"):
+    raw = {f"raw{k}": text for k, text in enumerate(names)}
+    if "({0}, " not in row.code:
         names = list(map(closed, names))
     dtype = types.spec_of(_args(node)[0]).dtype
     tiny, near = _SMALL.get(np.dtype(dtype).itemsize, ("1e-300", "1e-12"))
@@ -63,7 +65,7 @@ def _code(row: Row, node: Tensor) -> str:
         code = code.replace(
             "np.maximum({0}, {tiny})", "np.where({0} == 0, {tiny}, {0})"
         )
-    return code.format(*names, op=node.op.name, tiny=tiny, near=near)
+    return code.format(*names, op=node.op.name, tiny=tiny, near=near, **raw)
 
 
 #: What is just beside 0 and beside 1, by the bytes of a float; else that of float64.
@@ -99,14 +101,15 @@ def value(case: Case, node: Tensor) -> Told:
             return Told(row.kind, row.trouble, _numbers(node, mask, k), row.cause, fix)
     dtype = types.spec_of(value_of(flat_first(node._value))).dtype
     how = counted(node._value)
-    if kinds(node._value) == "inf" or name in EXPONENTIAL:
+    if (kinds(node._value) == "inf" and name in GROWING) or name in EXPONENTIAL:
         return _overflow(node, args, dtype, how, form)
     better = None
     if form is not None:
         better = Fix(f"the stable form of {form.name}", form.code)
+    gives = "NaN" if kinds(node._value) == "nan" else "infinity"
     return Told(
         "not-finite",
-        "gives NaN for finite operands",
+        f"gives {gives} for finite operands",
         f"The result holds {how}.",
         f"{name} is not defined at these operands.",
         better,
@@ -143,7 +146,9 @@ def from_infinity(case: Case, node: Tensor) -> Told:
     name = node.op.name
     if name in ("subtract", "add", "sum", "mean"):
         kind, cause = "inf-minus-inf", "Infinity less infinity is NaN."
-        if name == "subtract":
+        if name == "subtract" and any(
+            isinstance(x, Tensor) and x.op.name == "max" for x in node.inputs
+        ):
             cause += (
                 " A row that is masked by minus infinity all along has no largest"
                 " entry to subtract."

@@ -121,6 +121,16 @@ def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
         )
         and _smooth(case, x, node)
     ]
+    if not cuts:  # rules that give nothing where they were asked
+        cuts = [
+            step.node
+            for step in case.steps
+            if step.node.serial in reached
+            and not any(serial in reached for serial, _, _ in step.passed)
+            and any(
+                isinstance(a, Tensor) and a.serial in reached for a in step.node.inputs
+            )
+        ]
     for node in cuts:
         if node.serial in told:
             continue
@@ -261,6 +271,8 @@ def _flat(node: Tensor) -> str:
             if np.size(value_of(a)) and not np.any(value_of(a)):
                 text = operand(node, k)
                 return f"It is a product, and its operand {text} is 0 all over."
+    if node.op.name in ("square", "power") and not np.any(value_of(node.inputs[0])):
+        return f"Its operand {operand(node)} is 0 all over, where a square is flat."
     return (
         "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
         " that are not used."

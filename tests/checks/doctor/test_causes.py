@@ -1,0 +1,285 @@
+"""Who is blamed, and who is not: what users of many fields have brought."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import UsageError
+from workbench.scipy import special
+
+
+def told(f: Any, *args: Any, **settings: Any) -> list[tuple[str, str]]:
+    """Kind and op of each finding."""
+    found = wb.diagnose(f, *args, **settings)
+    return [(one.kind, one.node.op.name) for one in found]
+
+
+def loud(f: Any, *args: Any) -> list[str]:
+    return [one.kind for one in wb.diagnose(f, *args) if one.severity != "note"]
+
+
+# Values
+
+
+def test_data_that_is_not_finite_is_named_and_counted() -> None:
+    X = np.ones((5, 3))
+    X[4, 1] = np.nan
+    (found,) = wb.diagnose(lambda w: np.mean((X @ w) ** 2), np.ones(3))
+    assert found.kind == "input-not-finite"
+    assert "matmul reads data that is not finite" in found.title
+    assert found.evidence == "X holds 1 NaN of 15."
+    noise = np.array([np.inf, 1.0])
+    (found,) = wb.diagnose(lambda z: np.sum((z - noise) ** 2), np.ones(2))
+    assert (found.kind, found.evidence) == (
+        "input-not-finite",
+        "noise holds 1 infinite of 2.",
+    )
+
+
+def test_G3_an_overflow_is_told_beside_the_zero_that_another_entry_is() -> None:
+    # One entry of the logarithm is that of 0, another is NaN from exp.
+    kinds = told(
+        lambda z: np.sum(np.log(np.exp(z) / np.sum(np.exp(z)) + 0.0)),
+        np.array([0.0, 1000.0]),
+    )
+    assert kinds[0] == ("overflow", "exp")
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "kind", "op", "code"),
+    [
+        (
+            lambda p: np.log(np.prod(p)),
+            np.full(400, 0.1),
+            "log-of-zero",
+            "log",
+            "np.sum(np.log(p))",
+        ),
+        (
+            lambda A: np.log(np.linalg.det(A)),
+            1e-2 * np.eye(200),
+            "log-of-zero",
+            "log",
+            "np.linalg.slogdet(A)[1]",
+        ),
+        (
+            lambda x: np.log(special.gamma(x)),
+            np.array([200.0]),
+            "overflow",
+            "gamma",
+            "workbench.scipy.special.gammaln(x)",
+        ),
+        (
+            lambda y: np.log(np.exp(y) - 1),
+            np.array([800.0]),
+            "overflow",
+            "exp",
+            "y + np.log(-np.expm1(-y))",
+        ),
+        (
+            lambda p: special.logit(p),
+            np.array([0.5, 1.0]),
+            "outside-domain",
+            "logit",
+            "workbench.scipy.special.logit(np.clip(p, 1e-300, 1 - 1e-12))",
+        ),
+        (
+            lambda p: special.erfinv(p),
+            np.array([0.5, 1.0]),
+            "outside-domain",
+            "erfinv",
+            "workbench.scipy.special.erfinv(np.clip(p, -1 + 1e-12, 1 - 1e-12))",
+        ),
+    ],
+)
+def test_G3_what_leaves_the_range_before_its_logarithm(
+    f: Any, x: Any, kind: str, op: str, code: str
+) -> None:
+    (found,) = wb.diagnose(f, x)
+    assert found.fix is not None
+    assert (found.kind, found.node.op.name, found.fix.code) == (kind, op, code)
+
+
+def test_numbers_of_python_are_as_those_of_numpy() -> None:
+    assert told(lambda x: x**0.5, 0.0) == [("infinite-slope", "power")]
+    assert told(lambda x: 1 / x, 0.0) == [("division-by-zero", "divide")]
+    assert told(lambda x: x**200, 1e10) == [("overflow", "power")]
+
+
+def test_what_it_refuses_in_its_own_words() -> None:
+    with pytest.raises(UsageError, match="x is a symbol without value"):
+        wb.diagnose(lambda x: x**2, wb.vector("x"))
+    with pytest.raises(UsageError, match=r"argnums=1\.5 is no position"):
+        wb.diagnose(lambda x: x**2, 1.0, argnums=1.5)  # type: ignore[arg-type]
+
+
+def test_several_outputs_of_one_op_are_looked_at() -> None:
+    assert told(lambda A: np.sum(np.linalg.eigh(A)[1][:, 0] ** 4), np.eye(3)) == [
+        ("zero-gradient", "eigh")
+    ]
+
+
+# Digits
+
+
+def test_G3_what_a_large_sum_has_swallowed() -> None:
+    def f(x: Any) -> Any:
+        total = np.float32(1e8)
+        for _ in range(50):
+            total = total + x
+        return total - np.float32(1e8)
+
+    (found,) = wb.diagnose(f, np.float32(1))
+    assert (found.kind, found.node.op.name) == ("cancellation", "subtract")
+    assert "Its value is 0, and in higher precision 50" in found.evidence
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, b, c: (-b + np.sqrt(b * b - 4 * a * c)) / (2 * a),
+        lambda a, b, c: (np.sqrt(b**2 - 4 * a * c) - b) / (2 * a),
+        lambda a, b, c: -(b - np.sqrt(b**2 - 4 * a * c)) / (2 * a),
+    ],
+)
+@pytest.mark.parametrize("b", [1e5, 1e9])
+def test_G3_the_small_root_of_a_quadratic(f: Any, b: float) -> None:
+    a, c = np.float64(1), np.float64(1)
+    (found,) = wb.diagnose(f, a, np.float64(b), c)
+    assert found.kind == "cancellation"
+    assert found.fix is not None
+    names = {"np": np, "a": a, "b": np.float64(b), "c": c}
+    root = abs(eval(found.fix.code, names)) / 2
+    # Vieta: the product of the roots is c / a, and the large one is well known.
+    large = (b + np.sqrt(b * b - 4)) / 2
+    assert root * large == pytest.approx(1, rel=1e-14)
+
+
+# Sizes
+
+
+def test_an_optimum_is_no_gradient_that_vanishes(rng: np.random.Generator) -> None:
+    A, b = rng.normal(size=(20, 5)), rng.normal(size=20)
+    x = np.linalg.lstsq(A, b, rcond=None)[0]
+    assert loud(lambda x: np.sum((A @ x - b) ** 2), x) == []
+    assert loud(lambda m: np.sum((b - m) ** 2), np.mean(b)) == []
+
+
+def test_units_are_no_alarm() -> None:
+    def resonance(C: Any, L: Any) -> Any:
+        return 1 / (2 * np.pi * np.sqrt(L * C))
+
+    assert loud(resonance, np.float64(1e-12), np.float64(1e-9)) == []
+    assert loud(lambda x: np.sqrt(x), np.float64(1e20)) == []
+    # What stands beside a pole moves the result by far more than in proportion.
+    assert loud(np.tan, np.float64(np.pi / 2)) == ["exploding"]
+
+
+def test_G3_what_explodes_step_by_step_is_bounded_at_every_step(
+    rng: np.random.Generator,
+) -> None:
+    A = 2 * np.linalg.qr(rng.normal(size=(6, 6)))[0]
+
+    def f(A: Any, h: Any) -> Any:
+        for _ in range(60):
+            h = A @ h
+        return np.sum(h)
+
+    session = wb.Session(wb.trace(f)(A, np.ones(6)))
+    (found,) = session.diagnose()
+    assert found.kind == "exploding"
+    attached = session.fix(found)
+    assert not isinstance(attached, str)
+    assert len(attached.matched) == 60
+    assert np.linalg.norm(session.grads["h"]) <= 1
+    assert list(session.diagnose()) == []
+
+
+def test_a_way_round_the_layers_is_told_by_its_worst_line(
+    rng: np.random.Generator,
+) -> None:
+    xs = rng.normal(size=(200, 4, 3))
+    W, U = rng.normal(size=(2, 3, 6)), 0.2 * rng.normal(size=(2, 6, 6))
+
+    def f(h: Any) -> Any:
+        for x in xs:
+            z = 1 / (1 + np.exp(-(x @ W[0] + h @ U[0])))
+            new = np.tanh(x @ W[1] + h @ U[1])
+            h = z * h + (1 - z) * new
+        return np.mean(h[0] ** 2)
+
+    (found,) = wb.diagnose(f, np.zeros((4, 6)))
+    assert (found.kind, found.node.op.name) == ("vanishing", "multiply")
+    assert "on that line alone" in found.evidence
+
+
+# Gradients that are 0
+
+
+@pytest.mark.parametrize(
+    "relu",
+    [
+        lambda z: np.maximum(z, 0),
+        lambda z: np.maximum(0, z),
+        lambda z: np.where(z > 0, z, 0),
+        lambda z: z * (z > 0),
+        lambda z: (z > 0) * z,
+    ],
+)
+def test_G3_a_leak_for_dead_units_leaves_those_alive_as_they_are(
+    relu: Any, rng: np.random.Generator
+) -> None:
+    X, A = rng.normal(size=(64, 5)), rng.normal(size=(5, 16))
+    b = np.full(16, -60.0)
+    b[0] = 0
+
+    def f(b: Any) -> Any:
+        return np.mean(relu(X @ A + b) @ np.ones((16, 1)))
+
+    (found,) = wb.diagnose(f, b)
+    assert found.kind == "dead-relu"
+    assert found.fix is not None
+    assert found.fix.code == "np.where(z > 0, z, 0.01 * z)"
+    if found.fix.rule is None:
+        return
+    plain = wb.grad(f)(b)
+    override = wb.override("maximum", found.fix.rule)
+    leaky = wb.grad(f, overrides=[override])(b)
+    alive = np.mean(X @ A[:, 0] > 0)
+    assert plain[0] == pytest.approx(alive)
+    assert leaky[0] == pytest.approx(alive + 0.01 * (1 - alive))
+    assert leaky[1:] == pytest.approx(0.01)
+    with wb.overrides(override):
+        assert loud(f, b) == []
+
+
+def test_a_factor_of_zero_is_named(rng: np.random.Generator) -> None:
+    X, A = rng.normal(size=(8, 4)), rng.normal(size=(4, 5))
+
+    def f(A: Any, B: Any) -> Any:
+        return np.mean((np.tanh(X @ A) @ B - 1) ** 2)
+
+    (found,) = wb.diagnose(f, A, np.zeros((5, 2)))
+    assert (found.severity, found.cause) == (
+        "note",
+        "It is a product, and its operand B is 0 all over.",
+    )
+
+
+def test_a_step_is_told_with_a_smooth_one_in_its_names() -> None:
+    def code(f: Any) -> str:
+        (found,) = wb.diagnose(f, np.array([0.3, -0.4]))
+        assert found.fix is not None
+        return found.fix.code
+
+    expit = "workbench.scipy.special.expit"
+    assert code(lambda x: np.sum(2.0 * (x > 0.1))) == f"{expit}((x - 0.1) / width)"
+    assert (
+        code(lambda x: np.sum(2.0 * (x + 1 < 2))) == f"{expit}((2 - (x + 1)) / width)"
+    )
+    assert code(lambda x: np.sum(np.sign(x) * 2)) == "np.tanh(x / width)"
+    assert code(lambda x: np.sum(np.heaviside(x, 0.5))) == f"{expit}(x / width)"
