@@ -352,6 +352,10 @@ def test_names_that_are_not_there(model: wb.Session) -> None:
         model.run(W3=1.0)
     with pytest.raises(UnknownNodeError, match="no node is named 'V'"):
         wb.Session(model.graph, wrt=["V"])
+    with pytest.raises(UnknownNodeError, match=r"is called as '\w+ \d+' is"):
+        UnknownNodeError, match=r"without a name is called as '\w+ \d+'"
+    ):
+        model.derivative("zebra", "X")
 
 
 @pytest.mark.parametrize(
@@ -362,6 +366,7 @@ def test_names_that_are_not_there(model: wb.Session) -> None:
         ("lss", "the node 'loss'"),
         ("encodr", "the scope 'encoder'"),
         ("zzzzz", "'zzzzz'. A target is the name of a node, an op or a scope"),
+        ("zzzzz", "A node has one by zzzzz.name = 'zzzzz' in its function."),
         (
             "sinh",
             "every sinh matches nothing in session 'model'; did you mean tanh?",

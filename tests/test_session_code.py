@@ -211,3 +211,15 @@ def test_errors_call_a_subgraph_by_names_not_by_ids() -> None:
 
     model.override(wb.subgraph("h", ["X", "W1", "b1"]), rule)
     assert seen[0] == "h of X, W1, b1"
+
+
+def test_G1_a_target_is_what_the_picture_calls_a_node() -> None:
+    def program(x: Any) -> Any:
+        return np.sum(np.tanh(x) + np.tanh(2 * x))
+
+    ad = wb.Session(wb.trace(program)(np.zeros(2)))
+    made = ad.override("tanh 3", "10 * d")
+    np.testing.assert_allclose(ad.grads["x"], [21.0, 21.0], rtol=1e-15)
+    again = wb.Session(ad.graph)
+    exec(made.code, {"ad": again})
+    assert again.grads["x"].tolist() == ad.grads["x"].tolist()

@@ -105,6 +105,23 @@ def shallow(X: Any, W1: Any, b1: Any, W2: Any, b2: Any) -> Any:
     return np.mean(h @ W2 + b2)
 
 
+def test_who_may_read_a_file_is_what_the_user_has_set(path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        fresh().save(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such folder: .*missing'"):
+        fresh().save(tmp_path / "missing" / "overrides.json")
+    with pytest.raises(IsADirectoryError, match="a folder, not a file"):
+        fresh().save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_does_not_fit_is_said_and_changes_nothing(path: Path) -> None:
     model = fresh()
     model.override("h", "2 * d")

@@ -193,15 +193,19 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
         if target in nodes.names:
             return ByNode(nodes.names[target])
         if not meant.select(tensors):
+            if target in nodes.labels:  # "tanh 3", as the picture calls it
+                return ByNode(nodes.labels.index(target))
             known = {name: f"the node {name!r}" for name in nodes.names}
             known |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
             known |= {x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope}
-            close = difflib.get_close_matches(target, known, 3, 0.5)
+            close = difflib.get_close_matches(target, known, 3, 0.6)
             hint = f"; did you mean {' or '.join(known[c] for c in close)}?"
+            how = f" A node has one by {target}.name = {target!r} in its function."
             raise OverrideError(
                 f"nothing in session {nodes.session!r} is called {target!r}"
                 f"{hint if close else '.'} A target is the name of a node, an op or a"
                 " scope, an id, a Tensor or a predicate."
+                f"{how if target.isidentifier() and not close else ''}"
             )
     if isinstance(meant, ByOp) and meant.maker is not None:
         named = ByOp(meant.op)  # as its code can say it, if that is the same

@@ -85,9 +85,9 @@ class Changing(Saving):
         Parameters
         ----------
         target
-            As for :func:`workbench.override`, and the name of a node; a name that
-            an op has too means the op, ``session[name]`` is the node. Or an
-            override that exists already.
+            As for :func:`workbench.override`, and the name of a node, or what the
+            picture calls it, ``"tanh 3"``; a name that an op has too means the op,
+            ``session[name]`` is the node. Or an override that exists already.
         vjp, jvp, name, enabled
             As for :func:`workbench.override`.
         replacing
@@ -97,7 +97,24 @@ class Changing(Saving):
         Raises
         ------
         OverrideError
-            If it matches nothing or its rule does not fit; nothing has changed then.
+            If it matches nothing or its rule does not fit, an `ExpressionError` if
+            its text is refused; nothing has changed then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def loss(W, x, b):
+        ...     h = np.tanh(W @ x + b)
+        ...     h.name = "h"
+        ...     return np.sum(h)
+        >>> graph = wb.trace(loss)(np.eye(2), np.ones(2), np.zeros(2))
+        >>> session = wb.Session(graph, wrt=["b"])
+        >>> session.override("h", "clip(d, -0.1, 0.1)")
+        <override 1: clip ±0.1 on h; changes b by 76 %>
+        >>> session.override(wb.pattern(lambda W, x, b: W @ x + b), "2 * d")
+        <override 2: scale ×2 on pattern W @ x + b; changes b by 100 %>
+        >>> session.grads["b"]
+        array([0.2, 0.2])
         """
         find = partial(attached.target_in, self.nodes, self.forward.program)
         if isinstance(target, Override):
@@ -169,7 +186,22 @@ class Changing(Saving):
 
     @changing
     def switch(self, which: int | Attached, enabled: bool) -> None:
-        """Switch an override on or off; one that is off stays listed."""
+        """Switch an override on or off; one that is off stays listed.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.switch(one, False)
+        >>> session.overrides, session.grads["x"]
+        ([<override 1: scale ×2 on every tanh, off>], array([1., 1.]))
+        """
         old = entry_of(self._state.entries, number(which)).override
         made = replace(old, enabled=bool(enabled))
         self._exchange(which, made, f"switch {'on' if enabled else 'off'} {old.label}")
@@ -209,7 +241,21 @@ class Changing(Saving):
 
     @changing
     def remove(self, which: int | Attached) -> None:
-        """Remove an override."""
+        """Remove an override.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.remove(session.override("tanh", "2 * d"))
+        >>> session.overrides
+        []
+        """
         entries = self._state.entries
         old = entry_of(entries, number(which))
         self._edit(
@@ -225,6 +271,15 @@ class Changing(Saving):
         ------
         UsageError
             If there are not as many.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.undo()
+        >>> session.history.done, session.history.undone
+        ([], ['scale ×2 on every tanh'])
         """
         self._step(True, steps)
 
@@ -236,6 +291,16 @@ class Changing(Saving):
         ------
         UsageError
             If there are not as many.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.undo()
+        >>> session.redo()
+        >>> session.grads["x"]
+        array([2., 2.])
         """
         self._step(False, steps)
 
@@ -260,6 +325,14 @@ class Changing(Saving):
         Run on a fresh session of the same program, they give the same gradients.
         Lambdas are written out; other rules, predicates and ops of the user's own are
         called by their names, which a comment lists.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", wb.rules.clip(0.1), name="gentle")
+        >>> print(session.code())
+        ad.override('tanh', vjp='clip(d, -0.1, 0.1)', name='gentle')
         """
         return coding.lines_of([one.code for one in self.overrides])
 

@@ -75,8 +75,16 @@ class Nodes:
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UnknownNodeError(
             f"no node is named {node!r}.{hint} There are"
-            f" {', '.join(self.names) or 'none with a name'}."
+            f" {', '.join(self.names) or 'none with a name'}{self._others()}."
         )
+
+    def _others(self) -> str:
+        """How nodes without a name are called, by an example."""
+        named = {*self.names.values()}
+        free = [k for k in range(self.count) if k not in named]
+        if not free:
+            return ""
+        return f"; a node without a name is called as {self.labels[free[-1]]!r} is"
 
     def name_of(self, i: int) -> str | None:
         """The name under which a node is found; None if that is another node."""

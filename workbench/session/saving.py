@@ -29,8 +29,13 @@ class Saving(Kept):
 
         Returns
         -------
-        What was not kept, a line for each override whose rule or target is code; a
-        warning says it too.
+        What was not kept, a line for each override whose rule or target is code, as
+        that of a pattern is; a warning says it too.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; one that was there is as it was.
 
         Examples
         --------
@@ -86,6 +91,22 @@ class Saving(Kept):
             shape, a rule that nobody has named. Nothing has changed then.
         SnapshotError
             If the file is damaged, too large, or of a newer Workbench.
+        OSError
+            If it cannot be read.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, workbench as wb
+        >>> path = tempfile.mkdtemp() + "/overrides.json"
+        >>> tanh, sin = (
+        ...     wb.Session(wb.trace(lambda x: np.sum(f(x)))(np.zeros(2)))
+        ...     for f in (np.tanh, np.sin)
+        ... )
+        >>> one = tanh.override("tanh", "0.5 * d")
+        >>> tanh.save(path)
+        []
+        >>> len(sin.load(path, strict=False)), sin.overrides
+        (1, [])
         """
         stored = storing.read(path)
         before, added, problems = self._state, list[Entry](), list[str]()

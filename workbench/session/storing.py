@@ -8,13 +8,13 @@ was meant only if its op and its shape are the same.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EISDIR, ENOENT
 from os import PathLike
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NoReturn
 
 from workbench.custom.rules import graph_rule
@@ -118,14 +118,19 @@ def _shape(node: Tensor) -> list[int | None]:
 def write(path: str | PathLike[str], text: str) -> None:
     """Replace a file, which is whole at any moment."""
     goal = Path(path)
-    handle, name = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(goal.parent))
+    if goal.is_dir():
+        raise IsADirectoryError(EISDIR, "a folder, not a file", str(goal))
+    # Not by `tempfile`, whose files nobody else may read.
+    made = goal.with_name(f".{goal.name[:100]}.{token_hex(8)}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with made.open("x", encoding="utf-8") as file:
             file.write(text)
-        os.replace(name, goal)
+        made.replace(goal)
     except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            made.unlink()
         raise
 
 
