@@ -225,6 +225,40 @@ def test_elliptic_integrals_at_zero_parameter() -> None:
     exact(each(lambda m: sp.ellipeinc(phi, m))(m), -squares / 2, 1e-13)
 
 
+@pytest.mark.parametrize("z", [1.0, 1 + 1e-9, 1.06, 1.07, 30.0])
+@pytest.mark.parametrize("y", [1.0, 1 - 1e-8, 2.0, 0.01])
+def test_elliprd_of_equals_to_second_order(y: float, z: float) -> None:
+    def true(*orders: int) -> float:
+        """The integral, differentiated under its sign."""
+        with mpmath.workdps(25):
+            powers = [-mpmath.mpf(p) - n for p, n in zip((0.5, 0.5, 1.5), orders,
+                                                       strict=True)]  # fmt: skip
+            factor = mpmath.mpf(1.5)
+            for p, n in zip((0.5, 0.5, 1.5), orders, strict=True):
+                factor *= mpmath.rf(p, n) * (-1) ** n
+
+            def inside(t: Any) -> Any:
+                made = factor
+                for x, p in zip((1.0, y, z), powers, strict=True):
+                    made *= (t + x) ** p
+                return made
+
+            return float(mpmath.quad(inside, [0, 0.1, 1, 10, 100, 1e4, mpmath.inf]))
+
+    def f(v: Any) -> Any:
+        return sp.elliprd(v[0], v[1], v[2])
+
+    at, one = np.array([1.0, y, z]), np.eye(3, dtype=int)
+    np.testing.assert_allclose(wb.grad(f)(at), [true(*e) for e in one], rtol=1e-13)
+    second = [[true(*(e + d)) for d in one] for e in one]
+    np.testing.assert_allclose(wb.hessian(f)(at), second, rtol=2e-12)
+
+
+def test_elliprd_at_a_zero_argument() -> None:
+    by = wb.grad(lambda x, y, z: sp.elliprd(x, y, z), argnums=(1, 2))
+    exact(by(0.0, 2.0, 1.0), by(1e-28, 2.0, 1.0), 1e-12)
+
+
 def test_removable_points() -> None:
     zero = np.zeros(1)
     exact(each(lambda x: sp.sici(x)[0])(zero), [1])

@@ -117,20 +117,44 @@ many(
 # Carlson's symmetric integrals: DLMF 19.18.1, 19.18.11, 19.18.12
 
 
+#: Terms of the series around equal arguments, and up to which distance it stands.
+_TERMS, _NEAR = 6, 0.03
+
+
+def _elliprd_near(m: Any, d: Any, other: Any) -> Any:
+    """The derivative of elliprd(m - d, other, m + d) by its first argument.
+
+    The integral of ``-3/4 ((t + m)² - d²)^(-3/2) (t + other)^(-1/2)``, expanded in
+    ``d²``; each term is a hypergeometric function (DLMF 19.16.9, 15.6.1).
+    """
+    total, factor = 0.0, -0.75
+    for k in range(_TERMS):
+        power = 2.5 + 2 * k
+        shape = F.hyp2f1(0.5, power, power + 1, 1 - other / m)
+        total = total + factor / power * (d / m) ** (2 * k) * shape
+        factor *= (1.5 + k) / (k + 1)
+    return total / (m * m * np.sqrt(m))
+
+
 @helper
 def elliprd_share(x: Any, z: Any, other: Any) -> Any:
     """The derivative of elliprd(x, other, z) by x, or by its second argument.
 
-    A divided difference, by the Euler-Poisson equation (DLMF 19.18.15). Where x and z
-    are equal, their derivatives are in the ratio of their weights, 1 to 3, and what
-    homogeneity leaves for both is shared out.
+    A divided difference, by the Euler-Poisson equation (DLMF 19.18.15); where x and z
+    are near each other, a series in their distance takes its place.
     """
-    same, equal = x == z, other == z
-    y = F.elliprd(x, other, z)
-    divided = (F.elliprd(other, z, x) - y) / (2 * np.where(same, 1, x - z))
-    by_other = (F.elliprd(x, z, other) - y) / (2 * np.where(equal, 1, other - z))
-    left = np.where(equal, -1.2 * y, -1.5 * y - other * by_other) / (4 * x)
-    return np.where(same, left, divided)
+    near = np.abs(z - x) <= _NEAR * np.abs(z + x)
+    apart = F.elliprd(other, z, x) - F.elliprd(x, other, z)
+    divided = apart / (2 * np.where(near, 1, x - z))
+    m, d = np.where(near, (x + z) / 2, 1), np.where(near, (z - x) / 2, 0)
+    return np.where(near, _elliprd_near(m, d, np.where(near, other, 1)), divided)
+
+
+@helper
+def elliprd_part(x: Any, z: Any, other: Any) -> Any:
+    """x times the derivative by x: 0 at x = 0, where that is infinite."""
+    zero = x == 0
+    return x * elliprd_share(np.where(zero, z, x), z, other)
 
 
 special(
@@ -144,7 +168,7 @@ special(
     "elliprd",
     "elliprd_share(x0, x2, x1)",
     "elliprd_share(x1, x2, x0)",
-    "-(1.5 * y + x0 * elliprd_share(x0, x2, x1) + x1 * elliprd_share(x1, x2, x0)) / x2",
+    "-(1.5 * y + elliprd_part(x0, x2, x1) + elliprd_part(x1, x2, x0)) / x2",
 )
 
 # The arithmetic-geometric mean is pi a / (2 K(1 - (b/a)²)): DLMF 19.8.5
