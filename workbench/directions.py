@@ -13,8 +13,8 @@ from workbench.calls import Argnames, Call, kept, owned, released
 from workbench.errors import ShapeError
 from workbench.graph import blame, dims, tree, types
 from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.types import Spec
+from workbench.graph.tensor import Tensor
+from workbench.graph.trace import blank
 from workbench.ops.define import shape_of
 from workbench.transforms import expressions, forward
 from workbench.transforms.asked import (
@@ -66,7 +66,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     primals = kept(primals)
     call = Call(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
-    seeds = [_unknown(x) for x in call.leaves]
+    seeds = [blank(x) for x in call.leaves]
     made = forward.push_forward(call.outputs, call.leaves, seeds)
     program = Program([t for t in made if t is not None], seeds)
     check = call.unchanged("derivative")
@@ -231,10 +231,3 @@ def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) 
         )
 
     return derivative
-
-
-def _unknown(x: Tensor) -> Tensor:
-    """A tangent without value, in the shape and dtype of ``x``."""
-    made = leaf(None)
-    made.spec = Spec(x.shape, x.dtype)
-    return made

@@ -16,8 +16,8 @@ from workbench.calculus import check_target, grad
 from workbench.calls import Argnames, Argnums, Aux, Call, released
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.graph import traces, types
-from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.types import Spec
+from workbench.graph.tensor import Tensor
+from workbench.graph.trace import blank
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
 from workbench.transforms import forward, reverse
@@ -230,7 +230,7 @@ def _by_rows(call: Call) -> list[list[Any]]:
             shape = y.shape if isinstance(y, Tensor) else np.shape(y)
             blocks.append([_zeros(shape, x) for x in leaves])
             continue
-        seed = _unknown(y)
+        seed = blank(y)
         made = reverse.pull_back([y], [seed], leaves, rules=rules)
         shapes = [(*y.shape, *x.shape) for x in leaves]
         # A cotangent of a complex output reaches a real argument as Re(g dy/dx).
@@ -254,7 +254,7 @@ def _by_columns(call: Call) -> list[list[Any]]:
     outputs, leaves = call.outputs, call.leaves
     columns = []
     for x in leaves:
-        seed = _unknown(x)
+        seed = blank(x)
         tangents = [seed if other is x else None for other in leaves]
         made = forward.push_forward(outputs, leaves, tangents, rules=rules)
         real = _run(made, seed, x)
@@ -308,13 +308,6 @@ def _run(
             gathered[i][start:stop] = part
     rest = iter(gathered)
     return [None if x is None else next(rest) for x in made]
-
-
-def _unknown(x: Tensor) -> Tensor:
-    """A leaf without value, in the shape and dtype of ``x``."""
-    made = leaf(None)
-    made.spec = Spec(x.shape, x.dtype)
-    return made
 
 
 def _zeros(shape: tuple[int, ...], x: Tensor) -> Any:

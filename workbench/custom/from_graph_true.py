@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from workbench.custom.registry import Entry
-from workbench.custom.whole import Whole, key_of, symbol
+from workbench.custom.whole import Whole, key_of
 from workbench.graph import types
 from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
+from workbench.graph.trace import blank
 from workbench.ops import several
 
 __all__ = ["GraphOp"]
@@ -59,7 +60,7 @@ class GraphOp(Op):
         found = self._wholes.get(key)
         if found is None:
             leaves = [
-                symbol(types.spec_of(v), x.name)
+                blank(types.spec_of(v), x.name)
                 for v, x in zip(values, self.whole.leaves, strict=True)
             ]
             found = Whole(self.name, leaves, self.whole.program(leaves))

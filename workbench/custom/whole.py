@@ -19,7 +19,8 @@ from workbench.graph.atoms import Length, atoms_of
 from workbench.graph.dims import Dim, replaced
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
-from workbench.graph.tensor import MaskedTensor, Tensor, apply, leaf
+from workbench.graph.tensor import MaskedTensor, Tensor, apply
+from workbench.graph.trace import blank
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import dtype_of, shape_of
@@ -28,7 +29,7 @@ from workbench.transforms.flat import vectorized
 from workbench.transforms.program import Program
 from workbench.transforms.steps import plan
 
-__all__ = ["Whole", "called", "key_of", "symbol"]
+__all__ = ["Whole", "called", "key_of"]
 
 Params = dict[str, Any]
 
@@ -186,7 +187,7 @@ class Whole(Op):
     def _reverse(self, key: Key) -> Derived:
         """The cotangents of some inputs."""
         outputs = [y for y, p in zip(self.outputs, key.given, strict=True) if p]
-        seeds = [symbol(types.spec_of(y), _labelled("d_", y)) for y in outputs]
+        seeds = [blank(types.spec_of(y), _labelled("d_", y)) for y in outputs]
         made = reverse.pull_back(outputs, seeds, self.chosen(key), record=True)
         chosen = [i for i in range(len(self.leaves)) if key.mask >> i & 1]
         places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
@@ -212,7 +213,7 @@ class Whole(Op):
     def _forward(self, key: Key) -> Derived:
         """The tangents of the outputs that move."""
         wrt = self.chosen(key)
-        seeds = [symbol(types.spec_of(x), _labelled("t_", x)) for x in wrt]
+        seeds = [blank(types.spec_of(x), _labelled("t_", x)) for x in wrt]
         made = forward.push_forward(self.outputs, wrt, seeds, record=True)
         places = [i for i, t in enumerate(made) if t is not None]
         found = [t for t in made if t is not None]
@@ -231,7 +232,7 @@ class Whole(Op):
         return apply(many, inputs)
 
     def _many(self, specs: Sequence[Spec], batched: Sequence[bool]) -> Whole:
-        leaves = [symbol(s, x.name) for s, x in zip(specs, self.leaves, strict=True)]
+        leaves = [blank(s, x.name) for s, x in zip(specs, self.leaves, strict=True)]
         return Whole(
             self.name, leaves, vectorized(self.program, leaves, tuple(batched))
         )
@@ -268,13 +269,6 @@ def called(op: Whole, inputs: tuple[Any, ...]) -> list[Any]:
     if op.single:
         return [apply(op, inputs)]
     return list(several.several(op, inputs))
-
-
-def symbol(spec: Spec, name: str | None = None) -> Tensor:
-    """A leaf without a value, of a known shape and dtype."""
-    made = leaf(None, name)
-    made.spec = Spec(spec.shape, spec.dtype)
-    return made
 
 
 def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:

@@ -20,6 +20,7 @@ from workbench.graph.unseen import explained, place
 __all__ = [
     "Recording",
     "argument_names",
+    "blank",
     "check_function",
     "live",
     "opened",
@@ -69,6 +70,14 @@ def wrap(value: Any, name: str | None = None) -> Tensor:
     elif not (types.weak(value) or hasattr(value, "dtype")):
         value = np.asarray(value)
     return leaf(value, name)
+
+
+def blank(like: Any, name: str | None = None) -> Tensor:
+    """A leaf without value that looks like an array, a Tensor or a Spec."""
+    made = leaf(None, name)
+    spec = types.value_spec(like)
+    made.spec = Spec(spec.shape, spec.dtype)
+    return made
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from workbench.graph.atoms import Length, atoms_of
 from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import MaskedTensor, Tensor, leaf
+from workbench.graph.trace import blank
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import masked
@@ -29,20 +30,11 @@ from workbench.transforms.program import Program
 __all__ = [
     "Body",
     "bits",
-    "blank",
     "flagged",
     "is_draw",
     "known_lengths",
     "refuse_inner_draws",
 ]
-
-
-def blank(like: Any, name: str | None = None) -> Tensor:
-    """A leaf without value that looks like an array, a Tensor or a Spec."""
-    made = leaf(None, name)
-    spec = like if isinstance(like, Spec) else types.spec_of(like)
-    made.spec = Spec(spec.shape, spec.dtype)
-    return made
 
 
 def bits(places: Iterable[int]) -> int:

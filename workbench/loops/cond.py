@@ -12,9 +12,10 @@ from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import blank
 from workbench.graph.types import Spec, differentiable
 from workbench.loops import text  # noqa: F401  (how it is written)
-from workbench.loops.body import Body, blank, flagged, is_draw
+from workbench.loops.body import Body, flagged, is_draw
 from workbench.loops.lengths import outward
 from workbench.loops.returned import condition
 from workbench.loops.taking import check_takes

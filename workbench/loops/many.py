@@ -14,8 +14,9 @@ import numpy as np
 from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.tensor import Tensor
+from workbench.graph.trace import blank
 from workbench.graph.types import Spec
-from workbench.loops.body import Body, bits, blank
+from workbench.loops.body import Body, bits
 from workbench.loops.loop import Loop, moving_leaves
 from workbench.loops.op import run_loop
 from workbench.ops.define import shape_of

@@ -12,8 +12,9 @@ from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.shared import Shared
 from workbench.graph.tensor import Tensor
+from workbench.graph.trace import blank
 from workbench.graph.types import Spec
-from workbench.loops.body import Body, blank
+from workbench.loops.body import Body
 from workbench.loops.entries import Recurrence, Sequenced, array
 from workbench.loops.loop import Loop
 from workbench.loops.memory import run_saving

@@ -10,8 +10,9 @@ import numpy as np
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
 from workbench.graph import blame, tree, types
 from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import blank
 from workbench.graph.types import Spec
-from workbench.loops.body import Body, blank
+from workbench.loops.body import Body
 from workbench.loops.entries import array
 from workbench.loops.loop import ENDLESS, Loop
 from workbench.loops.memory import run_saving

@@ -12,8 +12,8 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import types
-from workbench.graph.tensor import Tensor, leaf, value_of
-from workbench.graph.types import Spec
+from workbench.graph.tensor import Tensor, value_of
+from workbench.graph.trace import blank
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.batch import Batched
@@ -88,7 +88,7 @@ class Pulled(Program):
         if not varies(y):
             self.known, self.ends = [None] * len(ends), ends
             return
-        seed = _unknown(y)
+        seed = blank(y)
         try:
             made = reverse.pull_back([y], [seed], ends, rules=rules or None)
         except TraceError:
@@ -152,7 +152,7 @@ class Pushed(Program):
     ) -> None:
         super().__init__(place, x)
         ends = [y for _, y in outputs]
-        seed = _unknown(x)
+        seed = blank(x)
         tangents = [seed if other is x else None for other in sources]
         moved = forward.push_forward(
             [y if varies(y) else 0.0 for y in ends],
@@ -194,10 +194,3 @@ def zeros(x: Any, count: int) -> Any:
 def varies(y: Any) -> bool:
     """Whether something may have a derivative."""
     return isinstance(y, Tensor) and types.differentiable(y.dtype)
-
-
-def _unknown(x: Tensor) -> Tensor:
-    """A leaf without value, in the shape and dtype of ``x``."""
-    made = leaf(None)
-    made.spec = Spec(x.shape, x.dtype)
-    return made

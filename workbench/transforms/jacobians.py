@@ -18,8 +18,8 @@ from workbench.errors import ShapeError, UnknownLengthError
 from workbench.graph import source, types, walk
 from workbench.graph.atoms import Atom, Length, atoms_of
 from workbench.graph.op import declare
-from workbench.graph.tensor import IDENTITY, Tensor, leaf, next_serial, value_of
-from workbench.graph.trace import live, record
+from workbench.graph.tensor import IDENTITY, Tensor, next_serial, value_of
+from workbench.graph.trace import blank, live, record
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import shape_of
@@ -162,7 +162,7 @@ def _row(
     rules = {**(rules or {}), **dict.fromkeys(stops, derivatives.nothing)}
     before = next_serial()
     scalar = y.shape == () and y.dtype.kind == "f"
-    seed = ones.one(y) if scalar else _unknown(y)
+    seed = ones.one(y) if scalar else blank(y)
     made = reverse.pull_back(
         [y], [seed], wrt, record=True, rules=rules, nulls_pass=True
     )
@@ -189,7 +189,7 @@ def _column(outputs: Sequence[Tensor], x: Tensor, stops: set[int]) -> list[Any]:
     """The blocks of all outputs by one variable, by all its tangents at once."""
     if not types.differentiable(x.dtype):
         return [_nothing(y, x) for y in outputs]
-    seed = _unknown(x)
+    seed = blank(x)
     rules: Any = dict.fromkeys(stops, derivatives.held)
     made = forward.push_forward(
         outputs, [x], [seed], rules=rules, record=True, nulls_pass=True
@@ -243,13 +243,6 @@ def _at_end(block: Any, y: Tensor, x: Tensor) -> Any:
     """Axis 0, which counts the entries of ``x``, as the axes of that, at the end."""
     block = np.moveaxis(block, 0, -1) if y.shape else block
     return block if len(x.shape) == 1 else np.reshape(block, (*y.shape, *x.shape))
-
-
-def _unknown(x: Tensor) -> Tensor:
-    """A leaf without value, in the shape and dtype of ``x``."""
-    made = leaf(None)
-    made.spec = Spec(x.shape, x.dtype)
-    return made
 
 
 def _nothing(y: Tensor, x: Tensor) -> Any:
