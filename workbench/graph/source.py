@@ -58,12 +58,14 @@ class Context(NamedTuple):
 
     ``scope`` is a path such as ``"encoder/layer1"``. ``code`` and ``lasti``,
     where set, stand in for the frame: a NumPy function that we build from
-    several ops puts all of them on the line where the user called it.
+    several ops puts all of them on the line where the user called it. A ``helper``
+    is no op of the user's, but what another takes to run on a batch.
     """
 
     scope: str | None = None
     code: CodeType | None = None
     lasti: int = -1
+    helper: bool = False
 
 
 #: What new Tensors note; a context variable, so each thread and task has its own.

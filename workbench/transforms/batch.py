@@ -184,6 +184,8 @@ def _step(
         became[node.serial] = out
         if node.origin is not None:
             _inherit(out, node.origin, before, became)
+        elif out.serial > before + 1:
+            _tell_helpers(out, node.op, before)
     return out
 
 
@@ -299,6 +301,22 @@ def _inherit(
     for new in walk.order([out], before):
         if new.origin is None:
             new.origin = origin
+
+
+def _tell_helpers(out: Tensor, op: Op, before: int) -> None:
+    """Say which nodes are no op of the user's: all but the op itself.
+
+    Those only turn its operands and its result, and an override of a scope, which
+    means the op, must not run at each of them too.
+    """
+    made = walk.order([out], before)
+    own = [out]
+    if out.op.name != op.name:  # example by example it is there many times
+        own = [x for x in made if x.op.name == op.name] or own
+    kept = {x.serial for x in own}
+    for x in made:
+        if x.serial not in kept:
+            x.context = (x.context or source.Context())._replace(helper=True)
 
 
 def _bytes(x: Tensor) -> int:

@@ -132,12 +132,13 @@ def resolve(
     # A node that a derivative has made is none of the user's program, unless the
     # user points at it.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
+    own = [n for n in ops if not is_helper(n)]
     matched = []
     regions: dict[int, list[Region]] = {}
     for i, given in enumerate(overrides):
         target = given.target
         by_id = target.by_id if isinstance(target, ByPart) else type(target) is ByNode
-        among = nodes if by_id else ops
+        among = nodes if by_id else ops if isinstance(target, ByPart) else own
         if isinstance(target, ByPart):
             whole = sorted([*among, *asked], key=serial_of) if asked else among
             regions[i] = target.regions(whole)
@@ -159,6 +160,11 @@ def resolve(
         if i >= around and overrides[i].enabled and made.cut[i] == len(parts) > 0:
             refuse_cut(overrides[i], parts, wrt)
     return made
+
+
+def is_helper(node: Tensor) -> bool:
+    """Whether a node only helps an op of the user's to run on a batch."""
+    return node.context is not None and node.context.helper
 
 
 def serial_of(node: Tensor) -> int:
@@ -257,8 +263,10 @@ class overrides:
         for node in nodes:
             self.seen.setdefault((node.op.name, node.scope), node)
         found = []
+        own = [node for node in nodes if not is_helper(node)]
         for i, given in enumerate(self.given):
-            if given.target.select(nodes):
+            parts = isinstance(given.target, (ByPart, ByNode))
+            if given.target.select(nodes if parts else own):
                 self.unmatched.discard(i)
                 found.append(given)
             elif isinstance(given.target, ByPart):
