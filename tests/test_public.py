@@ -63,6 +63,26 @@ def test_every_rule_and_plot_explains_itself(module: ModuleType, name: str) -> N
         assert re.search(rf"\b{argument}\b", text), f"{name} says nothing of {argument}"
 
 
+#: What other floors ask of a session, and nobody types.
+PLUMBING = {"adopt", "examined", "frozen", "needed", "presenter"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in dir(wb.Session)
+        if inspect.isfunction(inspect.getattr_static(wb.Session, name))
+        and not name.startswith("_")
+        and name not in PLUMBING
+    ],
+)
+def test_every_method_of_a_session_explains_itself(name: str) -> None:
+    text = inspect.getdoc(getattr(wb.Session, name))
+    assert text, f"Session.{name} has no docstring"
+    assert ">>>" in text, f"Session.{name} has no example"
+
+
 def test_rules_and_plots_are_sorted() -> None:
     for module in (wb.rules, wb.plots):
         assert module.__all__ == sorted(module.__all__)

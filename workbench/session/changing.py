@@ -345,6 +345,13 @@ class Changing(Saving):
         ------
         OverrideError
             If it would not; an `ExpressionError` if the expression is refused.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
+        ('ok', [])
         """
         nodes = self.forward.program
         parsed = read(rule)
@@ -358,6 +365,16 @@ class Changing(Saving):
         """Call back after each change: ``"values"``, ``"overrides"``, ``"checks"``.
 
         Returns the function that ends it.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> end = session.subscribe(print)
+        >>> one = session.override("tanh", "2 * d")
+        overrides
+        >>> end()
+        >>> session.undo()
         """
         listeners = self._listeners  # who holds `end` does not hold the session
         listeners.append(callback)

@@ -276,7 +276,17 @@ class Session(Changing):
         return diagnosing.fix(self, which)
 
     def show(self) -> Any:
-        """The session as a picture in the notebook; see `workbench.show`."""
+        """The session as a picture in the notebook, in words outside of one.
+
+        See `workbench.show`.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).show()
+        <Session 'ad': sum = 3 by x; 3 nodes>
+          ‖∂/∂x‖ = 3.464
+        """
         if Session.presenter is None:
             raise UsageError("a session is shown by workbench.show(session).")
         return Session.presenter(self)

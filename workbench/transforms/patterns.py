@@ -13,7 +13,7 @@ from workbench.rewrite.forms import Form, Forms
 from workbench.rewrite.patterns import Matches, find
 from workbench.transforms.lambdas import body_of, lambda_text, short, written
 from workbench.transforms.regions import Region
-from workbench.transforms.targets import ByPart
+from workbench.transforms.targets import UNSEEN, ByPart
 
 __all__ = ["ByPattern", "pattern"]
 
@@ -140,14 +140,13 @@ class ByPattern(ByPart):
                 if least & group
                 for other in group & here - wanted
             )
-            has = f"the program has no {' and no '.join(missing)}"
             if close:
-                has = (
+                return (
                     f"the program has {' and '.join(close)}, not"
                     f" {' or '.join(missing)}; a pattern matches the ops that it is"
                     " written with"
                 )
-            return has
+            return f"the program has no {' and no '.join(missing)}.{UNSEEN}"
         roots = sorted({form.root.op.name for form in tried.forms})
         count = sum(node.op.name in roots for node in nodes)
         none = "it is not" if count == 1 else "none is"

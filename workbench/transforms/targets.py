@@ -254,7 +254,7 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
             " Target an op, a scope or a predicate, or use session.override."
         )
     if isinstance(target, ByPart):
-        text += f": {target.missed(everything)}."
+        text += f": {target.missed(everything).removesuffix('.')}."
     elif isinstance(target, ByOp) and target.maker is not None and target.op in ops:
         text += (
             f": the {target.op} there is another, made elsewhere, again, or with other"
