@@ -13,6 +13,7 @@ import {
   list,
   nodeList,
   optional,
+  quoted,
   record,
   text,
   within
@@ -72,7 +73,7 @@ function checkTarget(value: unknown, where: string, nodes: number): Target {
       return { kind, text: text(data['text'], `${where}.text`) };
     default:
       throw new PictureError(
-        `${where}.kind is ${JSON.stringify(kind)}, not node, op, scope or other`
+        `${where}.kind is ${quoted(kind)}, not node, op, scope or other`
       );
   }
 }

@@ -12,7 +12,7 @@ import {
   STATISTICS,
   STATUSES
 } from './protocol';
-import { LIMITS, PictureError, count, list, record, text } from './reading';
+import { LIMITS, PictureError, count, list, quoted, record, text } from './reading';
 
 /** The decoded columns of a graph, under their names on the wire. */
 export interface IColumns {
@@ -92,7 +92,7 @@ export function checkColumnList(value: unknown): IColumn[] {
     const name = text(data['name'], `columns[${i}].name`);
     if (!Object.hasOwn(COLUMNS, name) || names.has(name)) {
       throw new PictureError(
-        `columns[${i}] is ${JSON.stringify(name)}: unknown or twice`
+        `columns[${i}] is ${quoted(name)}: unknown or twice`
       );
     }
     names.add(name);
@@ -100,7 +100,7 @@ export function checkColumnList(value: unknown): IColumn[] {
     const dtype = COLUMNS[known].dtype;
     if (data['dtype'] !== dtype) {
       throw new PictureError(
-        `the column ${name} is ${JSON.stringify(data['dtype'])}; it must be ${dtype}`
+        `the column ${name} is ${quoted(data['dtype'])}; it must be ${dtype}`
       );
     }
     const most = LIMITS.edges * STATISTICS.length;

@@ -19,6 +19,7 @@ import {
   nodeList,
   number,
   optional,
+  quoted,
   record,
   text,
   within
@@ -165,7 +166,7 @@ export function checkMessage(value: unknown): KernelMessage {
       };
     default:
       throw new PictureError(
-        `the kernel sent a message of type ${JSON.stringify(type)}, which this page ` +
+        `the kernel sent a message of type ${quoted(type)}, which this page ` +
           'does not know: update autodiff-workbench'
       );
   }

@@ -8,6 +8,17 @@ export class PictureError extends Error {
   override name = 'PictureError';
 }
 
+/** What an error quotes: of anything, however long, deep or odd, a short text. */
+export function quoted(value: unknown): string {
+  if (typeof value === 'string') {
+    return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
+  }
+  if (typeof value === 'object' && value !== null) {
+    return Array.isArray(value) ? 'a list' : 'an object';
+  }
+  return String(value);
+}
+
 /** The largest things that a page takes; beyond them a browser would stall. */
 export const LIMITS = {
   nodes: 1_000_000,
@@ -124,7 +135,7 @@ export function oneOf<T extends string>(
   const found = choices.find(choice => choice === value);
   if (found === undefined) {
     throw new PictureError(
-      `${where} is ${String(value).slice(0, 40)}, not one of ` +
+      `${where} is ${quoted(value)}, not one of ` +
         choices.map(choice => JSON.stringify(choice)).join(', ')
     );
   }

@@ -72,7 +72,7 @@ describe('checks and findings', () => {
 
   test.each([
     ['check.nodes.0.node', 7, 'check.nodes[0].node is 7; it must be from 0 to 6'],
-    ['check.nodes.0.status', 'fine', 'check.nodes[0].status is fine, not one of'],
+    ['check.nodes.0.status', 'fine', 'check.nodes[0].status is "fine", not one of'],
     ['check.nodes.0.ratio', NaN, 'check.nodes[0].ratio is NaN, not a finite number'],
     ['check.nodes.0.got', '1', 'check.nodes[0].got is not a number'],
     ['check.counts.wrong', -1, 'check.counts.wrong is -1'],
@@ -80,8 +80,8 @@ describe('checks and findings', () => {
     ['check.ok', 1, 'check.ok is neither true nor false'],
     ['findings.list.0.node', -1, 'findings.list[0].node is -1'],
     ['findings.list.0.path', [0, 99], 'findings.list[0].path[1] is 99'],
-    ['findings.list.0.severity', 'bad', 'findings.list[0].severity is bad'],
-    ['findings.list.0.sweep', '', 'findings.list[0].sweep is , not one of'],
+    ['findings.list.0.severity', 'bad', 'findings.list[0].severity is "bad", not'],
+    ['findings.list.0.sweep', '', 'findings.list[0].sweep is "", not one of'],
     ['findings.list.0.title', { html: 1 }, 'findings.list[0].title is not text'],
     ['findings.list.0.fix.attachable', 'yes', 'attachable is neither'],
     ['findings.list', new Array(10_001).fill(0), 'findings.list has 10001 entries'],
@@ -140,7 +140,7 @@ describe('long requests and matrices', () => {
     [{ ...matrix, window: { rows: [0, 100_001], columns: [0, 6] } }, 'window.rows[1]'],
     [{ ...matrix, window: { rows: [5, 2], columns: [0, 6] } }, 'window.rows[0] is 5'],
     [{ ...matrix, window: { rows: [5], columns: [0, 6] } }, 'rows is not a pair'],
-    [{ ...matrix, kind: 'poem' }, 'matrix.kind is poem'],
+    [{ ...matrix, kind: 'poem' }, 'matrix.kind is "poem", not one of'],
     [{ ...matrix, rows: 1.5 }, 'matrix.rows is not a whole number'],
     [{ ...matrix, block: [1, 2, 3] }, 'matrix.block has 3 entries']
   ])('a matrix that does not fit itself is refused: %#', (value, message) => {
