@@ -72,8 +72,8 @@ def test_G1_a_node_outranks_a_pattern_whose_match_then_gives_way() -> None:
     assert np.allclose(session.grads["x"], 11 * true)  # its root is true again
     assert session.resolution is not None
     assert session.resolution.notes == [
-        "1 of 1 match gives way to 'one' (node)",
-        "has the say over 1 of 1 match of 'all' (pattern)",
+        "its only match gives way to 'one', an override of a node",
+        "has the say over the only match of 'all', an override of a pattern",
     ]
     session.undo()
     session.override(ids["add"], "13 * d", name="end")
@@ -94,12 +94,14 @@ def test_of_two_patterns_the_later_wins_and_both_are_told() -> None:
     # add(2x, 3) and add(exp, 4y) end with a match of both; the third is ADD's alone.
     assert [len(found) for found in first.matched] == [3, 2]
     assert first.notes == [
-        "2 of 3 matches give way to 'by 100' (later pattern)",
-        "has the say over 2 of 3 matches of 'by 10' (earlier pattern)",
+        "2 of 3 matches give way to 'by 100', a later override of a pattern",
+        "has the say over 2 of 3 matches of 'by 10', an earlier override of a pattern",
     ]
     assert sorted(i for i, _ in first.winners.values()) == [0, 1, 1]
     second = settled(f, narrow, wide)
-    assert second.notes[0] == "2 of 2 matches give way to 'by 10' (later pattern)"
+    assert second.notes[0] == (
+        "all 2 matches give way to 'by 10', a later override of a pattern"
+    )
     assert {i for i, _ in second.winners.values()} == {1}
 
 
@@ -113,7 +115,7 @@ def test_a_pattern_inside_another_gives_way_only_there() -> None:
         made = settled(f, *given)
         later = given[1]
         assert sum(i == 1 for i, _ in made.winners.values()) == 1
-        assert "(later pattern)" in made.notes[0]
+        assert "a later override of a pattern" in made.notes[0]
         a, t = 1 - np.tanh(2 * X + 3) ** 2, np.tanh(X)
         expected = (100 if later is outer else 10) * 2 * a * t
         expected = expected + np.tanh(2 * X + 3) * (1 - t**2)
@@ -144,8 +146,8 @@ def test_overlapping_matches_of_one_pattern() -> None:
 def test_nodes_that_a_match_passes_by_are_told() -> None:
     made = settled(program, scaled(is_multiply, 2), scaled(LINEAR, 7))
     assert made.notes == [
-        "1 of 1 node lies inside 'by 7' (pattern), and counts where other parts read"
-        " it",
+        "its only node lies inside 'by 7', an override of a pattern, and counts where"
+        " other parts read it",
         "",
     ]
     assert factor(scaled(is_multiply, 2), scaled(LINEAR, 7)) == pytest.approx(7)
@@ -173,7 +175,9 @@ def test_subgraphs_and_patterns_are_of_one_rank() -> None:
     assert np.allclose(wb.grad(f, overrides=[part, linear])(X), 100 * true)
     assert np.allclose(wb.grad(f, overrides=[linear, part])(X), 10 * true)
     notes = settled(f, linear, part).notes
-    assert notes[0] == "1 of 1 match gives way to 'by 10' (later subgraph)"
+    assert notes[0] == (
+        "its only match gives way to 'by 10', a later override of a subgraph"
+    )
     assert np.allclose(wb.grad(f, overrides=[part, scaled("add", 3)])(X), 10 * true)
 
 

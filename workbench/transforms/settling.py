@@ -126,9 +126,8 @@ class Settled:
         """For each override, where another has the say; empty where none."""
         found: list[list[str]] = [[] for _ in self.overrides]
         for i, lost in enumerate(self.lost):
-            total = self.total(i)
             for other, count in lost.items():
-                what = f"{count} of {total}"
+                what = self.share(count, i)
                 if other == OWN:
                     found[i].append(
                         f"{what} {verb(count, 'overlaps', 'overlap')} with a match of"
@@ -144,33 +143,37 @@ class Settled:
                     gives = verb(count, "gives", "give")
                     found[i].append(f"{what} {gives} way to {self.named(other, i)}")
                     found[other].append(
-                        f"has the say over {what} of {self.named(i, other)}"
+                        f"has the say over {self.share(count, i, 'the')} of"
+                        f" {self.named(i, other)}"
                     )
             for other, count in self.passed[i].items():
                 lies = verb(count, "lies", "lie")
                 found[i].append(
-                    f"{count} of {total} {lies} inside {self.named(other, i)}, and"
+                    f"{self.share(count, i)} {lies} inside {self.named(other, i)}, and"
                     f" {verb(count, 'counts', 'count')} where other parts read"
                     f" {verb(count, 'it', 'them')}"
                 )
         return ["; ".join(parts) for parts in found]
 
-    def total(self, i: int) -> str:
-        """How many nodes or matches an override means."""
+    def share(self, count: int, i: int, whose: str = "its") -> str:
+        """So many of the nodes or matches that an override means."""
+        total, noun, plural = len(self.matched[i]), "node", "nodes"
         if i in self.regions:
-            count, noun = len(self.regions[i]), "match"
-            return f"{count} {noun}{'es' * (count != 1)}"
-        count = len(self.matched[i])
-        return f"{count} node{'s' * (count != 1)}"
+            total, noun, plural = len(self.regions[i]), "match", "matches"
+        if count < total:
+            return f"{count} of {total} {plural}"
+        return f"{whose} only {noun}" if total == 1 else f"all {total} {plural}"
 
     def named(self, other: int, to: int) -> str:
         """Another override as the notes of one call it."""
         one, rank = self.overrides[other], self.overrides[to].target.rank
         kind = getattr(one.target, "kind", KINDS[one.target.rank])
-        when = ""
+        # Of two on the same kind of target their order decides; else the kind.
+        when = "an"
         if one.target.rank == rank:
-            when = "later " if other > to else "earlier "
-        return f"{one.label!r} ({when}{kind})"
+            when = "a later" if other > to else "an earlier"
+        of = "an" if kind == "op" else "a"
+        return f"{one.label!r}, {when} override of {of} {kind}"
 
 
 def last(region: Region) -> float:
