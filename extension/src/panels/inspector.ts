@@ -33,7 +33,7 @@ export class Inspector extends Widget {
     this._overrides = new OverrideList(_host);
     this._checks = new Checks(_host);
     this._derivatives = new DerivativeMenu(_host);
-    const nodePane = pane([
+    const nodePane = pane('Node', [
       this._summary,
       this._verdict,
       this._form,
@@ -42,8 +42,8 @@ export class Inspector extends Widget {
     ]);
     this._panes = {
       node: nodePane,
-      overrides: pane([this._overrides]),
-      checks: pane([this._checks])
+      overrides: pane('Overrides', [this._overrides]),
+      checks: pane('Checks', [this._checks])
     };
     layout.addWidget(new Widget({ node: this._tabs.node }));
     for (const one of Object.values(this._panes)) {
@@ -131,8 +131,10 @@ export class Inspector extends Widget {
   private readonly _panes: Record<Tab, Widget>;
 }
 
-function pane(widgets: readonly Widget[]): Widget {
-  const one = new Widget({ node: element('div', { role: 'tabpanel' }) });
+function pane(label: string, widgets: readonly Widget[]): Widget {
+  const one = new Widget({
+    node: element('div', { role: 'tabpanel', attributes: { 'aria-label': label } })
+  });
   one.addClass('workbench-Pane');
   const layout = new PanelLayout();
   one.layout = layout;
