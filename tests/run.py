@@ -162,7 +162,7 @@ def browser(reports: Path) -> Count:
         "jlpm",
         "test",
         cwd=UI_TESTS,
-        limit=600,
+        limit=1000,  # more than Playwright gives itself
         TMPDIR=str(reports),  # Galata and Chromium leave folders behind
         WORKBENCH_CHROMIUM=chromium,
         WORKBENCH_TEST_PORT=str(free_port()),
