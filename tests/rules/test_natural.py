@@ -389,3 +389,49 @@ def test_where_lengths_are_not_known_yet() -> None:
     for rule in (R.fisher(), R.kfac()):
         with pytest.raises(OverrideError, match="Give the inputs shapes"):
             wb.grad(total, m, overrides=[wb.override("matmul", rule)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("part", [0.6, -0.6])
+def test_B4_conjugate_gradients_of_any_size(dtype: Any, part: float) -> None:
+    """Squares of such numbers overflow, or vanish."""
+    size = dtype(float(np.finfo(dtype).max) ** part)
+    rule = R.natural(lambda node: lambda v: 5 * v, solver="cg")
+    f = lambda x: np.sum(np.sin(x) * size)  # noqa: E731
+    found = wb.grad(f, overrides=[wb.override("sin", rule)])(np.zeros(2, dtype))
+    np.testing.assert_allclose(found, np.full(2, size / 5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_not_hidden_by_conjugate_gradients(bad: float) -> None:
+    rule = R.natural(np.eye(2), solver="cg")
+    f = lambda x: np.sum(np.sin(x) * np.array([bad, 1.0]))  # noqa: E731
+    with np.errstate(invalid="ignore"):
+        found = wb.grad(f, overrides=[wb.override("sin", rule)])(np.zeros(2))
+    assert not np.any(np.isfinite(found))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fisher(damping=None)", "fisher: damping=None; give a positive number"),
+        ("kfac(weights=0.5)", "kfac: weights=0.5; give the position"),
+        ("fisher(weights=True)", "fisher: weights=True; give the position"),
+        ("kfac(mean=3)", "kfac: mean=3; write True"),
+        ("noise(scale=None)", "noise: scale=None; give a finite number"),
+    ],
+)
+def test_settings_of_another_kind_in_a_text_by_hand(text: str, words: str) -> None:
+    f = lambda W: np.sum(W @ np.ones(2))  # noqa: E731
+    with pytest.raises(OverrideError, match=words):
+        wb.grad(f, overrides=[wb.override("matmul", text)])(np.eye(2))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"damping": "a"}, {"damping": None}, {"iterations": 1.5}, {"tolerance": "a"},
+     {"input": 1.5}],
+)  # fmt: skip
+def test_settings_of_another_kind(settings: dict[str, Any]) -> None:
+    with pytest.raises(OverrideError, match=f"natural: {next(iter(settings))}="):
+        R.natural(np.eye(2), **settings)

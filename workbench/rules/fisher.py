@@ -66,7 +66,7 @@ def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True)
     >>> wb.grad(loss, overrides=[rule])(np.zeros(2))
     array([-0.33333333,  0.33333333])
     """
-    _check("fisher", damping)
+    _check("fisher", damping, weights, mean)
     return spelled("fisher", damping=damping, weights=weights, mean=mean)
 
 
@@ -110,7 +110,7 @@ def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -
     >>> wb.grad(loss, overrides=[rule])(np.zeros(2)).round(3)
     array([-1. ,  0.5])
     """
-    _check("kfac", damping)
+    _check("kfac", damping, weights, mean)
     return spelled("kfac", damping=damping, weights=weights, mean=mean)
 
 
@@ -143,7 +143,7 @@ class Layer(NamedTuple):
         return np.reshape(made.T if self.turned else made, self.shape)
 
 
-@named_rule("fisher", label=lambda damping, **_: f"Fisher +{short(float(damping))}")
+@named_rule("fisher", label=lambda damping, **_: f"Fisher +{short(damping)}")
 def _fisher(
     node: Node,
     g: Any,
@@ -152,7 +152,7 @@ def _fisher(
     weights: int | None = None,
     mean: bool = True,
 ) -> list[Any]:
-    _check("fisher", damping)
+    _check("fisher", damping, weights, mean)
     true = node.asked(g)
     layer = _layer("fisher", node, g, true, weights)
     if layer is None:
@@ -174,7 +174,7 @@ def _fisher(
     return true
 
 
-@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{short(float(damping))}")
+@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{short(damping)}")
 def _kfac(
     node: Node,
     g: Any,
@@ -183,7 +183,7 @@ def _kfac(
     weights: int | None = None,
     mean: bool = True,
 ) -> list[Any]:
-    _check("kfac", damping)
+    _check("kfac", damping, weights, mean)
     true = node.asked(g)
     layer = _layer("kfac", node, g, true, weights)
     if layer is None:
@@ -211,9 +211,22 @@ def _plain(x: Any) -> Any:
     return x if value is None else value
 
 
-def _check(name: str, damping: Any) -> None:
-    if isinstance(damping, bool) or not isinstance(damping, (int, float)):
+def _check(name: str, damping: Any, weights: Any, mean: Any) -> None:
+    damping, weights = (
+        x.item() if getattr(x, "size", 0) == 1 else x for x in (damping, weights)
+    )
+    if type(damping) not in (int, float):
         raise OverrideError(f"{name}: damping={damping!r}; give a positive number.")
+    if weights is not None and type(weights) is not int:
+        raise OverrideError(
+            f"{name}: weights={weights!r}; give the position of the input that is the"
+            " matrix of weights, 0 or 1."
+        )
+    if not isinstance(mean, (bool, np.bool_)):
+        raise OverrideError(
+            f"{name}: mean={mean!r}; write True where the loss is the mean over the"
+            " examples, False where it is their sum."
+        )
     if not damping > 0:
         raise OverrideError(
             f"{name}: damping={damping!r}; give a positive number, since the Fisher"

@@ -6,9 +6,10 @@ metric M the steepest direction of a loss is ``M⁻¹ d``, not ``d``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from math import prod
+from math import isfinite, prod
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,7 @@ class Natural:
                 f'natural: solver={solver!r}; write "solve", or "cg" for conjugate'
                 " gradients."
             )
-        if not damping >= 0:
-            raise OverrideError(
-                f"natural: damping={damping!r}; give a number that is not negative."
-            )
+        check_settings(damping, input, tolerance, iterations)
         self.metric = metric
         self.damping = damping
         self.chosen = (
@@ -265,6 +263,22 @@ def check_metric(metric: Any, damping: float) -> None:
         )
 
 
+def check_settings(damping: Any, input: Any, tolerance: Any, iterations: Any) -> None:
+    """Raise an OverrideError if a setting is of another kind."""
+    if not isinstance(damping, Real) or not float(damping) >= 0:
+        raise OverrideError(
+            f"natural: damping={damping!r}; give a number that is not negative."
+        )
+    if iterations is not None and not isinstance(iterations, Integral):
+        raise OverrideError(f"natural: iterations={iterations!r}; give a whole number.")
+    if tolerance is not None and not isinstance(tolerance, Real):
+        raise OverrideError(f"natural: tolerance={tolerance!r}; give a number.")
+    if input is not None and not isinstance(input, (int, str, Iterable)):
+        raise OverrideError(
+            f"natural: input={input!r}; give a position, a name, or several."
+        )
+
+
 # Conjugate gradients
 
 
@@ -296,8 +310,28 @@ def conjugate_gradients(
     tolerance: float | None = None,
     iterations: int | None = None,
 ) -> Any:
-    """Conjugate gradients on plain arrays (Hestenes and Stiefel, 1952)."""
+    """Conjugate gradients on plain arrays (Hestenes and Stiefel, 1952).
+
+    On a right side of size 1, for the squares of others overflow or vanish; of one
+    that is not finite nothing is known, as of any other way to solve.
+    """
     n = shape_of(b)[0]
+    size = float(np.max(np.abs(b))) if n else 0.0
+    if size == 0:
+        return np.zeros_like(b)
+    if not isfinite(size):
+        return np.full_like(b, np.nan)
+    return size * _of_size_1(product, b / size, n, tolerance, iterations)
+
+
+def _of_size_1(
+    product: Product,
+    b: Any,
+    n: int,
+    tolerance: float | None,
+    iterations: int | None,
+) -> Any:
+    """See `conjugate_gradients`."""
     if tolerance is None:
         tolerance = 1e-5 if dtype_of(b) in (np.float32, np.complex64) else 1e-10
     most = 10 * n + 50 if iterations is None else iterations

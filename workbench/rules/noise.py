@@ -92,6 +92,7 @@ def _check(scale: Any, seed: Any, step: Any, decay: Any) -> None:
 
 
 def _label(scale: float, step: int | None, decay: float, seed: int) -> str:
+    _check(scale, seed, step, decay)
     return f"noise ±{short(float(f'{_deviation(scale, step, decay):.3g}'))}"
 
 
