@@ -183,10 +183,20 @@ def test_a_rule_that_nobody_has_named(path: Path) -> None:
             ' "op": "exp"}}]}',
             "overrides[0].vjp is None",
         ),
+        (
+            '{"workbench_overrides": 1, "overrides": [{"name": "\\ud800",'
+            ' "target": {"kind": "op", "op": "exp"}, "vjp": "d"}]}',
+            "surrogates not allowed",
+        ),
+        (
+            '{"workbench_overrides": 1, "overrides": [{"vjp": "d", "target":'
+            ' {"kind": "op", "op": "' + "x" * 2001 + '"}}]}',
+            "overrides[0].target.op is 'xxx",
+        ),
         (" " * (storing.MOST_BYTES + 1), "more than 10,000,000 bytes"),
         ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "it is no JSON"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_files_that_are_none(path: Path, text: str, words: str) -> None:
     path.write_text(text, encoding="utf-8")

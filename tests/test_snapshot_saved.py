@@ -203,7 +203,22 @@ def test_random_damage_never_gets_through_as_another_error(
 ) -> None:
     """Every field replaced by things of every type: a SnapshotError or a picture."""
     golden = json.loads(FILE.read_text())
-    junk = [None, True, -1, 0, 10**12, 1.5, math.nan, "", "x" * 50, [], [0], {}, [[]]]
+    junk = [
+        None,
+        True,
+        -1,
+        0,
+        10**12,
+        10**400,
+        1.5,
+        math.nan,
+        "",
+        "x" * 50,
+        [],
+        [0],
+        {},
+        [[]],
+    ]
     places = list(walked(golden))
     for _ in range(1500):
         data = copy.deepcopy(golden)

@@ -48,7 +48,7 @@ class Page:
         )
 
     def receive(self, message: dict[str, Any], buffers: list[Any]) -> None:
-        json.dumps(message, allow_nan=False)
+        json.dumps(message, allow_nan=False, ensure_ascii=False).encode()
         self.got.append(message)
         self.unread.append(message["seq"])
         self.buffers.append(buffers)

@@ -245,12 +245,15 @@ HOSTILE: list[Any] = [
             ({"kind": "op", "op": "tanh"}, {"a": 1}, ""),
             ({"kind": "op", "op": "tanh"}, "d", None),
             ({"kind": "op", "op": "tanh"}, "d", "x" * 100_000),
+            ({"kind": "op", "op": "tanh"}, "d", "half of a character: \ud83d"),
+            ({"kind": "op", "op": "\ud83d"}, "d", ""),
+            ({"kind": "scope", "scope": "\ud83d"}, "\ud83d", ""),
         ]
     ),
 ]
 
 
-@pytest.mark.parametrize("message", HOSTILE, ids=[str(m)[:60] for m in HOSTILE])
+@pytest.mark.parametrize("message", HOSTILE, ids=[ascii(m)[:60] for m in HOSTILE])
 def test_nonsense_is_answered_and_changes_nothing(
     session: Session, page: Page, message: Any
 ) -> None:

@@ -20,8 +20,9 @@ FIELDS = [
 ]  # fmt: skip
 JUNK: list[Any] = [
     None, True, False, -1, 0, 1, 7, 10**30, -(10**30), 1.5, math.nan, math.inf, "", "x",
-    "\x00", "x" * 5000, "__import__('os')", "jacobian", [], [0], [[0]], ["a"] * 50, {},
-    {"kind": "node"}, {"kind": "node", "node": -5}, {"kind": "op", "op": "tanh"},
+    "\x00", "\ud83d", "x" * 5000, "__import__('os')", "jacobian", [], [0], [[0]],
+    ["a"] * 50, {}, {"kind": "node"}, {"kind": "node", "node": -5},
+    {"kind": "op", "op": "tanh"},
     {"kind": "scope", "scope": ""}, {"kind": "other", "text": "x"}, {"rows": [0, 1]},
     {"rows": [0, 1], "columns": [3, 2]}, {"rows": "ab", "columns": None}, b"bytes",
     {1: 2}, object(), lambda: None,

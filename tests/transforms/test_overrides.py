@@ -363,3 +363,10 @@ def test_of_a_complex_gradient_of_a_real_input_the_real_part_counts() -> None:
     assert_same([found], [np.full(2, 2.0)])
     own = wb.custom_vjp(lambda x: 5 * x, vjp=lambda node, g: g * (2 + 3j))
     assert_same([wb.grad(own)(1.0)], [np.float64(2.0)])
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 201, 5, ["a"]])
+def test_a_name_that_no_page_could_show_is_refused(name: Any) -> None:
+    with pytest.raises(OverrideError, match="is no name of an override") as caught:
+        wb.override("tanh", "d", name=name)
+    assert len(str(caught.value)) < 200

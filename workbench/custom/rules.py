@@ -301,7 +301,10 @@ class graph_rule:
             data.get("name", ""), str
         ):
             raise RegistrationError("graph_rule: types or name is not what it must be.")
-        return cls(**data)
+        try:
+            return cls(**data)
+        except RecursionError:
+            raise RegistrationError("graph_rule: nested too deeply.") from None
 
     def __reduce__(self) -> Any:
         return graph_rule.from_json, (self.to_json(),)

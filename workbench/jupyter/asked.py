@@ -20,8 +20,9 @@ Progress = Callable[[int, int], object]
 
 
 def cut(text: str) -> str:
-    """A text of bearable length."""
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+    """A text of bearable length, which can be sent: no half of a character."""
+    text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 # Plots

@@ -127,7 +127,7 @@ class Saving(Kept):
                 added.append(entry)
                 following += 1
             except WorkbenchError as error:
-                problems.append(f"{one.where}: {error}")
+                problems.append(f"{one.where}: {storing.cut(str(error), 1000)}")
         if problems and strict:
             raise OverrideError(
                 f"{self.name}.load: {len(problems)} of {len(stored)} overrides do not"

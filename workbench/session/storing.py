@@ -29,12 +29,12 @@ from workbench.transforms.overrides import Override
 from workbench.transforms.subgraphs import BySubgraph, subgraph
 from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
 
-__all__ = ["Stored", "fitted", "read", "write", "written"]
+__all__ = ["Stored", "cut", "fitted", "read", "write", "written"]
 
 #: The version of the file. A reader refuses a newer one.
 SCHEMA = 1
 #: The largest file that is read, and what may be in it.
-MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 10_000, 20_000
+MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 10_000, 2000
 MOST_PLACES = 1000
 
 
@@ -151,13 +151,14 @@ def read(path: str | PathLike[str]) -> list[Stored]:
         _damaged(f"it has more than {MOST_BYTES:,} bytes")
     try:
         data = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
+        json.dumps(data, ensure_ascii=False).encode()  # half a character is no text
     except (ValueError, RecursionError) as error:
-        _damaged(f"it is no JSON ({_cut(str(error))})")
+        _damaged(f"it is no JSON ({cut(str(error))})")
     if not isinstance(data, dict) or "workbench_overrides" not in data:
         _damaged('it has no "workbench_overrides"')
     version = data["workbench_overrides"]
     if type(version) is not int or version < 1:
-        _damaged(f"its version is {_cut(repr(version))}")
+        _damaged(f"its version is {cut(repr(version))}")
     if version > SCHEMA:
         raise SnapshotError(
             f"these overrides were written with schema {version}; this Workbench reads"
@@ -196,7 +197,7 @@ def _check_target(target: dict[str, Any], where: str) -> None:
         if target.get("name") is not None:
             _text(target["name"], f"{where}.name")
         if type(target.get("node")) is not int:
-            _damaged(f"{where}.node is {_cut(repr(target.get('node')))}")
+            _damaged(f"{where}.node is {cut(repr(target.get('node')))}")
         _text(target.get("op"), f"{where}.op")
         shape = target.get("shape")
         if not isinstance(shape, list) or any(
@@ -215,7 +216,7 @@ def _check_target(target: dict[str, Any], where: str) -> None:
                     _damaged(f"{where}.{which}[{i}] is no node")
                 _check_target(item, f"{where}.{which}[{i}]")
     else:
-        _damaged(f"{where}.kind is {_cut(repr(kind))}, not node, op, scope or subgraph")
+        _damaged(f"{where}.kind is {cut(repr(kind))}, not node, op, scope or subgraph")
 
 
 def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
@@ -259,8 +260,8 @@ def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
     if name is not None:
         if name not in nodes.names:
             raise OverrideError(
-                f"no node is named {_cut(repr(name))}. There are"
-                f" {_cut(', '.join(nodes.names)) or 'none with a name'}."
+                f"no node is named {cut(repr(name))}. There are"
+                f" {cut(', '.join(nodes.names)) or 'none with a name'}."
             )
         i = nodes.names[name]
     elif not 0 <= i < nodes.count:
@@ -271,7 +272,7 @@ def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
     if node.op.name != data["op"] or _shape(node) != data["shape"]:
         raise OverrideError(
             f"{nodes.labels[i]} is {node.op.name} {_shown(_shape(node))} here, and was"
-            f" {_cut(data['op'])} {_cut(_shown(data['shape']))} where the override was"
+            f" {cut(data['op'])} {cut(_shown(data['shape']))} where the override was"
             " saved: it is another node."
         )
     return int(i)
@@ -283,15 +284,16 @@ def _shown(shape: list[int | None]) -> str:
 
 def _text(value: object, where: str) -> None:
     if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
-        _damaged(f"{where} is {_cut(repr(value))}, not text of bearable length")
+        _damaged(f"{where} is {cut(repr(value))}, not text of bearable length")
 
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:199]}…"
+def cut(text: str, most: int = 200) -> str:
+    """A text of bearable length: what is quoted of a file may be of any."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _damaged(why: str) -> NoReturn:

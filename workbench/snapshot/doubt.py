@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -28,6 +28,8 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 #: The longest text that is read back.
 MOST_CHARACTERS = 20_000
+#: The largest number; a whole number of JSON may be larger.
+LARGEST = sys.float_info.max
 
 
 def rising(starts: Array, end: int, name: str) -> None:
@@ -97,7 +99,7 @@ def said(data: dict[str, Any], name: str, where: str) -> float | None:
     value = data.get(name)
     if value is None:
         return None
-    if type(value) not in (int, float) or not math.isfinite(value):
+    if type(value) not in (int, float) or not abs(value) <= LARGEST:
         damaged(f"{where} is {cut(repr(value), 200)}, not a finite number")
     return float(value)
 

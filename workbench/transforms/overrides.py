@@ -23,6 +23,9 @@ from workbench.transforms.texts import Bound, read
 
 __all__ = ["Override", "override"]
 
+#: The longest name of an override.
+MOST_NAME = 200
+
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Override:
@@ -179,9 +182,30 @@ def override(
                 f"{which}={rule!r} is not a rule: give an expression in a string, or a"
                 " function rule(node, g)."
             )
+    _check_name(name)
     if name == label_of(vjp):
         name = None  # it says that by itself, and its code stays short
     return Override(target_of(target), vjp, jvp, name, enabled)
+
+
+def _check_name(name: Any) -> None:
+    """Refuse a name that no file and no page could take."""
+    good = name is None or (isinstance(name, str) and len(name) <= MOST_NAME)
+    if not good or not _written(name or ""):
+        shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}…"
+        raise OverrideError(
+            f"name={shown} is no name of an override: give a text of at most"
+            f" {MOST_NAME} characters."
+        )
+
+
+def _written(text: str) -> bool:
+    """Whether a text is whole characters: half of one cannot be written anywhere."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def ready(rule: str | Callable[..., Any], arriving: str) -> Any:
