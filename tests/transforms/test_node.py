@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -70,3 +72,47 @@ def test_a_function_of_numpy_that_is_no_op_is_told_so() -> None:
         wb.grad(
             lambda w: np.sum(np.take(w, [0])), overrides=[wb.override("take", "d")]
         )(W)
+
+
+def test_a_function_of_numpy_means_its_op_and_is_no_predicate() -> None:
+    """`np.mean` of a node is a number, which is true almost everywhere."""
+    x = np.ones(3)
+    half = wb.override(np.mean, "0.5 * d")
+    found = wb.grad(lambda x: np.mean(np.sin(x)), overrides=[half])(x)
+    np.testing.assert_allclose(found, np.cos(x) / 6)
+    assert str(half.target) == "every mean"
+    assert str(wb.override(np.where, "d").target) == "every where"
+    for function in (np.divmod, np.amax):
+        with pytest.raises(OverrideError, match="is no op, but made of others"):
+            wb.override(function, "d")
+    for wrong in (wb.logsumexp, lambda node: np.mean(node)):
+        given = [wb.override(wrong, "d")]
+        with pytest.raises(OverrideError, match="says True or False of it"):
+            wb.grad(lambda x: np.mean(np.sin(x)), overrides=given)(x)
+    large = [wb.override(lambda node: np.max(node) > 0.9, "0.5 * d")]
+    assert wb.grad(np.exp, overrides=large)(0.0) == 0.5
+
+
+def test_one_override_in_the_place_of_a_list_is_told_so() -> None:
+    with pytest.raises(OverrideError, match=r"Write overrides=\[it\]"):
+        wb.grad(np.sin, overrides=wb.override("sin", "d"))(0.0)  # type: ignore[arg-type]
+
+
+def test_what_is_no_gradient_at_all_is_told_so() -> None:
+    for wrong in ("x", {"a": 1}):
+        given = [wb.override("sin", lambda node, g, wrong=wrong: wrong)]
+        with pytest.raises(OverrideError, match="Return one array of numbers"):
+            wb.grad(np.sin, overrides=given)(0.0)
+
+
+def test_an_op_may_be_loaded_after_its_override_is_made() -> None:
+    code = """
+import numpy as np, scipy.linalg
+import workbench as wb
+given = [wb.override(t, "0.5 * d") for t in ("expm", scipy.linalg.expm)]
+f = lambda x: wb.scipy.linalg.expm(x)[0, 0]
+for one in given:
+    g = wb.grad(f, overrides=[one])(np.zeros((2, 2)))
+    assert np.allclose(g, [[0.5, 0], [0, 0]]), g
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -276,6 +276,11 @@ class overrides:
 
 def checked(given: Iterable[Any]) -> list[Override]:
     """A list of overrides, or the error that says how one is made."""
+    if isinstance(given, Override):
+        raise OverrideError(
+            f"overrides takes a list of overrides, and got {given!r}. Write"
+            " overrides=[it]."
+        )
     found = list(given)
     for value in found:
         if not isinstance(value, Override):
@@ -291,7 +296,7 @@ def means_parts(given: Sequence[Override] | None) -> bool:
     blocks = [one for block in _LOCAL.stack for one in block.given]
     return any(
         isinstance(getattr(one, "target", None), ByPart)
-        for one in (*blocks, *(given or ()))
+        for one in (*blocks, *checked(given or ()))
     )
 
 

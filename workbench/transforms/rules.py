@@ -157,7 +157,9 @@ class Pull:
             if np.dtype(c.dtype).kind not in "iufc":
                 self.refuse(
                     f"the gradient of input {i} is of dtype {c.dtype}",
-                    "A condition becomes a gradient with where(x > 0, d, 0).",
+                    "A condition becomes a gradient with where(x > 0, d, 0)."
+                    if np.dtype(c.dtype).kind == "b"
+                    else "Return one array of numbers (or None) per input.",
                 )
             have, want = shape_of(c), shape_of(x)
             if not dims.same(have, want) and not is_broadcast(want, have):

@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 Nodes = Sequence[Tensor]
+#: Whose functions are no predicates: NumPy would compute with the node.
+LIBRARIES = {"numpy", "scipy"}
 
 #: Why a program has no node of an op that its user has written.
 UNSEEN = (
@@ -83,7 +85,8 @@ class ByScope:
                 known[scope] = any(fnmatchcase(s, glob) for s in enclosing(scope))
             if known[scope]:
                 found.append(node)
-        return found
+        # An op that was not loaded yet when the override was made.
+        return found or [node for node in nodes if node.op.name == self.glob]
 
     def __str__(self) -> str:
         return f"scope {self.glob}"
@@ -98,7 +101,18 @@ class ByPredicate:
 
     def select(self, nodes: Nodes) -> list[Tensor]:
         """The nodes that the target means."""
-        return [node for node in nodes if self.predicate(node)]
+        found = []
+        for node in nodes:
+            answer = self.predicate(node)
+            if isinstance(answer, Tensor) and answer.dtype.kind != "b":
+                raise OverrideError(
+                    f"an override cannot target the function {name_of(self.predicate)}:"
+                    " it computes with the node, and a predicate says True or False of"
+                    " it: lambda node: node.op.name == 'tanh'."
+                )
+            if answer:
+                found.append(node)
+        return found
 
     def __str__(self) -> str:
         return f"nodes where {name_of(self.predicate)}"
@@ -212,6 +226,9 @@ def target_of(target: Any) -> Target:
             return ByOp(numpy_name.name)
         return ByScope(target)
     if callable(target):
+        home = str(getattr(target, "__module__", None)).partition(".")[0]
+        if home in LIBRARIES or isinstance(target, np.ufunc):
+            return ByOp(op_called(name_of(target), home))
         return ByPredicate(target)
     raise OverrideError(
         f"an override cannot target {target!r}. A target is a Tensor, the id of a node"
@@ -219,6 +236,25 @@ def target_of(target: Any) -> Target:
         " (wb.pattern), a part (wb.subgraph), or a function that is true for the nodes"
         " meant."
     )
+
+
+def op_called(name: str, home: str) -> str:
+    """The op that a function of a library, its ``home``, is recorded as.
+
+    Raises
+    ------
+    OverrideError
+        If it is recorded as several others.
+    """
+    if name not in OPS:
+        load_all()
+    if name not in OPS and home == "numpy":  # of SciPy some are loaded later
+        raise OverrideError(
+            f"an override cannot target the function {name}: it is no op, but made of"
+            " others. Target one of these, or the whole by wb.pattern(lambda x:"
+            f" ...{name}(x))."
+        )
+    return name
 
 
 def name_of(function: Any) -> str:
