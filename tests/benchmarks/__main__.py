@@ -23,6 +23,7 @@ CASES = (
     "small_loop",
     "function_call",
     "breadth",
+    "live_cell",
 )
 
 
