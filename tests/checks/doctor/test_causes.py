@@ -203,7 +203,7 @@ def test_a_way_round_the_layers_is_told_by_its_worst_line(
     rng: np.random.Generator,
 ) -> None:
     xs = rng.normal(size=(200, 4, 3))
-    W, U = rng.normal(size=(2, 3, 6)), 0.2 * rng.normal(size=(2, 6, 6))
+    W, U = rng.normal(size=(2, 3, 6)), 0.01 * rng.normal(size=(2, 6, 6))
 
     def f(h: Any) -> Any:
         for x in xs:
@@ -283,3 +283,76 @@ def test_a_step_is_told_with_a_smooth_one_in_its_names() -> None:
     )
     assert code(lambda x: np.sum(np.sign(x) * 2)) == "np.tanh(x / width)"
     assert code(lambda x: np.sum(np.heaviside(x, 0.5))) == f"{expit}(x / width)"
+
+
+# Forms, in the ways people write them
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "code"),
+    [
+        (
+            lambda z: -np.log(np.exp(z[0]) / (np.exp(z[0]) + np.exp(z[1]))),
+            np.array([800.0, 0.0]),
+            "-np.logaddexp(0, z[1] - z[0])",
+        ),
+        (
+            lambda x: np.log(1 - np.exp(-x)),
+            np.array([1e-17]),
+            "np.log(-np.expm1(-x))",
+        ),
+        (
+            lambda x: np.sqrt(np.mean(x**2) - np.mean(x) ** 2),
+            np.full(7, 1234.567),
+            "np.std(x)",
+        ),
+    ],
+)
+def test_G3_more_stable_forms(f: Any, x: Any, code: str) -> None:
+    (found,) = wb.diagnose(f, x)
+    assert found.fix is not None
+    assert found.fix.code == code
+
+
+def test_a_covariance_is_no_variance(rng: np.random.Generator) -> None:
+    x = rng.normal(size=50) + 1e8
+    y = rng.normal(size=50) + 1e8
+
+    def f(x: Any, y: Any) -> Any:
+        return np.mean(x * y) - np.mean(x) * np.mean(y)
+
+    found = wb.diagnose(f, x, y)
+    assert found[0].kind == "cancellation"
+    assert found[0].fix is not None
+    assert "np.var" not in found[0].fix.code
+
+
+def test_an_operand_of_a_loop_or_of_a_formula_is_not_mistaken() -> None:
+    xs = np.array([1.0, np.nan])
+    (found,) = wb.diagnose(
+        lambda h: np.sum(wb.scan(lambda x, h: h + x, xs, h)), np.float64(0)
+    )
+    assert "lambda" not in str(found.fix)
+    A = np.array([[np.inf, 1.0]])
+    (found,) = wb.diagnose(lambda x: np.einsum("ij,j->i", A, x), np.ones(2))
+    assert found.evidence == "A holds 1 infinite of 2."
+
+
+def test_G3_what_vanishes_over_the_steps_of_a_loop() -> None:
+    def f(h: Any) -> Any:
+        return np.sum(wb.scan(lambda t, h: 0.1 * h + 0 * t, np.arange(60.0), h)[-1])
+
+    assert told(f, np.ones(2)) == [("vanishing", "scan")]
+
+
+def test_a_nearly_singular_matrix_is_told_so() -> None:
+    x = np.arange(8.0)
+
+    def f(scale: Any) -> Any:
+        K = np.exp(-0.5 * ((x[:, None] - x) / scale) ** 2)
+        return np.sum(np.log(np.diag(np.linalg.cholesky(K))))
+
+    (found,) = wb.diagnose(f, np.float64(8))
+    assert (found.kind, found.node.op.name) == ("lost-digits", "cholesky")
+    assert found.fix is not None
+    assert found.fix.code == "K + 1e-8 * np.eye(K.shape[-1])"

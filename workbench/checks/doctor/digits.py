@@ -20,14 +20,14 @@ Stability of Numerical Algorithms", 2nd ed., 2002, section 26.3), and only up to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from workbench.checks.doctor.case import Case, finite
-from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.finding import Finding
 from workbench.checks.doctor.forms import form_of
-from workbench.checks.doctor.spelling import closed, operand
+from workbench.checks.doctor.lost import Jump, finding
 from workbench.checks.doctor.wider import WIDER, WIDEST, again
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor, value_of
@@ -36,7 +36,6 @@ from workbench.transforms import reverse
 __all__ = ["look"]
 
 ROOTS = 30.0
-WRONG = 0.1
 #: So many nodes that may lose digits are looked at before all the others.
 FIRST = 8
 #: An error that grows so much at one node began there.
@@ -44,16 +43,6 @@ JUMP = 1e3
 #: A node is looked at where its error does at least this share of what is too much:
 #: what follows may make more of it than its slope says.
 SHARE = 0.03
-SUMS = {"sum", "mean", "matmul", "einsum", "tensordot", "var", "cumsum"}
-
-
-class Jump(NamedTuple):
-    """By how much one node made an error worse, and how large it was then."""
-
-    node: Tensor
-    times: float
-    error: float
-    told: str = ""
 
 
 def look(case: Case) -> Iterator[Finding]:
@@ -86,7 +75,7 @@ def _narrow(case: Case) -> Iterator[Finding]:
     if jump is None:
         yield from _gradients(case, wide, unit, enough, near)
     elif not (near and form_of(case, jump.node) is None):
-        yield _told(case, jump, "float32", "result")
+        yield finding(case, jump, "float32", "result")
 
 
 def _double(case: Case) -> Iterator[Finding]:
@@ -111,7 +100,7 @@ def _double(case: Case) -> Iterator[Finding]:
         if jump is not None:
             known = form_of(case, jump.node) is not None
             if known or not _near(case, wide, unit):
-                yield _told(case, jump, "float64", "result")
+                yield finding(case, jump, "float64", "result")
             return
     if bare < scale:
         most = SHARE * enough * bare / unit
@@ -123,7 +112,7 @@ def _double(case: Case) -> Iterator[Finding]:
         wide = again(case, WIDEST, walk.order(some))
         jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
         if jump is not None:
-            yield _told(case, jump, "float64", "result")
+            yield finding(case, jump, "float64", "result")
 
 
 def _scales(case: Case, unit: float) -> tuple[float, float]:
@@ -327,7 +316,7 @@ def _gradients(
         both = _both(value_of(case.gradients[which]), value_of(made[which]))
         name = f"gradient by {case.call(case.wrt[which])}"
         told = f"The {name} is {both}: off by {worst:.2g} of its size"
-        yield _told(case, jump._replace(error=worst, told=told), "float32", name)
+        yield finding(case, jump._replace(error=worst, told=told), "float32", name)
 
 
 def _usual(case: Case, x: Tensor) -> float:
@@ -376,45 +365,3 @@ def _slope_jump(
         if best is None or times > best.times:
             best = Jump(step.node, times, max(passed))
     return best
-
-
-def _told(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
-    node, name = jump.node, case.call(jump.node)
-    form = form_of(case, node)
-    cancels = node.op.name in ("subtract", "add", *SUMS)
-    if cancels:
-        kind, title = "cancellation", f"{name} cancels: its terms are nearly equal"
-        cause = (
-            "The leading digits of two nearly equal numbers cancel, and what is left"
-            " is their rounding."
-        )
-    elif dtype == "float32":
-        kind, title = "float32-contradicted", f"{name}: float64 gives another {what}"
-        cause = "float32 has 7 digits, and this node needs more."
-    else:
-        kind, title = "lost-digits", f"{name} loses nearly all digits"
-        cause = "A small error of its operand is a large one of its result."
-    if form is not None:
-        fix = Fix(f"the stable form of {form.name}", form.code)
-    elif dtype == "float32":
-        fix = Fix(
-            "compute this part in float64",
-            f"{closed(operand(node, 0))}.astype(np.float64)",
-        )
-    else:
-        fix = Fix(
-            "subtract before the rounding: another form of the expression",
-            "(a - b) * (a + b)  # for a**2 - b**2, and its like",
-        )
-    told = jump.told[:1].upper() + jump.told[1:]
-    lost = min(16.0, np.log10(max(jump.times, 1.0)))
-    return Finding(
-        kind,
-        "error" if jump.error > WRONG else "warning",
-        node,
-        "backward" if what.startswith("gradient") else "forward",
-        title,
-        f"{told}; about {lost:.0f} digits are lost here.",
-        cause,
-        fix,
-    )

@@ -28,7 +28,8 @@ def operand(node: Tensor, k: int = 0) -> str:
     x = node.inputs[k]
     if isinstance(x, Tensor) and x.name and x.name.isidentifier():
         return x.name
-    found = _operand(*_place(node), k)
+    # A loop has its operands in another order than its call.
+    found = None if node.op.name == "scan" else _operand(*_place(node), k)
     if found is not None:
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
@@ -122,8 +123,15 @@ def _operand(code: CodeType | None, lasti: int, k: int) -> str | None:
         parts = [tree.operand]
     elif isinstance(tree, ast.Compare):
         parts = [tree.left, *tree.comparators]
+    elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Call):
+        return None  # wb.grad(f)(x): what is inside has other operands
     elif isinstance(tree, ast.Call):
-        parts = list(tree.args)
+        parts = [
+            part
+            for x in tree.args
+            for part in (x.elts if isinstance(x, ast.List | ast.Tuple) else [x])
+            if not (isinstance(part, ast.Constant) and isinstance(part.value, str))
+        ]
         if isinstance(tree.func, ast.Attribute) and not _module(tree.func.value):
             parts = [tree.func.value, *parts]
     if k >= len(parts) or isinstance(parts[k], ast.Starred):

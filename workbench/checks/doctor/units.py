@@ -23,7 +23,7 @@ import numpy as np
 
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import inner, number
+from workbench.checks.doctor.matching import inner, number
 from workbench.checks.doctor.spelling import closed, operand
 from workbench.graph.tensor import Tensor, value_of
 

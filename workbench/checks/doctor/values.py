@@ -116,7 +116,8 @@ def _data(case: Case, node: Tensor) -> int | None:
 def _of_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Finding:
     """The finding for data, no input of the program, that is not finite."""
     text = closed(operand(node, k))
-    text = "the data" if text in (LEFT_OUT, "constant") else text
+    name_of = LEFT_OUT if text == "constant" else text
+    text = "the data" if name_of == LEFT_OUT else text
     how = counted(value_of(node.inputs[k]))
     return Finding(
         "input-not-finite",
@@ -129,7 +130,7 @@ def _of_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Findi
         else f"{text} holds {how}.",
         "The program is given what is not finite; what is computed from it is not"
         " finite either.",
-        Fix("leave such entries out, or fill them", f"np.nan_to_num({text})"),
+        Fix("leave such entries out, or fill them", f"np.nan_to_num({name_of})"),
         path,
     )
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from workbench.checks.doctor.case import Case, Step, finite, size
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import number
+from workbench.checks.doctor.matching import number
 from workbench.checks.doctor.units import PRODUCTS
 from workbench.graph.tensor import Tensor, value_of
 
@@ -63,7 +63,8 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
             gradual = sign * way.capped >= CAPPED
             if sign * way.total < DECADES or not (single or gradual):
                 continue
-            if not _in_its_units(case, x, g, sign, ways, gradual):
+            looped = way.where is not None and way.where.op.name == "scan"
+            if looped or not _in_its_units(case, x, g, sign, ways, gradual):
                 found.append((sign * way.total, x))
         if not found:
             continue

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.checks.doctor.case import Case, size
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import number
+from workbench.checks.doctor.matching import number
 from workbench.checks.doctor.spelling import closed, operand
 from workbench.checks.doctor.units import PRODUCTS
 from workbench.graph import blame, types, walk
