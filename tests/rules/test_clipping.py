@@ -154,3 +154,35 @@ def test_complex_gradients() -> None:
         (R.straight_through(), g), (R.clip_by_norm(1), g / 5), (R.normalise(), g / 5),
     ):  # fmt: skip
         np.testing.assert_allclose(gradient(rule, g, z), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("part", [0.9999999, 0.6, -0.6, -0.95])
+def test_B4_norms_of_gradients_of_any_size(dtype: Any, part: float) -> None:
+    """What explodes is what a norm is taken of: its squares are infinite, or 0."""
+    size = dtype(float(np.finfo(dtype).max) ** part)
+    part_of = np.array([0.6, -0.8], dtype)
+    f = lambda x: np.sum(np.sin(x) * (part_of * size))  # noqa: E731
+    x = np.zeros(2, dtype)
+    for axis in (None, 0):
+        given = [wb.override("sin", wb.rules.normalise(axis))]
+        found = wb.grad(f, overrides=given)(x)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, part_of, rtol=1e-6)
+        given = [wb.override("sin", wb.rules.clip_by_norm(2, axis))]
+        found = wb.grad(f, overrides=given)(x)
+        expected = part_of * (2 if part > 0 else size)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_norm_of_the_language_is_numpys(rng: np.random.Generator) -> None:
+    from workbench.transforms.language import norm
+
+    for shape in ((), (5,), (3, 4), (2, 3, 4), (0, 3)):
+        x = rng.normal(size=shape) * 10 ** rng.uniform(-5, 5)
+        for axis in (None, *range(len(shape)), *([(0, 1)] if len(shape) > 1 else [])):
+            for keepdims in (False, True):
+                expected = np.linalg.norm(x, axis=axis, keepdims=keepdims)
+                found = norm(x, axis, keepdims)
+                assert np.shape(found) == np.shape(expected)
+                np.testing.assert_array_equal(found, expected)

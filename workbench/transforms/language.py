@@ -14,6 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.graph import dims
+from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.define import shape_of
+
 __all__ = [
     "CHARACTERS",
     "COMPARISONS",
@@ -45,6 +49,28 @@ class Function(NamedTuple):
     reduces: bool = False
 
 
+def norm(
+    x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Any:
+    """The Euclidean norm, of entries whose squares overflow or vanish too.
+
+    A gradient that explodes is what it is taken of, and in float32 the square of 1e20
+    is infinite. Dividing by a power of 2 changes no digit.
+    """
+    unknown = dims.found(shape_of(x))  # of such a length nobody can ask yet
+    if not unknown and 0 in shape_of(x):
+        return np.linalg.norm(x, axis=axis, keepdims=keepdims)
+    none: dict[str, Any] = {"initial": 0} if unknown else {}
+    largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True, **none))
+    usual = np.logical_and(largest > 0, np.isfinite(largest))
+    power = np.floor(np.log2(np.where(usual, largest, 1)))
+    size = np.exp2(power - np.sign(power))  # the next one may be infinite
+    found = np.linalg.norm(x / size, axis=axis, keepdims=True) * size
+    if keepdims:
+        return found
+    return np.reshape(found, ()) if axis is None else np.squeeze(found, axis)
+
+
 _ONE = """
 abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil conj cos cosh exp exp2
 expm1 floor isfinite isinf isnan log log10 log1p log2 logical_not nan_to_num
@@ -61,7 +87,7 @@ FUNCTIONS: dict[str, Function] = {
     **{name: Function(getattr(np, name), 2) for name in _TWO},
     **{name: Function(getattr(np, name), 1, True) for name in REDUCTIONS},
     "clip": Function(np.clip, 3),
-    "norm": Function(np.linalg.norm, 1, True),
+    "norm": Function(norm, 1, True),
     "where": Function(np.where, 3),
 }
 
