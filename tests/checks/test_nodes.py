@@ -444,3 +444,21 @@ def test_G5_terms_that_cancel_to_nothing_are_no_error(apart: float) -> None:
         assert check.status == "right", check.text
     f = planted(special.kl_div, lambda g, y, a, b: (g * np.log(a / b), g * a / b))
     assert the_wrong(checks_of(lambda x, y: f(x, y), x, x * (1 + apart)))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (1e200, "changes what it passes on by 50 %"),
+        (1e-200, "changes what it passes on by 50 %"),
+        (np.inf, "where what is passed on is not finite"),
+    ],
+)
+def test_what_an_override_changes_of_any_size(size: float, words: str) -> None:
+    with np.errstate(all="ignore"):
+        program = wb.trace(lambda x: np.sum(np.sin(x) * size))(np.zeros(3))
+        session = wb.Session(program)
+        session.override("sin", "0.5 * d")
+        check = session.check().node("sin 1")
+    assert check.status == "overridden"
+    assert words in check.text

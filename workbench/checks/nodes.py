@@ -311,14 +311,19 @@ def overridden(
     except Exception as error:
         words = f"{type(error).__name__}: {error}"
         return NodeCheck(node, "overridden", "rev", None, f"{text}; {words}")
-    whole = change = 0.0
-    worst: Entry | None = None
+    pairs = []
     for spot, t, c in zip(local.spots, true, instead, strict=True):
         zero = np.zeros_like(np.asarray(local.values[spot]))
-        t, c = (zero if x is None else x for x in (t, c))
+        pairs.append((spot, *(zero if x is None else x for x in (t, c))))
+    # Of size 1, for the squares of others overflow or vanish.
+    size = max((float(np.max(np.abs(x))) for _, *both in pairs for x in both
+                if np.size(x)), default=0.0) or 1.0  # fmt: skip
+    whole = change = 0.0
+    worst: Entry | None = None
+    for spot, t, c in pairs:
         off = np.abs(c - t)
-        whole += float(np.sum(np.abs(t) ** 2))
-        change += float(np.sum(off**2))
+        whole += float(np.sum(np.abs(t / size) ** 2))
+        change += float(np.sum((off / size) ** 2))
         if off.size:
             k = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
             place = tuple(int(n) for n in np.unravel_index(k, off.shape))
@@ -329,7 +334,9 @@ def overridden(
             )  # fmt: skip
             if worst is None or not entry.error <= worst.error:
                 worst = entry
-    if whole > 0:
+    if not np.isfinite(whole + change):
+        text += ", where what is passed on is not finite"
+    elif whole > 0:
         percent = 100 * (change / whole) ** 0.5
         text += f", which changes what it passes on by {percent:.3g} %"
     elif change > 0:
