@@ -450,3 +450,18 @@ def test_a_complex_output_of_real_inputs_asks_for_the_part_that_is_meant() -> No
         wb.Session(graph)
     np.testing.assert_allclose(wb.Session(graph, seed=1.0).grads["x"], 2 * x)
     np.testing.assert_allclose(wb.Session(graph, seed=-1j).grads["x"], 3 * x**2)
+
+
+def test_what_an_override_mends_warns_no_more(recwarn: pytest.WarningsRecorder) -> None:
+    """The true gradient is for comparison then, and its 0/0 nobody's trouble."""
+    graph = wb.trace(lambda x: np.sum(np.sqrt(x * x) * x))(np.ones(2))
+    session = wb.Session(graph)
+    session.override("sqrt", "safe_sqrt")
+    session.run(x=np.zeros(2))
+    (one,) = session.overrides
+    assert "changes x beyond comparison" in repr(one)
+    truth = session.truth
+    assert truth is not None
+    assert np.all(np.isnan(truth.cotangents[0]))
+    assert np.all(session.grads["x"] == 0)
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]

@@ -250,7 +250,12 @@ class Kept:
     def truth(self) -> Backward | None:
         """The stage of the gradients with all overrides off."""
         state = self._state
-        return None if state.backward is None else self._true(state.forward)
+        if state.backward is None:
+            return None
+        # Where overrides are on it only stands for comparison: what it divides by 0
+        # is what they may be there to mend.
+        with np.errstate(all="ignore"):
+            return self._true(state.forward)
 
     @property
     def resolution(self) -> Resolution | None:
@@ -385,7 +390,8 @@ class Kept:
             forward.alone[override] = alone
         if alone is None:
             return []
-        true = self._true(forward).cotangents
+        with np.errstate(all="ignore"):
+            true = self._true(forward).cotangents
         return attached.effects(alone, true, self.wrt, self.nodes.labels)
 
 
