@@ -7,6 +7,7 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import type { IChannel, IReceived } from './channel';
 import { Graph } from './graph';
 import { checkMessage } from './guards';
 import { type IJob, type JobKind, Jobs } from './jobs';
@@ -30,22 +31,11 @@ import {
   Requests
 } from './requests';
 
+export type { IChannel, IReceived } from './channel';
 export type { IJob, JobKind } from './jobs';
 export type { PlotKind } from './protocol';
 export { RequestError } from './requests';
 export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from './requests';
-
-/** A message as it comes off the wire, not yet looked at. */
-export interface IReceived {
-  content: unknown;
-  buffers: readonly DataView[];
-}
-
-/** What carries messages: the comm of a widget model. */
-export interface IChannel {
-  readonly received: ISignal<unknown, IReceived>;
-  send(event: PageEvent): void;
-}
 
 /**
  * - `graph`, `values`: the graph changed, with other nodes or the same ones.
@@ -154,9 +144,14 @@ export class GraphConnection implements IDisposable {
     return (await this._request({ event: 'inspect', node }, 'detail')) as IDetail;
   }
 
-  /** Whether the kernel would take this rule for this target. */
-  async checkExpression(target: Target, rule: string): Promise<ExpressionAnswer> {
-    const event = { event: 'check-expression', target, rule } as const;
+  /** Whether the kernel would take this rule for this target, or an override's own. */
+  async checkExpression(
+    target: Target,
+    rule: string,
+    id?: number
+  ): Promise<ExpressionAnswer> {
+    const known = id === undefined ? {} : { id };
+    const event = { event: 'check-expression', target, rule, ...known } as const;
     return (await this._request(event, 'expression')) as ExpressionAnswer;
   }
 

@@ -363,6 +363,7 @@ export type PageEvent =
   /** The message with this sequence number has been drawn. */
   | { type: 'event'; seq: number; event: 'ack'; of: number }
   | { type: 'event'; seq: number; event: 'inspect'; request: number; node: number }
+  /** Whether a rule would do; with `id`, for the target of that override. */
   | {
       type: 'event';
       seq: number;
@@ -370,6 +371,7 @@ export type PageEvent =
       request: number;
       target: Target;
       rule: string;
+      id?: number;
     }
   /** Attach a rule; with `id`, replace that override's rule and target. */
   | {

@@ -123,6 +123,30 @@ def test_questions_get_answers(session: Session, page: Page) -> None:
     assert session.overrides == []
 
 
+def test_a_rule_is_tried_on_the_target_of_an_override(
+    session: Session, page: Page
+) -> None:
+    """Of a pattern there is no target as data, and the rule sees its inputs."""
+    linear = wb.pattern(lambda W, x: np.tanh(W * x))
+    known = session.override(linear, "0.5 * d")
+    page.take()
+
+    def ask(rule: str, which: int = known.id) -> tuple[bool, str]:
+        target = {"kind": "other", "text": "a pattern"}
+        page.send("check-expression", request=1, target=target, rule=rule, id=which)
+        (answer,) = page.take()
+        return answer["ok"], answer["message"]
+
+    assert ask("clip(d, -1, 1)") == (True, "ok")
+    assert ask("x1 * g") == (True, "ok")  # tanh alone has no second input
+    assert ask("x2 * g")[0] is False
+    good, words = ask("clip(q, -1, 1)")
+    assert not good
+    assert "'q'" in words
+    assert ask("d", which=99) == (False, "there is no override 99")
+    assert len(session.overrides) == 1
+
+
 @pytest.mark.parametrize("kind", ["jacobian", "hessian", "check"])
 def test_plots_are_figures_as_json(page: Page, kind: str) -> None:
     page.send("plot", request=3, plot=kind, of=None, wrt=[0])

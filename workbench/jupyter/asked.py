@@ -8,6 +8,7 @@ from typing import Any
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plotting
 from workbench.session import Session
+from workbench.session.attached import Attached
 from workbench.snapshot import detail, read_target
 
 __all__ = ["COMMANDS", "LONG", "QUESTIONS", "cut", "integer", "plotted"]
@@ -96,8 +97,10 @@ def _inspect(session: Session, message: Message) -> Message:
 
 def _check_expression(session: Session, message: Message) -> Message:
     try:
-        target, rule = _target(message), _text(message, "rule")
-        words, ok = session.check_rule(target, rule), True
+        # Of an override that is there, its own target: it may be no data.
+        known = message.get("id") is not None
+        target = _attached(session, message) if known else _target(message)
+        words, ok = session.check_rule(target, _text(message, "rule")), True
     except WorkbenchError as error:
         words, ok = str(error), False
     return {"type": "expression", "ok": ok, "message": cut(words)}
@@ -190,6 +193,14 @@ def _text(message: Message, field: str) -> str:
     if not isinstance(value, str) or len(value) > MOST_TEXT:
         raise UsageError(f"{field} is no text of bearable length")
     return value
+
+
+def _attached(session: Session, message: Message) -> Attached:
+    which = integer(message, "id")
+    for one in session.overrides:
+        if one.id == which:
+            return one
+    raise UsageError(f"there is no override {which}")
 
 
 def _target(message: Message) -> Any:

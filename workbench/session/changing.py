@@ -21,6 +21,7 @@ from workbench.session.turns import changing
 from workbench.transforms import overrides as overriding
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve
+from workbench.transforms.standins import whole_of
 from workbench.transforms.texts import read
 from workbench.transforms.trying import check_on
 
@@ -339,7 +340,8 @@ class Changing(Saving):
     def check_rule(self, target: Any, rule: str) -> str:
         """Whether a rule's text would do for a target, as it is typed.
 
-        Returns a few words about where it would run.
+        The target is as for `override`, or an override of the session, whose target
+        is meant. Returns a few words about where it would run.
 
         Raises
         ------
@@ -355,9 +357,13 @@ class Changing(Saving):
         """
         nodes = self.forward.program
         parsed = read(rule)
-        found = overriding.override(attached.target_in(self.nodes, nodes, target), rule)
-        (matched,) = resolve([found], nodes).matched
-        for node in attached.kinds(matched):
+        meant = target.override.target if isinstance(target, Attached) else target
+        found = overriding.override(attached.target_in(self.nodes, nodes, meant), rule)
+        resolution = resolve([found], nodes)
+        (matched,) = resolution.matched
+        # For a part of the program stands a node with the inputs of the part.
+        stood = (whole_of(node) for _, node in resolution.winners.values())
+        for node in attached.kinds(stood):
             check_on(parsed, node, found.label)
         return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 

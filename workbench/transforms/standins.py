@@ -25,6 +25,7 @@ __all__ = [
     "shown",
     "stand_in_of",
     "standing",
+    "whole_of",
 ]
 
 Rules = Mapping[int, Any]
@@ -67,6 +68,14 @@ def stand_in_of(rule: Any) -> StandIn | None:
     """The stand-in that a rule belongs to; None for a rule of one node."""
     node = getattr(getattr(rule, "pull", rule), "node", None)
     return node if type(node) is StandIn else None
+
+
+def whole_of(node: Tensor) -> Tensor:
+    """The stand-in for the whole part, of that for one of its ends; else the node."""
+    if type(node) is StandIn and node.op is several.ITEM:
+        whole: Tensor = node.inputs[0]
+        return whole
+    return node
 
 
 def standing(rules: Rules | None) -> dict[int, StandIn]:

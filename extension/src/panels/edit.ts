@@ -1,7 +1,6 @@
 /** Another rule for an override, written where it stands in the list. */
 
-import type { Graph } from '../graph';
-import type { IOverride, Target } from '../protocol';
+import type { IOverride } from '../protocol';
 import { button, element } from './dom';
 import type { IHost } from './host';
 
@@ -86,13 +85,13 @@ export class RuleEdit {
 
   private _check(): void {
     const question = ++this._question;
-    const { connection, state } = this._host;
+    const { connection } = this._host;
     const rule = this._field.value.trim();
-    const target = state.graph === null ? null : askable(state.graph, this._override);
-    if (connection === null || target === null || rule === '') {
+    if (connection === null || rule === '') {
       return;
     }
-    connection.checkExpression(target, rule).then(
+    const { target, id } = this._override;
+    connection.checkExpression(target, rule, id).then(
       ({ ok, message }) => {
         if (question === this._question) {
           this._show(message || (ok ? 'ok' : 'not a rule'), ok);
@@ -146,20 +145,6 @@ export class RuleEdit {
   private _refused = false;
   private _question = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-}
-
-/**
- * The target that the kernel can be asked about while a rule is typed. What only
- * Python can name is asked about at one of its nodes; a match of several nodes has
- * inputs of its own, and is checked when the rule is applied.
- */
-function askable(graph: Graph, override: IOverride): Target | null {
-  const { target, matched, covered } = override;
-  if (target.kind !== 'other') {
-    return target;
-  }
-  const node = matched.find(one => graph.kind(one) === 'op');
-  return node === undefined || covered.length > 0 ? null : { kind: 'node', node };
 }
 
 function wordsOf(error: unknown): string {

@@ -210,18 +210,15 @@ describe('the panel of overrides', () => {
     expect(rows()[0].querySelector('.workbench-Input')).toBeNull();
   });
 
-  it('a rule of a target that only Python can name is asked about at its node', () => {
-    const target = { kind: 'other', text: 'where is_wide' } as const;
-    show([clipOfH({ target, matched: [PRODUCT, H] })]);
+  it('a rule is asked about for the override: Python alone may name its target', () => {
+    const target = { kind: 'other', text: 'pattern W @ x' } as const;
+    show([clipOfH({ target, matched: [H], covered: [PRODUCT] })]);
     button('Edit').click();
     const field = rows()[0].querySelector<HTMLInputElement>('.workbench-Input')!;
     field.value = '3 * d';
     field.dispatchEvent(new Event('input'));
     vi.advanceTimersByTime(200);
-    expect(kernel.last('check-expression').target).toEqual({
-      kind: 'node',
-      node: PRODUCT
-    });
+    expect(kernel.last('check-expression')).toMatchObject({ id: 7, rule: '3 * d' });
   });
 
   it('what is code cannot be edited, but copied', async () => {
