@@ -3,7 +3,8 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { COLOURINGS, type Colouring } from './model';
-import { type GraphPanel, type IPanelSettings, STANDARD } from './panels/panel';
+import { type IPanelSettings, STANDARD } from './panels/options';
+import type { GraphPanel } from './panels/panel';
 
 export class Settings {
   constructor(registry: ISettingRegistry | null, plugin: string) {

@@ -2,7 +2,12 @@
 
 import { Widget } from '@lumino/widgets';
 
+import type { GraphConnection } from '../connection';
+import type { Graph } from '../graph';
 import { button, element, icon } from './dom';
+
+/** What is said of a picture that no kernel answers. */
+export const SAVED = 'saved picture · run the cell to make it live';
 
 /** Milliseconds until a note that is no error goes by itself. */
 const FADE = 6000;
@@ -67,4 +72,21 @@ export class Banner extends Widget {
   private _note = '';
   private _said: { message: string; tone: 'quiet' | 'error' } | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** What is to be told of a picture as it is, live or saved; `empty`: there is none. */
+export function toldOf(
+  graph: Graph | null,
+  live: GraphConnection | null,
+  saved: string | null
+): { problem: string | null; note: string; empty: boolean } {
+  // What is wrong with the saved picture does not matter where another is shown.
+  const savedProblem = graph === null ? saved : null;
+  const problem = live === null ? savedProblem : live.problem;
+  const coming = live !== null && graph === null;
+  return {
+    problem: problem ?? graph?.header.error?.message ?? null,
+    note: live === null && graph !== null ? SAVED : '',
+    empty: !coming && problem === null && (graph === null || graph.count === 0)
+  };
 }

@@ -16,9 +16,9 @@ import type {
   PlotKind
 } from '../connection';
 import type { Graph } from '../graph';
-import { type Change, type Colouring, GraphState } from '../model';
+import { type Change, GraphState } from '../model';
 import { Asking } from './asking';
-import { Banner } from './banner';
+import { Banner, SAVED, toldOf } from './banner';
 import { copyText } from './clipboard';
 import { element } from './dom';
 import { Drawer } from './drawer';
@@ -26,24 +26,12 @@ import { layOut, setHeight, setWidth } from './frame';
 import type { IHost, Reason } from './host';
 import { Inspector } from './inspector';
 import { Legend } from './legend';
+import { type IPanelSettings, STANDARD } from './options';
 import { PairBar, showDerivative } from './pair';
 import { Stepper } from './stepper';
+import { Surroundings } from './surroundings';
 import { TopBar } from './topbar';
 import { GraphTree } from './tree';
-
-/** How a view begins; the settings of JupyterLab give it. */
-export interface IPanelSettings {
-  /** Pixels of the graph and inspector, without bar and drawer. */
-  height: number;
-  colouring: Colouring;
-  animated: boolean;
-}
-
-export const STANDARD: IPanelSettings = {
-  height: 560,
-  colouring: 'gradient',
-  animated: true
-};
 
 export interface IPanelOptions {
   settings?: IPanelSettings;
@@ -53,7 +41,6 @@ export interface IPanelOptions {
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
 }
 
-const SAVED = 'saved picture · run the cell to make it live';
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
 
 export class GraphPanel extends Widget implements IHost {
@@ -293,31 +280,17 @@ export class GraphPanel extends Widget implements IHost {
       return;
     }
     this._release();
-    this._sizes?.disconnect();
-    this._themes?.disconnect();
+    this._surroundings.leave();
     super.dispose();
   }
 
   protected override onAfterAttach(): void {
-    this._sizes ??= new ResizeObserver(([entry]) => {
-      setWidth(this, entry.contentRect.width);
-      this._announceSize();
-    });
-    this._sizes.observe(this.node);
-    // Figures carry colours in their data; the rest follows the theme by itself.
-    this._themes ??= new MutationObserver(() => {
-      this._drawer.redraw();
-      this._legend.refresh('view');
-    });
-    this._themes.observe(document.body, {
-      attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
-    });
+    this._surroundings.watch();
     this._legend.refresh('view');
   }
 
   protected override onBeforeDetach(): void {
-    this._sizes?.disconnect();
-    this._themes?.disconnect();
+    this._surroundings.leave();
   }
 
   private _onState(_: GraphState, change: Change): void {
@@ -391,15 +364,9 @@ export class GraphPanel extends Widget implements IHost {
 
   private _showBanner(): void {
     const { graph } = this.state;
-    const live = this._connection;
-    // What is wrong with the saved picture does not matter where another is shown.
-    const savedProblem = graph === null ? this._savedProblem : null;
-    const problem = live === null ? savedProblem : live.problem;
-    const note = live === null && graph !== null ? SAVED : '';
-    this._banner.inform(problem ?? graph?.header.error?.message ?? null, note);
-    const coming = live !== null && graph === null;
-    this._empty.hidden =
-      coming || problem !== null || (graph !== null && graph.count > 0);
+    const told = toldOf(graph, this._connection, this._savedProblem);
+    this._banner.inform(told.problem, told.note);
+    this._empty.hidden = !told.empty;
   }
 
   private _openDrawer(open: boolean): void {
@@ -435,6 +402,15 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private _connection: GraphConnection | null = null;
   private _savedProblem: string | null = null;
-  private _sizes: ResizeObserver | null = null;
-  private _themes: MutationObserver | null = null;
+  private readonly _surroundings = new Surroundings(this.node, {
+    resized: width => {
+      setWidth(this, width);
+      this._announceSize();
+    },
+    // Figures carry colours in their data; the rest follows the theme by itself.
+    themed: () => {
+      this._drawer.redraw();
+      this._legend.refresh('view');
+    }
+  });
 }
