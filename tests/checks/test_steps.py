@@ -90,7 +90,8 @@ def test_a_slow_check_says_so_and_wipes_it(
     with Telling(None, 4) as telling:
         for _ in range(3):
             telling.step()
-    shown = capsys.readouterr().err
+    shown, errors = capsys.readouterr()
+    assert not errors
     assert "checked 2 of 4" in shown
     assert shown.endswith("\r")
     assert not shown.rpartition("left")[2].strip()

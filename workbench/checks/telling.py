@@ -95,10 +95,12 @@ class Telling:
 
     def write(self, text: str) -> None:
         """Put a line in the place of the last one."""
-        if not (sys.stderr.isatty() or _notebook()):
+        # A notebook shows all of stderr as an error, an empty line too.
+        out = sys.stdout if _notebook() else sys.stderr
+        if out is sys.stderr and not out.isatty():
             return
-        sys.stderr.write("\r" + text.ljust(self.shown) + ("" if text else "\r"))
-        sys.stderr.flush()
+        out.write("\r" + text.ljust(self.shown) + ("" if text else "\r"))
+        out.flush()
         self.shown = len(text)
 
 

@@ -278,8 +278,8 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
         candidates = {o: f"the op {o!r}" for o in [*OPS, *CUSTOM, *ops]}
         candidates.update({s: f"the scope {s!r}" for s in scopes})
         near = get_close_matches(target.glob, [*scopes, *ops], 2, 0.6)
-        if "/" not in target.glob:
-            near += get_close_matches(target.glob, [*OPS, *CUSTOM], 2, 0.6)
+        if not near and "/" not in target.glob:
+            near = get_close_matches(target.glob, [*OPS, *CUSTOM], 2, 0.6)
         close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
     if isinstance(target, ByNode):
