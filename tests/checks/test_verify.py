@@ -318,3 +318,27 @@ def test_what_is_not_finite_is_said_once_and_by_no_warning() -> None:
         warnings.simplefilter("error")
         with pytest.raises(GradientError, match=r"The rule of sqrt .* makes it"):
             wb.check_grads(lambda x: np.sum(np.sqrt(x**4)), np.zeros(2))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1, 1e6])
+def test_G5_a_wrong_rule_is_found_at_any_scale(scale: float, dtype: str) -> None:
+    """Of a loss of 1e-12 each entry lies within atol, and the rule is found."""
+    wrong = wb.custom_vjp(np.sin, vjp=lambda node, g: 2 * g * np.cos(node.inputs[0]))
+    x, size = np.array([0.3, 0.4, 1.1], dtype), np.asarray(scale, dtype)
+    with pytest.raises(GradientError, match="The rule of custom_sin"):
+        wb.check_grads(lambda x: np.sum(wrong(x)) * size, x, order=1)
+    wb.check_grads(lambda x: np.sum(np.sin(x)) * size, x, order=1)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1, 1e6])
+def test_G5_gradients_that_cancel_to_zero_are_right(scale: float) -> None:
+    """What is left is rounding, which differs from mode to mode."""
+    x = np.array([0.3, 0.4, 1.1])
+
+    def softmax(x: Any) -> Any:
+        return np.exp(x) / np.sum(np.exp(x))
+
+    for seed in range(5):
+        wb.check_grads(lambda x: scale * np.sum(x - np.mean(x)), x, 1, seed=seed)
+        wb.check_grads(lambda x: scale * np.sum(softmax(x)), x, 1, seed=seed)

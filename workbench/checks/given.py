@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.differences import slope
+from workbench.checks.judging import NOISES
 from workbench.checks.report import Comparison, Identity
 from workbench.checks.running import Check
 from workbench.checks.searching import halved
@@ -34,6 +35,8 @@ class Given:
         Chooses, counts, and keeps what was found.
     known
         The function carries complex numbers and has no kink.
+    noise
+        What rounding does to the gradient by each argument, at most.
     most
         How many entries all arguments have together; None: each has its own share.
     """
@@ -47,7 +50,9 @@ class Given:
         *,
         most: int | None = None,
         known: bool = False,
+        noise: Sequence[float] | None = None,
     ) -> None:
+        self.noise = [0.0] * len(arrays) if noise is None else noise
         self.check, self.function, self.known = check, function, known
         self.arrays = list(arrays)
         self.gradients = [np.asarray(g) for g in gradients]
@@ -100,7 +105,8 @@ class Given:
                 self.flat, self.arrays, which, k, found, np.ones(1), True
             )
             got = self.gradients[which].flat[k]
-            row.entries.append(check.entry(row, k, got, truth))
+            noise = self.noise[which]
+            row.entries.append(check.entry(row, k, got, truth, noise))
 
     def together(self, group: list[int]) -> bool:
         """Whether all entries of some arguments agree along a random direction."""
@@ -149,6 +155,7 @@ class Given:
             got += float(np.sum(terms))
             kind: Any = gradient.dtype if gradient.dtype.kind in "fc" else float
             most = max(most, self.check.tolerance(expected, 0.0, kind))
+            most += NOISES * self.noise[i] * float(np.sum(np.abs(way)))
             most += 4e3 * float(np.finfo(kind).eps * np.sum(np.abs(terms)))
         names = [self.check.names[i] for i in ways]
         what = names[0] if len(names) == 1 else f"{names[0]}, ... {names[-1]}"

@@ -16,6 +16,8 @@ Array = np.ndarray[Any, Any]
 #: What a derivative may be off by, relatively, in double and in single precision.
 RTOL = {"double": 1e-6, "single": 2e-3}
 ATOL = {"double": 1e-8, "single": 1e-4}
+#: Roundings that are measured, and how many a derivative may be off by.
+NOISES = 64
 
 
 class Tolerance:
@@ -24,11 +26,20 @@ class Tolerance:
     def __init__(self, rtol: float | None, atol: float | None) -> None:
         self.rtol, self.atol = rtol, atol
 
-    def __call__(self, expected: complex, uncertainty: float, dtype: Any) -> float:
-        """The absolute error that an entry of this size and dtype may have."""
+    def __call__(
+        self,
+        expected: complex,
+        uncertainty: float,
+        dtype: Any,
+        noise: float = 0.0,
+    ) -> float:
+        """The absolute error that an entry of this size and dtype may have.
+
+        ``noise`` is what rounding does to it, measured.
+        """
         kind = "single" if np.finfo(dtype).eps > 1e-10 else "double"
         rtol = RTOL[kind] if self.rtol is None else self.rtol
-        atol = ATOL[kind] if self.atol is None else self.atol
+        atol = ATOL[kind] + NOISES * noise if self.atol is None else self.atol
         size = abs(expected) if np.isfinite(expected) else 0.0
         slack = 4 * uncertainty if np.isfinite(uncertainty) else 0.0
         return atol + rtol * size + slack

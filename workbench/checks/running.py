@@ -8,15 +8,17 @@ outputs the worst counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from workbench.calculus import jvp, vjp
 from workbench.calls import Call
-from workbench.checks.differences import Slope, curvature, perturbed, slope
-from workbench.checks.judging import Tolerance, Truth, verdict
+from workbench.checks.differences import EXACT_STEP, Slope, curvature, perturbed, slope
+from workbench.checks.judging import NOISES, Tolerance, Truth, verdict
 from workbench.checks.report import Comparison, Entry, Identity, Report
+from workbench.checks.rounding import MULTIPLES, noises
 from workbench.checks.telling import Telling
 from workbench.graph import tree, types
 from workbench.graph.tensor import value_of
@@ -124,6 +126,7 @@ class Check:
             return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
 
         gradients = pullback(cotangent)
+        noise = noises(lambda w: pullback(structure(w)), cotangents, gradients)
         call = Call(f, range(len(values)), tuple(values), {}, "check_grads")
         rows: dict[tuple[int, str], Comparison] = {}
         for i, x in enumerate(arrays):
@@ -139,12 +142,12 @@ class Check:
                     row = rows[i, "rev"]
                     truth = self.truth(flat, arrays, i, k, found, weights, real)
                     got = np.asarray(gradients[i]).flat[k]
-                    row.entries.append(self.entry(row, k, got, truth))
+                    row.entries.append(self.entry(row, k, got, truth, noise[i]))
                 if "fwd" in self.modes:
                     row = rows[i, "fwd"]
                     row.entries.append(self.pushed(row, call, i, k, x, found))
         if set(self.modes) == {"fwd", "rev"}:
-            self.adjoint(f, values, gradients, cotangents, over)
+            self.adjoint(f, values, gradients, cotangents, noise, over)
         return cotangent
 
     def measure(
@@ -158,7 +161,14 @@ class Check:
         """What differences say of all outputs along one entry."""
         line, scale = perturbed(flat, arrays, which, k)
         real = arrays[which].dtype.kind != "c"
-        return slope(line, scale, analytic=real, known=known)
+        found = slope(line, scale, analytic=real, known=known)
+        if found.method != "complex step":
+            return found
+        # A multiple of the step shows what rounding does where terms cancel.
+        step = EXACT_STEP * MULTIPLES[1] * scale
+        with np.errstate(all="ignore"):
+            off = np.abs(np.asarray(line(1j * step)).imag / step - found.value)
+        return replace(found, error=found.error + NOISES * np.nan_to_num(off))
 
     def truth(
         self,
@@ -186,35 +196,46 @@ class Check:
         self, row: Comparison, call: Call, which: int, k: int, x: Array, found: Slope
     ) -> Entry:
         """The tangent along one entry; of all outputs the one that is worst."""
-        tangent = np.zeros_like(x)
-        tangent.flat[k] = 1
-        made = forward.push_forward(
-            call.outputs,
-            call.leaves,
-            [tangent if i == which else None for i in range(len(call.leaves))],
-        )
-        moved = np.concatenate(
-            [
+
+        def push(tangents: list[Any]) -> list[Array]:
+            made = forward.push_forward(
+                call.outputs,
+                call.leaves,
+                [tangents[0] if i == which else None for i in range(len(call.leaves))],
+            )
+            parts = [
                 np.zeros(np.size(value_of(y))) if t is None else np.ravel(value_of(t))
                 for t, y in zip(made, call.outputs, strict=True)
             ]
-            or [np.zeros(0)]
-        )
+            return [np.concatenate(parts or [np.zeros(0)])]
+
+        tangent = np.zeros_like(x)
+        tangent.flat[k] = 1
+        (moved,) = push([tangent])
+        (noise,) = noises(push, [tangent], [moved])
         candidates = []
         for j in _worst_first(moved, found):
             pick = np.zeros(len(moved))
             pick[j] = 1
             truth = Truth(found, pick, found.value.dtype.kind != "c")
-            candidates.append(self.entry(row, k, moved[j], truth))
+            entry = self.entry(row, k, moved[j], truth, noise)
+            candidates.append(entry)
         order = ("wrong", "kink", "unsure", "right")
         return min(candidates, key=lambda e: (order.index(e.verdict), -e.badness[1]))
 
-    def entry(self, row: Comparison, k: int, got: Any, truth: Truth) -> Entry:
+    def entry(
+        self,
+        row: Comparison,
+        k: int,
+        got: Any,
+        truth: Truth,
+        noise: float = 0.0,
+    ) -> Entry:
         """One entry and what to think of it."""
         got = np.asarray(got)
         dtype = got.dtype if got.dtype.kind in "fc" else np.dtype(np.float64)
         value = got.item()
-        tolerance = self.tolerance(truth.numeric, truth.uncertainty, dtype)
+        tolerance = self.tolerance(truth.numeric, truth.uncertainty, dtype, noise)
         index = tuple(int(n) for n in np.unravel_index(int(k), row.shape))
         return Entry(
             row.argument,
@@ -239,11 +260,18 @@ class Check:
         values: list[Any],
         gradients: Any,
         cotangents: list[Any],
+        noise: list[float],
         over: str,
     ) -> None:
         """``<w, J v> = <w J, v>``: the two modes are each other's transpose."""
         directions = tuple(self.random_like(x) for x in values)
-        moved = tree.flatten(jvp(f, tuple(values), directions)[1])[0]
+
+        def push(tangents: Sequence[Any]) -> list[Any]:
+            return tree.flatten(jvp(f, tuple(values), tuple(tangents))[1])[0]
+
+        moved = push(directions)
+        slack = _reach(cotangents, noises(push, directions, moved))
+        slack += _reach(directions, noise)
         left, size_left = _inner(cotangents, moved)
         right, size_right = _inner(gradients, directions)
         eps = max(_eps(x) for x in [*values, *moved])
@@ -253,7 +281,9 @@ class Check:
                 f"the adjoint test{over}",
                 left,
                 right,
-                1e5 * eps * size + 1e-30 if np.isfinite(size) else np.inf,
+                1e5 * eps * size + NOISES * slack + 1e-300
+                if np.isfinite(size)
+                else np.inf,
             )
         )
 
@@ -275,8 +305,11 @@ class Check:
         def slope_along(*leaves: Any) -> Any:
             return jvp(f, leaves, direction)[1]
 
-        twice = jvp(slope_along, tuple(values), direction)[1]
-        got = np.concatenate([np.ravel(np.asarray(x)) for x in tree.flatten(twice)[0]])
+        def push(tangents: Sequence[Any]) -> list[Array]:
+            twice = tree.flatten(jvp(slope_along, tuple(values), tuple(tangents))[1])[0]
+            return [np.concatenate([np.ravel(np.asarray(x)) for x in twice])]
+
+        (got,) = push(direction)
         if got.dtype.kind == "c":
             return
         expected, error = curvature(along)
@@ -288,6 +321,7 @@ class Check:
         weights = np.where(known, self.rng.standard_normal(got.shape), 0)
         expected, error, got = (np.where(known, x, 0) for x in (expected, error, got))
         uncertainty = float(np.sum(np.abs(weights) * error))
+        slack = _reach([weights], noises(push, direction, [got]))
         size = float(np.sum(np.abs(weights * expected)))
         rtol = 2e-3 if max(map(_eps, values)) < 1e-10 else 2e-2
         self.report.identities.append(
@@ -295,7 +329,7 @@ class Check:
                 "the second derivative along a line",
                 float(np.sum(weights * got)),
                 float(np.sum(weights * expected)),
-                rtol * size + 10 * uncertainty + 1e-7,
+                rtol * size + 10 * uncertainty + 1e-7 + NOISES * slack,
             )
         )
 
@@ -308,6 +342,11 @@ def _worst_first(moved: Array, found: Slope, count: int = 8) -> Array:
         )
     off = np.where(np.isnan(off), np.inf, off)
     return np.argsort(-off, kind="stable")[:count]
+
+
+def _reach(x: Sequence[Any], noise: Sequence[float]) -> float:
+    """What roundings come to in a product with ``x``."""
+    return sum(float(np.sum(np.abs(a))) * n for a, n in zip(x, noise, strict=True))
 
 
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> tuple[float, float]:

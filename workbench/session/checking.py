@@ -75,6 +75,7 @@ def check(
         true.get(i, np.zeros_like(x))
         for i, x in zip(part.wrt, part.values, strict=True)
     ]
+    number = _number(part.function, session.seed)
     whole = Given(
         Check(
             report,
@@ -84,11 +85,12 @@ def check(
             MOST if entries is None else entries,
             telling,
         ),
-        _number(part.function, session.seed),
+        number,
         [np.asarray(x) for x in part.values],
         gradients,
         most=max(fair, FEWEST) if entries is None else None,
         known=all(map(carries, program)),
+        noise=_noise(number, part.values),
     )
     with telling:
         if nodes:
@@ -116,6 +118,17 @@ def check(
 
 def _ids(forward: Any) -> Iterable[tuple[Any, int]]:
     return [(x, i) for i, x in enumerate(forward.graph.nodes)]
+
+
+def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
+    """What rounding does to the gradients, without overrides."""
+    from workbench.calculus import vjp
+    from workbench.checks.rounding import noises
+
+    with np.errstate(all="ignore"):
+        y, pullback = vjp(function, *values)
+        one = np.ones_like(y)
+        return noises(lambda g: pullback(g[0]), [one], pullback(one))
 
 
 def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
