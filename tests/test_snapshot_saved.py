@@ -178,6 +178,18 @@ DAMAGES += [
     ("header.overrides.0.covered", [24], "overrides[0].covered must be whole numbers"),
     ("header.overrides.0.note", 3, "overrides[0].note is 3, not text"),
     ("header.overrides.0.stored", "yes", "overrides[0].stored is 'yes'"),
+    ("header.overrides.0.code", 3, "overrides[0].code is 3, not text"),
+    ("header.overrides.0.target", "op", "overrides[0].target is not an object"),
+    ("header.overrides.0.target.kind", "all", "target.kind is 'all', not one of node"),
+    ("header.overrides.0.target.node", 24, "overrides[0].target.node must be whole"),
+    ("header.overrides.0.effects", 1, "overrides[0].effects is not a list"),
+    ("header.overrides.0.effects.0.node", -1, "overrides[0].effects[0].node must be"),
+    ("header.overrides.0.effects.0.angle", [], "effects[0].angle is [], not a finite"),
+    ("header.undo", 3, "undo is 3, not text"),
+    ("header.seconds", "1", "seconds is '1', not a finite number"),
+    ("header.output_value", 10**400, "not a finite number"),
+    ("header.error", "x", "error is not an object"),
+    ("header.error", {"node": 24, "message": ""}, "error.node must be whole numbers"),
     (*encoded("check", 0, 6), "check must be whole numbers from 0 to 5"),
 ]
 
@@ -190,6 +202,14 @@ def test_damaged_pictures_are_refused_with_the_place(
         read_saved(damage(path, value))
     assert words in str(caught.value)
     assert "Run the cell again" in str(caught.value)
+
+
+def test_what_no_picture_has_is_left_out() -> None:
+    data = damage("header.surprise", 1)
+    data["header"]["overrides"][0]["surprise"] = 1
+    header: Any = read_saved(data).header
+    assert "surprise" not in header
+    assert "surprise" not in header["overrides"][0]
 
 
 @pytest.mark.parametrize("data", [None, 3, [], {}, {"schema": 1}, {"header": {}}])

@@ -77,8 +77,9 @@ def report_plot(report: Report, label: str) -> Plot:
                 mode="markers",
                 name=text,
                 marker={"color": colour, "symbol": symbol, "size": 9},
-                text=[plain_text("<br>".join(wrap(told[k].text, 80))).replace(
-                    "&lt;br&gt;", "<br>") for k in chosen],
+                text=[
+                    "<br>".join(map(plain_text, wrap(told[k].text, 80))) for k in chosen
+                ],
                 hovertemplate="%{text}<extra></extra>",
             )
         )  # fmt: skip

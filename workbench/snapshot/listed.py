@@ -24,19 +24,22 @@ from workbench.snapshot.header import cut
 from workbench.snapshot.protocol import (
     STATUSES,
     CheckData,
+    EffectData,
+    ErrorData,
     FindingData,
     FindingsData,
     FixData,
     GradientCheckData,
     HistoryData,
     NodeCheckData,
+    OverrideData,
+    TargetData,
 )
 
-__all__ = ["check_overrides", "found"]
+__all__ = ["check_overrides", "failed", "found"]
 
 MOST_OVERRIDES = 10_000
 MOST_LINES = 10_000
-_FLAGS = ("enabled", "data", "stored")
 
 
 def found(header: dict[str, Any], nodes: int) -> dict[str, Any]:
@@ -55,8 +58,8 @@ def found(header: dict[str, Any], nodes: int) -> dict[str, Any]:
     }
 
 
-def check_overrides(value: object, nodes: int) -> list[dict[str, Any]]:
-    """The overrides that a header lists: the fields that are looked up by it."""
+def check_overrides(value: object, nodes: int) -> list[OverrideData]:
+    """The overrides that a header lists."""
     if not isinstance(value, list):
         damaged("overrides is not a list")
     return [
@@ -65,20 +68,67 @@ def check_overrides(value: object, nodes: int) -> list[dict[str, Any]]:
     ]
 
 
-def _override(data: dict[str, Any], where: str, nodes: int) -> dict[str, Any]:
+def _override(data: dict[str, Any], where: str, nodes: int) -> OverrideData:
     known = data.get("data", False)
     data = {"covered": [], "note": "", "stored": known, "data": False, **data}
     if type(data.get("id")) is not int:
-        damaged(f"{where}.id is {cut(repr(data.get('id')))}")
-    for name in ("label", "rule", "note"):
-        text(data, name, f"{where}.{name}")
-    for name in _FLAGS:
-        flag(data, name, f"{where}.{name}")
+        damaged(f"{where}.id is {cut(repr(data.get('id')), 200)}")
     for name in ("matched", "covered"):
         if not isinstance(data.get(name), list):
             damaged(f"{where}.{name} is not a list")
         within(data[name], 0, nodes, f"{where}.{name}")
-    return data
+    effects = items(data.get("effects"), nodes, f"{where}.effects")
+    return OverrideData(
+        id=data["id"],
+        label=text(data, "label", f"{where}.label"),
+        rule=text(data, "rule", f"{where}.rule"),
+        data=flag(data, "data", f"{where}.data"),
+        stored=flag(data, "stored", f"{where}.stored"),
+        target=_target(record(data.get("target"), f"{where}.target"), where, nodes),
+        enabled=flag(data, "enabled", f"{where}.enabled"),
+        matched=data["matched"],
+        covered=data["covered"],
+        note=text(data, "note", f"{where}.note"),
+        effects=[
+            _effect(
+                record(item, f"{where}.effects[{i}]"), f"{where}.effects[{i}]", nodes
+            )
+            for i, item in enumerate(effects)
+        ],
+        code=text(data, "code", f"{where}.code"),
+    )
+
+
+def _target(data: dict[str, Any], where: str, nodes: int) -> TargetData:
+    kind = one_of(
+        data, "kind", ("node", "op", "scope", "other"), f"{where}.target.kind"
+    )
+    if kind == "node":
+        within([data.get("node")], 0, nodes, f"{where}.target.node")
+        return {"kind": "node", "node": data["node"]}
+    field = "text" if kind == "other" else kind
+    words = text(data, field, f"{where}.target.{field}")
+    return {"kind": kind, field: words}  # type: ignore[misc]
+
+
+def _effect(data: dict[str, Any], where: str, nodes: int) -> EffectData:
+    within([data.get("node")], 0, nodes, f"{where}.node")
+    return EffectData(
+        node=data["node"],
+        name=text(data, "name", f"{where}.name"),
+        relative=said(data, "relative", f"{where}.relative"),
+        angle=said(data, "angle", f"{where}.angle"),
+    )
+
+
+def failed(value: object, nodes: int) -> ErrorData | None:
+    """Where a cell failed half-way."""
+    if value is None:
+        return None
+    data = record(value, "error")
+    if data.get("node") is not None:
+        within([data["node"]], 0, nodes, "error.node")
+    return ErrorData(node=data.get("node"), message=text(data, "message", "error"))
 
 
 def _check(data: dict[str, Any], nodes: int) -> CheckData:

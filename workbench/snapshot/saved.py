@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from workbench.snapshot.doubt import (
     damaged,
     record,
     rising,
+    said,
     text,
     texts,
     within,
 )
 from workbench.snapshot.header import cut
-from workbench.snapshot.listed import check_overrides, found
+from workbench.snapshot.listed import check_overrides, failed, found
 from workbench.snapshot.protocol import (
     COLUMNS,
     KINDS,
@@ -114,8 +115,15 @@ def read_saved(data: object) -> Snapshot:
             damaged(f"{name} is not a list")
     within(inner["wrt"], 0, nodes, "wrt")
     within([inner.get("output")], -1, nodes, "output")
-    attached = check_overrides(inner.get("overrides"), nodes)
-    inner = {**inner, "overrides": attached, **found(inner, nodes)}
+    told: dict[str, Any] = {"error": failed(inner.get("error"), nodes)}
+    for name in ("undo", "redo"):
+        told[name] = None if inner.get(name) is None else text(inner, name, name)
+    for name in ("output_value", "seconds"):
+        told[name] = said(inner, name, name)
+    told["overrides"] = check_overrides(inner.get("overrides"), nodes)
+    # Only what is known is taken over.
+    known = {name: inner.get(name) for name in Header.__annotations__}
+    inner = {**known, **told, **found(inner, nodes)}
     columns = read_columns(inner["columns"], whole.get("buffers"))
     check_columns(columns, nodes, edges, len(strings), len(inner["overrides"]))
     return Snapshot(cast(Header, inner), columns)
