@@ -14,6 +14,8 @@ export default defineConfig({
   timeout: 120_000,
   // Three minutes on an idle machine; tests/run.py waits a little longer.
   globalTimeout: 900_000,
+  // No test fails since a machine is busy.
+  expect: { timeout: 20_000 },
   forbidOnly: Boolean(process.env.CI),
   reporter: report ? [['list'], ['json', { outputFile: report }]] : 'list',
   webServer: {
