@@ -78,6 +78,7 @@ def slope(
     analytic: bool = True,
     known: bool = False,
     target: float = TIGHT,
+    grain: float = 0.0,
 ) -> Slope:
     """The derivative at 0 of a function of one real step.
 
@@ -96,6 +97,9 @@ def slope(
         finite: the complex step needs no differences beside it.
     target
         The relative error at which the differences are content.
+    grain
+        What rounding does to the function's values, where it is known to be more than
+        a rounding of their own.
     """
     with np.errstate(all="ignore"):
         center = np.asarray(line(0.0))
@@ -108,7 +112,7 @@ def slope(
             return Slope(exact, error, exact, exact, never, never, "complex step")
         wanted = LOOSE if exact is not None else target
         near = [(h, line(h), line(-h)) for h in (step * scale for step in KINK_STEPS)]
-        rounding = np.maximum(_rounding(center), _grain(center, near))
+        rounding = np.maximum(_rounding(center), _grain(center, near)) + grain
         value, error = _extrapolated(line, rounding, scale, wanted)
         left, right, kink, jump = _sides(center, near, rounding)
         if np.any(kink):

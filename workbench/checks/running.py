@@ -75,13 +75,14 @@ class Check:
         functions = sum(len(self.modes) ** n for n in range(order))
         entries = sum(len(self.picked(x)) for x in arrays)
         self.telling.total += entries * functions
-        level = [(f, "")]
+        level = [(f, "", 0.0)]
         for n in range(1, order + 1):
             following = []
-            for g, over in level:
-                cotangent = self.first_order(g, values, arrays, n, over)
+            for g, over, grain in level:
+                cotangent, noise = self.first_order(g, values, arrays, n, over, grain)
                 if n < order:
-                    following += self.derivatives(g, values, cotangent, over)
+                    made = self.derivatives(g, values, cotangent, over)
+                    following += [(h, name, noise) for h, name in made]
             level = following
         if order > 1:
             self.second_differences(f, values, arrays)
@@ -108,8 +109,13 @@ class Check:
         arrays: list[Array],
         order: int,
         over: str,
-    ) -> Any:
-        """All entries of the first derivatives of ``f``; returns its cotangent."""
+        grain: float,
+    ) -> tuple[Any, float]:
+        """All entries of the first derivatives of ``f``.
+
+        ``grain`` is what rounding does to its outputs. Returns the cotangent, and what
+        rounding does to the derivatives.
+        """
         y, pullback = vjp(f, *values)
         outputs, structure = tree.flatten(y)
         cotangents = [
@@ -137,7 +143,7 @@ class Check:
         for i, x in enumerate(arrays):
             for k in self.picked(x):
                 self.telling.step()
-                found = self.measure(flat, arrays, i, k)
+                found = self.measure(flat, arrays, i, k, grain=grain)
                 if "rev" in self.modes:
                     row = rows[i, "rev"]
                     truth = self.truth(flat, arrays, i, k, found, weights, real)
@@ -148,7 +154,7 @@ class Check:
                     row.entries.append(self.pushed(row, call, i, k, x, found))
         if set(self.modes) == {"fwd", "rev"}:
             self.adjoint(f, values, gradients, cotangents, noise, over)
-        return cotangent
+        return cotangent, max(noise, default=0.0)
 
     def measure(
         self,
@@ -157,11 +163,12 @@ class Check:
         which: int,
         k: int,
         known: bool = False,
+        grain: float = 0.0,
     ) -> Slope:
         """What differences say of all outputs along one entry."""
         line, scale = perturbed(flat, arrays, which, k)
         real = arrays[which].dtype.kind != "c"
-        found = slope(line, scale, analytic=real, known=known)
+        found = slope(line, scale, analytic=real, known=known, grain=grain)
         if found.method != "complex step":
             return found
         # A multiple of the step shows what rounding does where terms cancel.
