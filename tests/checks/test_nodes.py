@@ -459,6 +459,9 @@ def test_what_an_override_changes_of_any_size(size: float, words: str) -> None:
         program = wb.trace(lambda x: np.sum(np.sin(x) * size))(np.zeros(3))
         session = wb.Session(program)
         session.override("sin", "0.5 * d")
-        check = session.check().node("sin 1")
+        report = session.check()
+        check = report.node("sin 1")
     assert check.status == "overridden"
     assert words in check.text
+    if np.isfinite(size):
+        assert "change x by 50 % on purpose" in report.summary()

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.errors import UsageError
 from workbench.session.derivatives import Part
 from workbench.session.nodes import Node
+from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
@@ -110,7 +111,7 @@ def check(
     report.stopped = telling.stopped
     if part.overrides:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
-            report.changed[label] = _change(known.get(i, np.zeros_like(g)), g)
+            report.changed[label] = relative_change(known.get(i, np.zeros_like(g)), g)
     session._checked = state, report
     session._tell("checks")
     return report
@@ -136,10 +137,3 @@ def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
     if seed is None:
         return function
     return lambda *values: np.sum(seed * function(*values))
-
-
-def _change(overridden: Any, true: Any) -> float:
-    """How far overrides move a gradient, relatively to the true one."""
-    off = float(np.linalg.norm(np.ravel(overridden - true)))
-    size = float(np.linalg.norm(np.ravel(true)))
-    return off / size if size else (np.inf if off else 0.0)
