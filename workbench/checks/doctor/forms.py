@@ -234,6 +234,8 @@ def _subtract(case: Case, node: Tensor) -> Iterator[Form]:
         if is_op(mean, "mean") and inner(mean.inputs[0]) is x:
             code = f"np.var({operand(squares, 0)}{axis_of(a)})"
             yield Form("the mean of squares less the square of the mean", code, node)
+    if (centred := _covariance(a, b)) is not None:
+        yield Form("the mean of products less the product of the means", centred, node)
     if _squared(a) and _squared(b):
         p, q = operand(a, 0), closed(operand(b, 0))
         yield Form("a**2 - b**2", f"({p} - {q}) * ({p} + {q})", node)
@@ -251,6 +253,27 @@ def _subtract(case: Case, node: Tensor) -> Iterator[Form]:
         p, q = operand(a, 0), operand(b, 0)
         code = f"np.log({closed(p)} / {closed(q)})"
         yield Form("a difference of logarithms", code, node)
+
+
+def _covariance(a: Any, b: Any) -> str | None:
+    """What to write for ``mean(x * y) - mean(x) * mean(y)``."""
+    if not is_op(a, "mean") or not is_op(b, "multiply"):
+        return None
+    product, means = inner(a.inputs[0]), list(map(inner, b.inputs))
+    if not is_op(product, "multiply") or not all(is_op(x, "mean") for x in means):
+        return None
+    factors = list(map(inner, product.inputs))
+    of = [inner(x.inputs[0]) for x in means]
+    if not all(any(x is y for y in of) for x in factors) or factors[0] is factors[1]:
+        return None
+    axis = axis_of(a)
+    settings = f"{axis}, keepdims=True" if axis and "keepdims" not in axis else axis
+    x, y = operand(product, 0), operand(product, 1)
+    return f"np.mean({_centred(x, settings)} * {_centred(y, settings)}{axis})"
+
+
+def _centred(x: str, settings: str) -> str:
+    return f"({x} - np.mean({x}{settings}))"
 
 
 def _half(x: str) -> str:
