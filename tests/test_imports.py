@@ -91,3 +91,18 @@ def test_what_differentiates_expressions_loads_with_the_first_one() -> None:
         "assert loaded() == later\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_what_overrides_do_loads_with_the_first_one() -> None:
+    code = (
+        "import sys, workbench as wb\n"
+        "f = lambda x: x * x\n"
+        "wb.jacobian(f)(3.0), wb.hessian(f)(3.0), wb.grad(f)(3.0)\n"
+        "later = {'overrides', 'resolving', 'settling', 'rules', 'texts', 'named'}\n"
+        "def loaded(): return {m.rpartition('.')[2] for m in sys.modules} & later\n"
+        "assert not loaded(), loaded()\n"
+        "with wb.overrides(wb.override('multiply', 'stop')):\n"
+        "    assert wb.grad(f)(3.0) == 0\n"
+        "assert loaded() == later\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

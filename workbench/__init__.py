@@ -23,10 +23,6 @@ from workbench.matrices import hessian, jacfwd, jacobian, jacrev
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
-from workbench.transforms.named import LOADERS as _LOADERS
-from workbench.transforms.named import named_rule
-from workbench.transforms.overrides import override
-from workbench.transforms.resolving import overrides
 
 if TYPE_CHECKING:
     from workbench import rules
@@ -62,7 +58,10 @@ if TYPE_CHECKING:
         vectors,
     )
     from workbench.systems import custom_linear_solve
+    from workbench.transforms.named import named_rule
+    from workbench.transforms.overrides import override
     from workbench.transforms.patterns import pattern
+    from workbench.transforms.resolving import overrides
     from workbench.transforms.subgraphs import subgraph
 
 __version__ = "0.1.0"
@@ -157,6 +156,9 @@ _LATER = {
     "linearize": "workbench.directions",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
+    "named_rule": "workbench.transforms.named",
+    "override": "workbench.transforms.overrides",
+    "overrides": "workbench.transforms.resolving",
     "pattern": "workbench.transforms.patterns",
     "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",
@@ -190,7 +192,7 @@ _FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.evaluating").eval
 )
 
 # Which rules are known by their names: the shipped ones load when one is asked for.
-_LOADERS.append(lambda: _import("workbench.rules"))
+_FUNCTIONS["rules"] = lambda: _import("workbench.rules")
 
 del _operators, _ops
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from workbench.transforms.asked import (
     only_for_functions,
     wrt_of,
 )
-from workbench.transforms.overrides import Override
+
+if TYPE_CHECKING:
+    from workbench.transforms.overrides import Override
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,11 @@ from workbench.graph.trace import (
     wrap,
 )
 from workbench.transforms import reverse
-from workbench.transforms.overrides import Override
-from workbench.transforms.resolving import means_parts, resolve_call
+from workbench.transforms.around import any_asked
+
+if TYPE_CHECKING:
+    from workbench.transforms.overrides import Override
+    from workbench.transforms.resolving import Resolution
 
 __all__ = [
     "Argnames",
@@ -84,6 +87,12 @@ class Call:
                     f" complex number: pass {label} + 0j."
                 )
 
+        parts, asked = False, any_asked(overrides)
+        if asked:  # all that is about overrides loads with the first of them
+            from workbench.transforms.resolving import means_parts, resolve_call
+
+            parts = means_parts(overrides)
+
         def call(leaves: list[Tensor]) -> Any:
             rest = iter(leaves)
             rebuilt = self.tree(
@@ -91,7 +100,7 @@ class Call:
             )
             new = [drawing(x) for x in args]
             named = {key: drawing(x) for key, x in kwargs.items()}
-            if means_parts(overrides):
+            if parts:
                 # A structure is seen where each step of it is, also those that the
                 # leaves take no part in: the other arguments are recorded too.
                 new = [recorded(x) for x in new]
@@ -111,7 +120,9 @@ class Call:
             check_outputs(self.outputs, name)
         elif not holomorphic:
             self._check_real()
-        self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
+        self.resolution: Resolution | None = None
+        if asked:
+            self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
         for y in self.outputs if holomorphic else ():
             if isinstance(y, Tensor) and y.dtype.kind != "c":
                 raise DtypeError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,9 @@ from workbench.transforms.asked import (
 )
 from workbench.transforms.batch import Batched
 from workbench.transforms.diagonal import Diagonal
-from workbench.transforms.overrides import Override
+
+if TYPE_CHECKING:
+    from workbench.transforms.overrides import Override
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 

@@ -1,7 +1,7 @@
 """Rules by name: `named_rule`. The texts that mean them are read in `texts.py`.
 
 The rules that Workbench ships stand on a higher floor (`workbench/rules/`). They
-register themselves when they are first asked for: `LOADERS` says how they load.
+register themselves when they are first asked for (`load`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workbench.errors import RegistrationError
-from workbench.transforms.expression import FUNCTIONS, parse
+from workbench.graph.op import FUNCTIONS
+from workbench.transforms.expression import FUNCTIONS as LANGUAGE
+from workbench.transforms.expression import parse
 from workbench.transforms.targets import name_of
 
 __all__ = [
-    "LOADERS",
     "NAMES",
     "RULES",
     "NamedRule",
@@ -31,8 +32,6 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: What loads the rules that have not registered themselves yet.
-LOADERS: list[Callable[[], object]] = []
 #: The rules by their names.
 RULES: dict[str, NamedRule] = {}
 
@@ -179,7 +178,7 @@ def _check_name(name: str) -> None:
             " digits and underscores, and has at most 40 of them."
         )
     taken = ""
-    if name in FUNCTIONS:
+    if name in LANGUAGE:
         taken = f"a function of the language of rules ({name}(d), for example)"
     elif NAMES.fullmatch(name):
         taken = "a name of the language of rules"
@@ -230,7 +229,7 @@ def is_setting(value: Any) -> bool:
 def known(name: str) -> NamedRule | None:
     """The rule of this name; None if there is none."""
     found = RULES.get(name)
-    if found is None and LOADERS:
+    if found is None:
         load()
         found = RULES.get(name)
     return found
@@ -238,5 +237,4 @@ def known(name: str) -> NamedRule | None:
 
 def load() -> None:
     """Let the rules that are shipped register themselves."""
-    while LOADERS:
-        LOADERS.pop()()
+    FUNCTIONS["rules"]()

@@ -7,7 +7,6 @@ the say; `resolve_call` does so for a call of `grad` and its like, with those of
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
@@ -19,6 +18,7 @@ from workbench.errors import OverrideError
 from workbench.graph import blame, walk
 from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.transforms import within
+from workbench.transforms.around import AROUND, any_asked
 from workbench.transforms.overrides import Override
 from workbench.transforms.regions import Region, rules_at
 from workbench.transforms.settling import ASKED, Settled
@@ -189,14 +189,6 @@ def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn
 # Overrides of calls
 
 
-class _Local(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[overrides] = []
-
-
-_LOCAL = _Local()
-
-
 class overrides:
     """Apply overrides to every derivative that is taken inside a ``with`` block.
 
@@ -231,7 +223,7 @@ class overrides:
         self.unmatched = {i for i, o in enumerate(self.given) if o.enabled}
         self.seen.clear()
         self.last = ()
-        _LOCAL.stack.append(self)
+        AROUND.stack.append(self)
         return self
 
     def __exit__(
@@ -240,7 +232,7 @@ class overrides:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _LOCAL.stack.remove(self)
+        AROUND.stack.remove(self)
         last, self.last = self.last, ()
         if error is None and self.unmatched:
             given = self.given[min(self.unmatched)]
@@ -293,7 +285,7 @@ def checked(given: Iterable[Any]) -> list[Override]:
 
 def means_parts(given: Sequence[Override] | None) -> bool:
     """Whether an override of a call, or around it, means parts of a program."""
-    blocks = [one for block in _LOCAL.stack for one in block.given]
+    blocks = [one for block in AROUND.stack for one in block.given]
     return any(
         isinstance(getattr(one, "target", None), ByPart)
         for one in (*blocks, *checked(given or ()))
@@ -309,7 +301,7 @@ def resolve_call(
     the program that the user wrote is looked at: a node that a derivative made
     while it was recorded is none of its nodes, but what such a node computes again is.
     """
-    if not given and not _LOCAL.stack:
+    if not any_asked(given):
         return None
     roots = [x for x in outputs if isinstance(x, Tensor)]
     first = min((x.serial for x in leaves), default=0)
@@ -320,7 +312,7 @@ def resolve_call(
         if node.op is not IDENTITY and node.serial not in inside
     ]
     nodes = [node for node in within.everything(nodes) if node.origin is None]
-    found = [o for block in _LOCAL.stack for o in block.meet(nodes)]
+    found = [o for block in AROUND.stack for o in block.meet(nodes)]
     own = checked(given or ())
     for value in own:
         target = value.target
