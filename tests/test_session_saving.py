@@ -151,6 +151,36 @@ def test_what_does_not_fit_is_said_and_changes_nothing(path: Path) -> None:
     assert [o.code for o in other.overrides] == ["other.override('matmul', vjp='d')"]
 
 
+def test_of_many_overrides_those_that_fit_are_found_in_few_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's file of a thousand is no thousand times as long to try."""
+    items = [
+        {"target": {"kind": "op", "op": "exp"}, "vjp": f"{i} * d"} for i in range(1000)
+    ]
+    items[333]["target"] = {"kind": "op", "op": "sinh"}
+    items[334]["vjp"] = "x7"
+    path.write_text(json.dumps({"workbench_overrides": 1, "overrides": items}))
+    model, runs = fresh(), list[int]()
+    fitting = model._fitting
+
+    def counted(entries: Any, history: Any) -> Any:
+        runs.append(len(entries))
+        return fitting(entries, history)
+
+    monkeypatch.setattr(model, "_fitting", counted)
+    problems = model.load(path, strict=False)
+    assert [p.split(":")[0] for p in problems] == ["overrides[333]", "overrides[334]"]
+    assert [o.rule for o in model.overrides] == [
+        f"{i} * d" for i in range(1000) if i not in (333, 334)
+    ]
+    assert len(runs) < 50
+    items.append(items[0])
+    path.write_text(json.dumps({"workbench_overrides": 1, "overrides": items}))
+    with pytest.raises(SnapshotError, match="no list of bearable length"):
+        model.load(path)
+
+
 def test_a_rule_that_nobody_has_named(path: Path) -> None:
     model = fresh()
     model.override("h", "2 * d")

@@ -149,7 +149,7 @@ class Kept:
             return state
         known = {e.override for e in before.entries}
         for k, (_, one) in enumerate(entries):
-            if one.enabled and one not in known:
+            if one.enabled and one not in known and not state.forward.alone.get(one):
                 winners = (found.winners.get(x.serial) for x in found.matched[k])
                 if any(w is None or w[0] != k for w in winners):
                     state.forward.alone[one] = self._alone(state.forward, one)

@@ -109,32 +109,60 @@ class Saving(Kept):
         (1, [])
         """
         stored = storing.read(path)
-        before, added, problems = self._state, list[Entry](), list[str]()
+        before, added = self._state, dict[int, Entry]()
+        problems = dict[int, str]()  # by the place in the file, as `added`
         following = before.following
-        for one in stored:
+        for place, one in enumerate(stored):
             try:
                 made = storing.fitted(one, self.nodes, self.graph.nodes)
                 target = attached.target_in(
                     self.nodes, self.forward.program, made.target
                 )
                 made = replace(made, target=target)
-                known = [e.override for e in (*before.entries, *added)]
+                known = [e.override for e in (*before.entries, *added.values())]
                 if any(attached.alike(made, other) for other in known):
                     continue
-                entry = Entry(following, made)
-                if not strict:  # does it fit, with what fits?
-                    self._fitting((*before.entries, *added, entry), before.history)
-                added.append(entry)
+                added[place] = Entry(following, made)
                 following += 1
             except WorkbenchError as error:
-                problems.append(f"{one.where}: {storing.cut(str(error), 1000)}")
+                problems[place] = str(error)
+        if not strict:
+            added = self._sifted(added, problems)
+        lines = [
+            f"{stored[place].where}: {storing.cut(problems[place], 1000)}"
+            for place in sorted(problems)
+        ]
         if problems and strict:
             raise OverrideError(
                 f"{self.name}.load: {len(problems)} of {len(stored)} overrides do not"
-                f" fit, and none was attached. {' '.join(problems[:5])} With"
+                f" fit, and none was attached. {' '.join(lines[:5])} With"
                 " strict=False those that fit are."
             )
         if added:
             count = f"{len(added)} override{'s' * (len(added) != 1)}"
-            self._edit(f"load {count}", (*before.entries, *added))
-        return problems
+            self._edit(f"load {count}", (*before.entries, *added.values()))
+        return lines
+
+    def _sifted(
+        self, added: dict[int, Entry], problems: dict[int, str]
+    ) -> dict[int, Entry]:
+        """Those of some overrides that fit together; of the others the errors.
+
+        All are tried at once, then halves of what does not fit: a file is not
+        trusted, and one by one would be a sweep for each of those before.
+        """
+        before, good = self._state, dict[int, Entry]()
+        stack = [list(added)]
+        while stack:
+            part = stack.pop()
+            tried = good | {place: added[place] for place in part}
+            try:
+                self._fitting((*before.entries, *tried.values()), before.history)
+                good = tried
+            except WorkbenchError as error:
+                half = len(part) // 2
+                if half:
+                    stack += [part[half:], part[:half]]
+                else:
+                    problems[part[0]] = str(error)
+        return good

@@ -34,7 +34,7 @@ __all__ = ["Stored", "cut", "fitted", "read", "write", "written"]
 #: The version of the file. A reader refuses a newer one.
 SCHEMA = 1
 #: The largest file that is read, and what may be in it.
-MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 10_000, 2000
+MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 1000, 2000
 MOST_PLACES = 1000
 
 
