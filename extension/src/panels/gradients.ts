@@ -9,7 +9,7 @@ import type { IHost, Reason } from './host';
 import { formatCount, formatNumber, formatPlural } from './numbers';
 import { nodeLink } from './places';
 import { JobControl } from './progress';
-import { ratioText } from './words';
+import { checkSentences, ratioText } from './words';
 
 const HINT =
   'Compares the rule of each node with differences at the values that it had, and ' +
@@ -198,9 +198,10 @@ export class GradientCheck extends Widget {
     ];
   }
 
-  /** The report as Python prints it. */
-  private _words({ summary }: ICheck): HTMLElement[] {
-    return summary === ''
+  /** The report as Python prints it, but for what stands in the rows already. */
+  private _words(check: ICheck): HTMLElement[] {
+    const sentences = checkSentences(check);
+    return sentences.length === 0
       ? []
       : [
           section(
@@ -209,7 +210,7 @@ export class GradientCheck extends Widget {
             opened => {
               this._opened.set('words', opened);
             },
-            [element('li', { class: 'workbench-Quiet', text: summary })]
+            sentences.map(text => element('li', { class: 'workbench-Quiet', text }))
           )
         ];
   }

@@ -3,7 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../../tests/network';
 import { Graph } from '../graph';
 import type { IOverride } from '../protocol';
-import { effectText, effectsLine, nodeSentence, stepLine, targetText } from './words';
+import {
+  checkSentences,
+  effectText,
+  effectsLine,
+  nodeSentence,
+  stepLine,
+  targetText
+} from './words';
 
 function graphOf(overrides: IOverride[] = []): Graph {
   const { header, buffers } = network(overrides);
@@ -66,6 +73,20 @@ describe('what is said about overrides', () => {
     expect(effectText(effect('W', 0.5, 3.14159))).toBe('50\u00a0%, turned 3.1°');
     expect(effectText(effect('W', 0.5, 0.001))).toBe('50\u00a0%');
     expect(effectText(effect('W', null))).toBe('not comparable: 0 or not finite');
+  });
+
+  it('a summary is read by sentences, and says nothing twice', () => {
+    const text = 'The rule of cube (at [2]:3: c = cube(a)) is wrong. It gives 0.5.';
+    const summary =
+      'the gradient of y is wrong: expected 2.5, got 1.5. 1 entry is off (all 5' +
+      ` entries checked, seed 7). ${text}`;
+    const node = { node: H, status: 'wrong', mode: 'rev', place: '', text } as const;
+    const nodes = [{ ...node, expected: null, got: null, ratio: null }];
+    expect(checkSentences({ summary, nodes })).toEqual([
+      'the gradient of y is wrong: expected 2.5, got 1.5.',
+      '1 entry is off (all 5 entries checked, seed 7).'
+    ]);
+    expect(checkSentences({ summary: text, nodes })).toEqual([]);
   });
 
   it('says what it is on', () => {

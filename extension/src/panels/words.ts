@@ -3,7 +3,7 @@
 import type { Graph } from '../graph';
 import type { IStep } from '../model';
 import { type IVerdict, verdictOf } from '../verdicts';
-import type { IEffect, IHeader, IOverride, Target } from '../protocol';
+import type { ICheck, IEffect, IHeader, IOverride, Target } from '../protocol';
 import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
 
 /** At most so many terms of a sum of the chain rule are written out. */
@@ -198,4 +198,19 @@ export function nodeSentence(graph: Graph, node: number): string {
     parts.push(...verdictLines(verdict));
   }
   return parts.join(', ');
+}
+
+/** The summary of a check by sentences, without what is said of its nodes one by one. */
+export function checkSentences({
+  summary,
+  nodes
+}: Pick<ICheck, 'summary' | 'nodes'>): string[] {
+  let rest = summary;
+  for (const { text } of nodes) {
+    rest = text === '' ? rest : rest.replace(text, '');
+  }
+  return rest
+    .split(/(?<=[.)])\s+(?=[\p{Lu}\d])/u)
+    .map(sentence => sentence.trim())
+    .filter(sentence => /\w/.test(sentence));
 }
