@@ -311,10 +311,10 @@ def overridden(
     except Exception as error:
         words = f"{type(error).__name__}: {error}"
         return NodeCheck(node, "overridden", "rev", None, f"{text}; {words}")
-    pairs = []
+    pairs: list[tuple[int, Array, Array]] = []
     for spot, t, c in zip(local.spots, true, instead, strict=True):
         zero = np.zeros_like(np.asarray(local.values[spot]))
-        pairs.append((spot, *(zero if x is None else x for x in (t, c))))
+        pairs.append((spot, zero if t is None else t, zero if c is None else c))
     # Of size 1, for the squares of others overflow or vanish.
     size = max((float(np.max(np.abs(x))) for _, *both in pairs for x in both
                 if np.size(x)), default=0.0) or 1.0  # fmt: skip
