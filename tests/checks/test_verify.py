@@ -342,3 +342,33 @@ def test_G5_gradients_that_cancel_to_zero_are_right(scale: float) -> None:
     for seed in range(5):
         wb.check_grads(lambda x: scale * np.sum(x - np.mean(x)), x, seed=seed)
         wb.check_grads(lambda x: scale * np.sum(softmax(x)), x, seed=seed)
+
+
+def test_an_override_that_changes_a_gradient_on_purpose_is_told_and_not_wrong() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(x) * x)
+
+    x = np.array([0.3, 1.1])
+    with wb.overrides(wb.override("sin", "0.5 * d")):
+        report = check_grads(f, x)
+    assert report.ok
+    assert report.overridden == ("scale ×0.5",)
+    true, half = np.sin(x) + x * np.cos(x), np.sin(x) + 0.5 * x * np.cos(x)
+    (changed,) = report.changed.values()
+    assert changed == pytest.approx(
+        np.linalg.norm(half - true) / np.linalg.norm(true), rel=1e-12
+    )
+    assert "change x by" in report.summary()
+
+
+def test_an_override_that_mends_a_wrong_rule_is_checked_in_its_place() -> None:
+    f = broken(lambda g, y, x: 2 * g * np.cos(x))
+    with pytest.raises(GradientError):
+        check_grads(f, np.array([0.3, 1.1]), order=1)
+    x0 = np.array([0.3, 1.1])
+    mended = wb.override(
+        lambda node: node.op.name == "broken_for_check_test",
+        lambda node, g: [g * np.cos(node.inputs[0])],
+    )
+    with wb.overrides(mended):
+        assert check_grads(f, x0, order=1).overridden == ()

@@ -23,6 +23,7 @@ from workbench.checks.telling import Telling
 from workbench.graph import tree, types
 from workbench.graph.tensor import value_of
 from workbench.transforms import forward
+from workbench.transforms.resolving import resolve_call
 
 __all__ = ["Check"]
 
@@ -134,6 +135,8 @@ class Check:
         gradients = pullback(cotangent)
         noise = noises(lambda w: pullback(structure(w)), cotangents, gradients)
         call = Call(f, range(len(values)), tuple(values), {}, "check_grads")
+        held = resolve_call(None, call.outputs, call.leaves, "check_grads")
+        rules = None if held is None else held.pushes()
         rows: dict[tuple[int, str], Comparison] = {}
         for i, x in enumerate(arrays):
             for mode in self.modes:
@@ -151,7 +154,7 @@ class Check:
                     row.entries.append(self.entry(row, k, got, truth, noise[i]))
                 if "fwd" in self.modes:
                     row = rows[i, "fwd"]
-                    row.entries.append(self.pushed(row, call, i, k, x, found))
+                    row.entries.append(self.pushed(row, call, i, k, x, found, rules))
         if set(self.modes) == {"fwd", "rev"}:
             self.adjoint(f, values, gradients, cotangents, noise, over)
         return cotangent, max(noise, default=0.0)
@@ -200,7 +203,14 @@ class Check:
         return truth
 
     def pushed(
-        self, row: Comparison, call: Call, which: int, k: int, x: Array, found: Slope
+        self,
+        row: Comparison,
+        call: Call,
+        which: int,
+        k: int,
+        x: Array,
+        found: Slope,
+        rules: dict[int, Any] | None,
     ) -> Entry:
         """The tangent along one entry; of all outputs the one that is worst."""
 
@@ -209,6 +219,7 @@ class Check:
                 call.outputs,
                 call.leaves,
                 [tangents[0] if i == which else None for i in range(len(call.leaves))],
+                rules=rules,
             )
             parts = [
                 np.zeros(np.size(value_of(y))) if t is None else np.ravel(value_of(t))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.calculus import vjp
 from workbench.checks.blaming import unfinite
 from workbench.checks.given import Given
 from workbench.checks.judging import Tolerance
@@ -23,6 +24,7 @@ from workbench.errors import UsageError
 from workbench.graph import source, tree, types, walk
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_function, record
+from workbench.transforms.resolving import aside
 
 __all__ = ["check_grads", "check_graph", "fresh_seed"]
 
@@ -80,6 +82,9 @@ def check_grads(
     >>> report = wb.check_grads(lambda x: np.sum(x * np.sin(x)), np.arange(3.0))
     >>> report.ok, len(report.comparisons[0].entries)
     (True, 3)
+
+    In a ``with workbench.overrides(...)`` block what runs there is checked. Where that
+    is wrong, the true gradients are, and the report tells what the overrides change.
     """
     check_function(f, "check_grads")
     unknown = set(modes) - {"fwd", "rev"}
@@ -105,23 +110,62 @@ def check_grads(
         return f(*structure(filled))
 
     seed = fresh_seed() if seed is None else seed
-    telling = Telling(progress)
-    check = Check(
-        Report(_describe(f), seed),
-        [names[i] or f"arg{i}" for i in chosen],
-        tuple(modes),
-        Tolerance(rtol, atol),
-        entries,
-        telling,
-    )
     values = [flat[i] for i in chosen]
-    # What is not finite is told once, by the report.
-    with telling, np.errstate(all="ignore"):
-        check.run(on_leaves, values, order)
-        if not check.report.ok or (atol is None and _faint(check.report)):
-            _blame(check.report, on_leaves, values, order, telling)
-    check.report.stopped = telling.stopped
-    return check.report.raise_if_wrong()
+    labels = [names[i] or f"arg{i}" for i in chosen]
+
+    def looked() -> Report:
+        telling = Telling(progress)
+        check = Check(
+            Report(_describe(f), seed),
+            labels,
+            tuple(modes),
+            Tolerance(rtol, atol),
+            entries,
+            telling,
+        )
+        # What is not finite is told once, by the report.
+        with telling, np.errstate(all="ignore"):
+            check.run(on_leaves, values, order)
+            if not check.report.ok or (atol is None and _faint(check.report)):
+                _blame(check.report, on_leaves, values, order, telling)
+        check.report.stopped = telling.stopped
+        return check.report
+
+    report = looked()
+    if not report.ok and not report.stopped:
+        report = _without(looked, on_leaves, values, labels) or report
+    return report.raise_if_wrong()
+
+
+def _without(
+    looked: Callable[[], Report],
+    f: Callable[..., Any],
+    values: list[Any],
+    labels: Sequence[str],
+) -> Report | None:
+    """The check of the true gradients, where overrides change them on purpose.
+
+    None where no `workbench.overrides` block is around the check.
+    """
+    with aside() as given:
+        if not given:
+            return None
+        report = looked()
+        true = _gradients(f, values)
+    report.overridden = tuple(one.label for one in given)
+    for label, g, t in zip(labels, _gradients(f, values), true, strict=True):
+        off, size = np.linalg.norm(np.ravel(g) - np.ravel(t)), np.linalg.norm(t)
+        report.changed[label] = float(off / size) if size else float(off and np.inf)
+    return report
+
+
+def _gradients(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
+    """The gradients of the sum of all that a function gives."""
+    with np.errstate(all="ignore"):
+        y, pullback = vjp(f, *values)
+        leaves, structure = tree.flatten(y)
+        made: Sequence[Any] = pullback(structure([np.ones_like(x) for x in leaves]))
+    return made
 
 
 def _faint(report: Report) -> bool:

@@ -8,7 +8,8 @@ the say; `resolve_call` does so for a call of `grad` and its like, with those of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from contextlib import contextmanager
+from functools import cached_property, partial
 from math import inf
 from types import TracebackType
 from typing import Any, NoReturn
@@ -24,7 +25,14 @@ from workbench.transforms.regions import Region, rules_at
 from workbench.transforms.settling import ASKED, Settled
 from workbench.transforms.targets import ByNode, ByPart, Nodes, missed
 
-__all__ = ["Resolution", "means_parts", "overrides", "resolve", "resolve_call"]
+__all__ = [
+    "Resolution",
+    "aside",
+    "means_parts",
+    "overrides",
+    "resolve",
+    "resolve_call",
+]
 
 # Which nodes of a program
 
@@ -45,8 +53,6 @@ class Resolution:
     covered
         For each override, the other nodes of what it matches, whose own rules do
         not run.
-    notes
-        For each override, in words, where another has the say; empty where none.
     """
 
     def __init__(
@@ -63,9 +69,14 @@ class Resolution:
         settled = Settled(self.overrides, matched, self.regions, wrt)
         self.winners: dict[int, tuple[int, Tensor]] = settled.winners
         self.covered: list[list[Tensor]] = settled.covered
-        self.notes: list[str] = settled.notes()
+        self._settled = settled
         #: How many parts of each override hold what is differentiated by.
         self.cut = [lost[ASKED] for lost in settled.lost]
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """For each override, in words, where another has the say; empty where none."""
+        return self._settled.notes()
 
     def pulls(self) -> dict[int, Any]:
         """The rules for `reverse.pull_back`."""
@@ -264,6 +275,16 @@ class overrides:
             elif isinstance(given.target, ByPart):
                 self.last = nodes
         return found
+
+
+@contextmanager
+def aside() -> Iterator[list[Override]]:
+    """Let no `overrides` block hold for what runs in this one; gives what would."""
+    stack, AROUND.stack = AROUND.stack, []
+    try:
+        yield [o for block in stack for o in block.given if o.enabled]
+    finally:
+        AROUND.stack = stack
 
 
 def checked(given: Iterable[Any]) -> list[Override]:
