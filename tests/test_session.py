@@ -465,3 +465,10 @@ def test_what_an_override_mends_warns_no_more(recwarn: pytest.WarningsRecorder) 
     assert np.all(np.isnan(truth.cotangents[0]))
     assert np.all(session.grads["x"] == 0)
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+@pytest.mark.parametrize("name", ["", "my model", "a\nb", "class", "1st", None])
+def test_a_session_is_called_as_a_variable_may_be(name: Any) -> None:
+    graph = wb.trace(lambda x: np.sum(x**2))(np.ones(2))
+    with pytest.raises(UsageError, match="a name that a variable may have"):
+        wb.Session(graph, name=name)

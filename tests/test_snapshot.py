@@ -454,3 +454,11 @@ def test_inputs_of_the_golden_program_are_those_written() -> None:
     made = session()
     for name, value in INPUTS.items():
         np.testing.assert_array_equal(made.values[name], value)
+
+
+def test_half_of_a_character_in_a_name_is_written_out() -> None:
+    graph = wb.trace(lambda x: np.sum(np.sin(x)))(np.ones(2))
+    graph.nodes[1].name = "a\ud800b"
+    text = json.dumps(saved(take(wb.Session(graph))), ensure_ascii=False)
+    assert "a\\\\ud800b" in text
+    assert text.encode()

@@ -120,6 +120,7 @@ def test_the_inputs_that_it_changes_are_chosen() -> None:
         (lambda: R.natural(np.array([[1.0, np.nan], [np.nan, 1.0]])), MatrixError,
          "differs from its transpose"),
         (lambda: R.natural(np.ones(3)), ShapeError, "a square matrix"),
+        (lambda: R.natural([[1, 2], [3]]), ShapeError, "rows of one length"),
         (lambda: R.natural(np.eye(2), solver="lu"), OverrideError, '"cg"'),
         (lambda: R.natural(np.eye(2), damping=-1), OverrideError, "not negative"),
     ],

@@ -6,6 +6,7 @@ import difflib
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def parse(line: str) -> Options:
         next(iter(given.get("--seed", [])), None),
     )
     for name in (made.output, *made.wrt, made.name, made.seed):
-        if name is not None and not name.isidentifier():
+        if name is not None and (not name.isidentifier() or iskeyword(name)):
             raise UsageError(f"%%autodiff: {name!r} is no name of a variable")
     return made
 

@@ -232,7 +232,13 @@ def check_metric(metric: Any, damping: float) -> None:
         If it is no square matrix.
     """
     if not hasattr(metric, "shape"):
-        metric = np.asarray(metric)  # host array: a list of numbers
+        try:
+            metric = np.asarray(metric)  # host array: a list of numbers
+        except ValueError:  # rows of different lengths
+            raise ShapeError(
+                "natural: a metric is a square matrix, and this list of rows is none:"
+                " give it rows of one length."
+            ) from None
     if len(metric.shape) != 2 or metric.shape[0] != metric.shape[1]:
         raise ShapeError(
             f"natural: a metric is a square matrix, and this has shape {metric.shape}."

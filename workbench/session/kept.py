@@ -64,7 +64,7 @@ class Kept:
     ) -> None:
         self._turns = Turns()
         #: What its own code calls it.
-        self.name = name
+        self.name = question.name_of(name)
         #: Its nodes by name and id.
         self.nodes = Nodes(graph.nodes, name, graph.inputs)
         #: The id of the node that is differentiated.
@@ -157,9 +157,9 @@ class Kept:
 
     def _alone(self, forward: Forward, override: Override) -> Mapping[int, Any]:
         """The gradients with one override and no other."""
-        swept = self._swept(forward, resolve([override], forward.program))
         # Without what flows elsewhere, which is large.
-        return {i: g for i, g in swept.cotangents.items() if i in self.wrt}
+        seed, found = self._seed_of(forward), resolve([override], forward.program)
+        return stages.gradients(forward, self.output, seed, self.wrt, found)
 
     def _tell(self, what: str) -> None:
         for callback in list(self._listeners):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,23 @@ from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session.nodes import Node, Nodes
 
-__all__ = ["output_of", "seed_for", "wrt_of"]
+__all__ = ["name_of", "output_of", "seed_for", "wrt_of"]
+
+
+def name_of(name: str) -> str:
+    """What a session's code calls it: a name of Python's, for the code is to run.
+
+    Raises
+    ------
+    UsageError
+        If it is none.
+    """
+    if isinstance(name, str) and name.isidentifier() and not iskeyword(name):
+        return name
+    raise UsageError(
+        f"a session cannot be called {name!r}: its code is lines such as"
+        " ad.override(...), so it needs a name that a variable may have."
+    )
 
 
 def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:

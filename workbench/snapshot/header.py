@@ -106,5 +106,6 @@ def finite_number(x: Any) -> float | None:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A string of bearable length."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """A string of bearable length, which can be sent: no half of a character."""
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode()
