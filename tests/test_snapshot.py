@@ -462,3 +462,12 @@ def test_half_of_a_character_in_a_name_is_written_out() -> None:
     text = json.dumps(saved(take(wb.Session(graph))), ensure_ascii=False)
     assert "a\\\\ud800b" in text
     assert text.encode()
+
+
+@pytest.mark.parametrize("size", [0, 1, 8192, 8193, 50_001])
+def test_a_norm_is_that_of_all_entries_however_long_the_array(size: int) -> None:
+    x = np.arange(size) % 7 - 2.5
+    # Whole numbers over two: the sum of their squares is exact.
+    exact = sum(int(n) ** 2 for n in (2 * x).astype(int)) / 4
+    assert statistics.norm(x) == math.sqrt(exact)
+    assert statistics.summary(x)[4] == pytest.approx(math.sqrt(exact), rel=1e-14)

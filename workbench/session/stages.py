@@ -214,12 +214,7 @@ def sweep(
     resolution: Resolution | None = None,
 ) -> Backward:
     """Run the backward sweep and keep what arrives everywhere."""
-    nodes, ids, slots, starts = (
-        forward.graph.nodes,
-        forward.ids,
-        forward.slots,
-        forward.starts.tolist(),
-    )
+    ids, slots, starts = forward.ids, forward.slots, forward.starts.tolist()
     cotangents: dict[int, Any] = {}
     norms = np.full(starts[-1], np.nan)
 
@@ -239,18 +234,28 @@ def sweep(
                 norms[first + e] = statistics.norm(plain(passed[k]))
 
     start = time.perf_counter()
-    leaves = [nodes[i] for i in wrt]
+    cotangents |= gradients(forward, output, seed, wrt, resolution, visit)
+    return Backward(cotangents, norms, time.perf_counter() - start)
+
+
+def gradients(
+    forward: Forward,
+    output: int,
+    seed: Any,
+    wrt: Sequence[int],
+    resolution: Resolution | None = None,
+    visit: Callable[[reverse.Visit], None] | None = None,
+) -> dict[int, Any]:
+    """What arrives at the inputs alone, by their ids; ``visit`` sees each step."""
+    nodes = forward.graph.nodes
     made = reverse.pull_back(
         [nodes[output]],
         [seed],
-        leaves,
+        [nodes[i] for i in wrt],
         rules=None if resolution is None else resolution.pulls(),
         visit=visit,
     )
-    for i, g in zip(wrt, made, strict=True):
-        if g is not None:
-            cotangents[i] = plain(g)
-    return Backward(cotangents, norms, time.perf_counter() - start)
+    return {i: plain(g) for i, g in zip(wrt, made, strict=True) if g is not None}
 
 
 def _into(
