@@ -23,6 +23,9 @@ CASES = (
     "small_loop",
     "function_call",
     "breadth",
+    "overrides",
+    "checks",
+    "doctor",
     "live_cell",
 )
 
