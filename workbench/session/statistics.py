@@ -27,7 +27,7 @@ NOTHING = (math.nan,) * 6
 
 BINS = 40
 #: So many numbers a product of BLAS takes without starting threads.
-ALONE = 8192
+ALONE = 10_000
 
 #: Between these, sums of squares neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-140, 1e140
