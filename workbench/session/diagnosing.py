@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from workbench.checks.doctor.asking import examine, fix_of
@@ -12,6 +13,10 @@ from workbench.errors import UsageError
 from workbench.graph import types, walk
 from workbench.graph.tensor import Tensor
 from workbench.session.attached import Attached
+from workbench.session.coding import code_line
+from workbench.session.history import Entry
+from workbench.transforms.overrides import override
+from workbench.transforms.targets import ByNode, ByOp
 
 #: A `Session`, whose file stands above this one.
 Session = Any
@@ -39,10 +44,22 @@ def diagnose(session: Session, progress: Progress | None = None) -> Findings:
         unread=_unread(state.forward.graph, nodes[output], wrt, nodes),
     )
     found = examine(case)
+    found = replace(found, found=tuple(_said(session, state, one) for one in found))
     with session.lock:
         session._diagnosed = state, found
         session._tell("checks")
     return found
+
+
+def _said(session: Session, state: Any, finding: Finding) -> Finding:
+    """The finding with the line that attaches its fix to this session."""
+    mend, i = finding.fix, state.forward.ids.get(finding.node.serial)
+    if mend is None or mend.rule is None or i is None:
+        return finding
+    target = ByOp(finding.node.op.name) if mend.everywhere else ByNode(i)
+    entry = Entry(0, override(target, mend.rule))
+    line = code_line(session.name, entry, session.nodes)
+    return replace(finding, fix=replace(mend, code=line))
 
 
 def _namer(session: Session, state: Any) -> Callable[[Tensor], str]:

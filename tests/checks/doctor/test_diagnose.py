@@ -366,3 +366,26 @@ def test_what_a_session_refuses() -> None:
     session.diagnose()
     with pytest.raises(UsageError, match="there is no finding"):
         session.fix(0)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_the_line_of_a_fix_is_one_of_the_session_and_mends_it(everywhere: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x
+        if everywhere:  # a growth that one clipped step would not stop
+            for _ in range(30):
+                y = 40.0 * y
+            return np.sum(y)
+        return np.sum(np.sqrt(y))
+
+    with np.errstate(all="ignore"):
+        session = wb.Session(wb.trace(f)(np.array([0.0, 4.0])), name="net")
+    (found,) = session.diagnose()
+    assert found.fix is not None and found.fix.rule is not None
+    exec(found.fix.code, {"net": session})
+    (attached,) = session.overrides
+    assert attached.rule == found.fix.rule
+    assert attached.matched == session.fix(found).matched
+    assert len(attached.matched) == (30 if everywhere else 1)
+    if not everywhere:
+        np.testing.assert_array_equal(session.grads["x"], [0.0, 0.25])
