@@ -381,7 +381,8 @@ def test_the_line_of_a_fix_is_one_of_the_session_and_mends_it(everywhere: bool) 
     with np.errstate(all="ignore"):
         session = wb.Session(wb.trace(f)(np.array([0.0, 4.0])), name="net")
     (found,) = session.diagnose()
-    assert found.fix is not None and found.fix.rule is not None
+    assert found.fix is not None
+    assert found.fix.rule is not None
     exec(found.fix.code, {"net": session})
     (attached,) = session.overrides
     assert attached.rule == found.fix.rule
