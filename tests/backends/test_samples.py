@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.backends.test_numpy import OPAQUE
+from tests.backends.test_spelling import OPAQUE
 from tests.ops.samples import SAMPLES, Sample
 from workbench.backends.numpy import compile
 

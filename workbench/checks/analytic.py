@@ -23,7 +23,7 @@ def carries(node: Tensor) -> bool:
 
     Examples
     --------
-    >>> import workbench as wb
+    >>> import numpy as np, workbench as wb
     >>> x = wb.scalar("x")
     >>> [carries(y) for y in (np.sin(x), x**3, x**0.5, np.abs(x))]
     [True, True, False, False]

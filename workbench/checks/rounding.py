@@ -27,7 +27,7 @@ def noises(
     Examples
     --------
     >>> def gradient(g):
-    ...     return [g[0] - 3 * (g[0] / 3)]
+    ...     return [g[0] - 49 * (g[0] / 49)]
     >>> off = noises(gradient, [np.ones(2)], gradient([np.ones(2)]))
     >>> 0 < off[0] < 1e-15
     True
