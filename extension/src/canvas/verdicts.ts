@@ -22,7 +22,7 @@ const LONGEST = 118;
 const DISC = 5.5;
 const RING = 2;
 
-/** What was found before the last change is drawn so strongly. */
+/** How strong the ring is of what was found before the last change. */
 const STALE = 0.5;
 
 type Look = 'wrong' | 'error' | 'warning' | 'note' | 'override' | 'quiet';
@@ -105,10 +105,10 @@ function drawVerdict(frame: IFrame, card: IRect, marks: readonly IMark[]): void 
     context.strokeStyle = theme.error;
     context.lineWidth = Math.max(2.5, RING / view.scale);
     context.stroke();
+    context.globalAlpha = 1;
   }
   let x = card.x + 8;
   for (const mark of marks) {
-    context.globalAlpha = mark.stale ? STALE : 1;
     if (detail.text) {
       x += drawMark(frame, mark, x, card.y - ABOVE) + GAP;
     } else {
@@ -118,7 +118,6 @@ function drawVerdict(frame: IFrame, card: IRect, marks: readonly IMark[]): void 
       break;
     }
   }
-  context.globalAlpha = 1;
 }
 
 function drawMark(frame: IFrame, mark: IMark, x: number, y: number): number {
@@ -126,7 +125,7 @@ function drawMark(frame: IFrame, mark: IMark, x: number, y: number): number {
   const font = pen.ui(theme.size - 3, mark.look === 'quiet' ? 'normal' : 'bold');
   const text = `${mark.sign} ${mark.words}`;
   const width = Math.min(LONGEST, pen.width(text, font) + 12);
-  const { fill, line, ink } = coloursOf(theme, mark.look);
+  const { fill, line, ink } = coloursOf(theme, mark);
   context.beginPath();
   context.roundRect(x, y, width, HEIGHT, HEIGHT / 2);
   context.fillStyle = fill;
@@ -151,7 +150,7 @@ function drawDisc(
   radius: number
 ): void {
   const { context, theme, pen, view } = frame;
-  const { fill, line, ink } = coloursOf(theme, mark.look);
+  const { fill, line, ink } = coloursOf(theme, mark);
   context.beginPath();
   context.arc(x, y, radius, 0, 2 * Math.PI);
   context.fillStyle = fill;
@@ -167,10 +166,19 @@ function drawDisc(
   });
 }
 
+/** What is of an earlier state is hollow: less loud, and still to be read. */
 function coloursOf(
   theme: ITheme,
-  look: Look
+  { look, stale }: IMark
 ): { fill: string; line: string; ink: string } {
+  if (stale) {
+    const grave = look === 'wrong' || look === 'error';
+    return {
+      fill: theme.card,
+      line: grave ? theme.error : look === 'warning' ? theme.warn : theme.border,
+      ink: theme.quiet
+    };
+  }
   switch (look) {
     case 'wrong':
       return { fill: theme.error, line: theme.ground, ink: theme.errorText };
