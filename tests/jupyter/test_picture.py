@@ -104,8 +104,9 @@ HOSTILE = [
 def test_a_name_is_text_and_never_markup(name: str) -> None:
     graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3))
     graph.nodes[1].name = name
-    session = Session(graph, name=name)
+    session = Session(graph)
     session.override("tanh", "d", name=name)
+    session.name = name  # as a file may have it that somebody else has written
     svg = picture(take(session))
     root = ElementTree.fromstring(svg)
     tags = {element.tag for element in root.iter()}
