@@ -311,6 +311,12 @@ CHANGES: dict[str, Callable[[wb.Session], object]] = {
     "run": lambda s: s.run(b2=0.5),
     "undo": lambda s: s.undo(),
     "switch": lambda s: s.switch(1, False),
+    "pattern": lambda s: s.override(wb.pattern(lambda a, b, c: a @ b + c), "0.5 * d"),
+    "subgraph": lambda s: s.override(wb.subgraph("p", ["h", "W2", "b2"]), "2 * d"),
+    "move": lambda s: s.move(3, 0),
+    "edit": lambda s: s.edit(1, "3 * d"),
+    "check": lambda s: s.check(),
+    "diagnose": lambda s: s.diagnose(),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.session_network import B2, NAMES, TRUE, W2, T, X, by_hand, fresh
 from workbench.session import statistics
-from workbench.snapshot import changes, take
+from workbench.snapshot import take
 from workbench.snapshot.protocol import STATUSES
 
 
@@ -119,37 +118,6 @@ def test_a_node_in_a_match_keeps_its_own_override(model: wb.Session) -> None:
     true = by_hand(TRUE)
     np.testing.assert_allclose(model.grads["W1"], 3 * 0.5 * true["W1"], rtol=1e-12)
     np.testing.assert_allclose(model.grads["b1"], 0.5 * true["b1"], rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda m: m.override(wb.pattern(lambda a, b, c: a @ b + c), "0.5 * d"),
-        lambda m: m.override(wb.subgraph("p", ["h", "W2", "b2"]), "2 * d"),
-        lambda m: m.override("tanh", "2 * d").id and m.move(1, 0),
-        lambda m: m.edit(m.override("tanh", "2 * d"), "3 * d"),
-        lambda m: m.check(nodes=True),
-        lambda m: m.diagnose(),
-    ],
-)
-def test_a_patch_leads_to_the_next_snapshot(
-    model: wb.Session, change: Callable[[wb.Session], Any]
-) -> None:
-    old = take(model)
-    change(model)
-    new = take(model)
-    patch = changes(old, new)
-    assert patch is not None
-    columns = {**old.columns}
-    for column, buffer in zip(patch.columns, patch.buffers, strict=True):
-        columns[column["name"]] = buffer
-    assert set(columns) == set(new.columns)
-    for name, column in new.columns.items():
-        np.testing.assert_array_equal(columns[name], column, err_msg=name)
-    header = {**old.header, **patch.header}
-    for key, value in new.header.items():
-        if key != "columns":
-            assert header[key] == value, key
 
 
 def test_a_check_of_the_network_in_the_picture(model: wb.Session) -> None:
