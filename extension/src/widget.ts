@@ -10,6 +10,7 @@ import {
 } from '@jupyter-widgets/base';
 import { type ISignal, Signal } from '@lumino/signaling';
 
+import { Gate, type ILane, type ISubshells, laneReady } from './channel';
 import { GraphConnection, type IChannel, type IReceived } from './connection';
 import { liveGraphs } from './live';
 import { afterDraw } from './panels/draw';
@@ -21,7 +22,7 @@ export const MODULE = 'autodiff-workbench';
 export const MODULE_VERSION = '0.1.0';
 
 /** What is used of a kernel: when it goes, when its line is up again, and a stop. */
-interface IKernelLine {
+interface IKernelLine extends ISubshells {
   interrupt(): Promise<void>;
   readonly statusChanged: ISignal<unknown, string>;
   readonly connectionStatusChanged: ISignal<unknown, string>;
@@ -58,8 +59,9 @@ export class GraphModel extends DOMWidgetModel {
     // A model that a notebook saved has no comm, and nothing to be asked.
     if (options.comm !== undefined) {
       const kernel = kernelOf(this.widget_manager);
+      const channel = new ModelChannel(this, kernel);
       const connection = new GraphConnection({
-        channel: new ModelChannel(this),
+        channel,
         afterDraw,
         ...(kernel && {
           interrupt: () => {
@@ -72,6 +74,11 @@ export class GraphModel extends DOMWidgetModel {
       liveGraphs.add(this.model_id, connection);
       this.once('comm:close destroy', () => {
         connection.dispose();
+      });
+      connection.changed.connect((_, change) => {
+        if (change === 'closed') {
+          channel.close();
+        }
       });
       followKernel(connection, kernel);
     }
@@ -122,8 +129,13 @@ export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetVie
 
 /** The custom messages of a widget model as a channel. */
 class ModelChannel implements IChannel {
-  constructor(private readonly _model: GraphModel) {
-    this._model.on('msg:custom', (content: unknown, buffers?: DataView[]) => {
+  constructor(model: GraphModel, kernel: ISubshells | null) {
+    // The shim of a comm around JupyterLab's own; another page may have none.
+    const comm = model.comm as { jsServicesComm?: ILane } | undefined;
+    this._gate = new Gate(event => {
+      model.send(event);
+    }, laneReady(comm?.jsServicesComm, kernel));
+    model.on('msg:custom', (content: unknown, buffers?: DataView[]) => {
       this._received.emit({ content, buffers: buffers ?? [] });
     });
   }
@@ -133,9 +145,15 @@ class ModelChannel implements IChannel {
   }
 
   send(event: PageEvent): void {
-    this._model.send(event);
+    this._gate.send(event);
   }
 
+  /** The line is closed. */
+  close(): void {
+    this._gate.close();
+  }
+
+  private readonly _gate: Gate;
   private readonly _received = new Signal<this, IReceived>(this);
 }
 

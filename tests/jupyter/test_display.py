@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import comm
 import numpy as np
 import pytest
 
@@ -207,3 +208,30 @@ def test_a_cell_run_again_has_one_live_picture(notebook: Notebook) -> None:
     notebook.names["keep"] = first
     notebook.run("keep.show()")
     assert display.widget_of(first).comm is not None
+
+
+@pytest.mark.parametrize("routes", [True, False])
+def test_what_a_page_says_goes_where_it_asks(
+    session: Session, monkeypatch: pytest.MonkeyPatch, routes: bool
+) -> None:
+    """ipykernel 7.4 would answer from elsewhere; others have no such method."""
+
+    class Plain(comm.DummyComm):  # type: ignore[misc]
+        pass
+
+    class Routing(Plain):
+        def _reply_subshell_for(self, data: object, asked: str | None) -> str | None:
+            return None  # where the kernel has written last: the main shell
+
+    monkeypatch.setattr(comm, "create_comm", Routing if routes else Plain)
+    widget = display.widget_of(session)
+    if routes:
+        assert widget.comm._reply_subshell_for({}, "lane") == "lane"
+        assert widget.comm._reply_subshell_for({}, None) is None
+    else:
+        assert not hasattr(widget.comm, "_reply_subshell_for")
+    sent: list[Any] = []
+    monkeypatch.setattr(widget._link, "_send", lambda said, _: sent.append(said))
+    widget._handle_custom_msg({"type": "event", "event": "hello", "schema": 2}, [])
+    assert [said["type"] for said in sent] == ["snapshot"]
+    display.close(session)

@@ -307,6 +307,42 @@ def test_the_page_overrides_while_a_loop_runs(page: Page) -> None:
     assert "".join(said) == "found 1 gradient 0.0\n"
 
 
+def test_a_loop_in_line_behind_the_cell_is_seen_and_hears(page: Page) -> None:
+    """Run All: the cell that opens the picture is followed at once by a loop."""
+    lane = subshell(page)
+    page.seen.clear()
+    page.client.execute(CELL)
+    asked = page.client.execute(
+        "import time\nend = time.monotonic() + 20\nsteps = 0\n"
+        "while not model.overrides and time.monotonic() < end:\n"
+        "    model.run(W=W * (1 + steps / 1e3))\n    steps += 1\n"
+        "    time.sleep(0.01)\n"
+        "print('heard', len(model.overrides))"
+    )
+    page.until(
+        lambda m: (
+            m["msg_type"] == "comm_open"
+            and m["content"]["data"]["state"]["_model_name"] == "GraphModel"
+        )
+    )
+    comm = opened(page.seen)
+    # Until the loop has begun, the cells have the main shell for themselves.
+    page.until(
+        lambda m: (
+            m["msg_type"] == "execute_input" and m["parent_header"]["msg_id"] == asked
+        )
+    )
+    page.send(comm, "hello", lane, schema=1)
+    page.send(comm, "ack", lane, of=page.answer("snapshot")["seq"])
+    for _ in range(10):
+        page.send(comm, "ack", lane, of=page.answer("patch")["seq"])
+    target = {"kind": "op", "op": "tanh"}
+    page.send(comm, "override", lane, request=1, target=target, rule="0 * d", label="")
+    said = page.until(lambda m: m["msg_type"] == "stream")
+    assert said["content"]["text"] == "heard 1\n"
+    page.run("1")
+
+
 def test_stop_ends_a_plot_and_nothing_else(page: Page) -> None:
     _, seen = page.run(
         "%%autodiff loss --name model --wrt W\nh = X @ W\nfor _ in range(2000):\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import weakref
 from typing import Any
 
@@ -37,20 +36,22 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
 
     def __init__(self, session: Session, **settings: Any) -> None:
         super().__init__(**settings)
-        self._context = contextvars.copy_context()
-        self._link = Link(session, self._send_to_page)
+        self._link = Link(session, self.send)
         worker.listen()
         weakref.finalize(session, _close, weakref.ref(self)).atexit = False
 
-    def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
-        self._context = contextvars.copy_context()
-        self._link.receive(content)
+    def open(self) -> None:
+        """Open the line to the page; what comes on it is handled where it asks."""
+        super().open()
+        # ipykernel 7.4 sends what a page says to where its comm was last written
+        # from: once a cell has written there, to the end of all cells. The page names
+        # a subshell of its own, which hears it while a cell runs. The name is private:
+        # where it is missing, the kernel does what the page asks for.
+        if hasattr(self.comm, "_reply_subshell_for"):
+            self.comm._reply_subshell_for = _as_asked
 
-    def _send_to_page(self, content: dict[str, Any], buffers: list[Any]) -> None:
-        # A kernel sends what the page answers to where this came from. From a cell
-        # that runs, that would be the end of the cell; so every message leaves from
-        # where the page was heard last.
-        self._context.copy().run(self.send, content, buffers)
+    def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
+        self._link.receive(content)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take from the page what is the page's to say."""
@@ -62,6 +63,11 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
         if link is not None:
             link.close()
         super().close()
+
+
+def _as_asked(data: object, subshell: str | None) -> str | None:
+    """Return the subshell that the page names, whatever it says there."""
+    return subshell
 
 
 def _close(widget: weakref.ref[GraphWidget]) -> None:

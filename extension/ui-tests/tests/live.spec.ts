@@ -1,0 +1,74 @@
+/** A picture beside a loop that runs: what Run All starts is seen, and heard. */
+
+import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
+
+import { GraphOnPage, kernelReady } from './graph';
+
+const LOAD = `%load_ext workbench
+import time
+import numpy as np`;
+
+const DATA = `data = np.linspace(-1.0, 1.0, 60).reshape(20, 3)
+weights = np.linspace(0.5, 1.5, 3)`;
+
+const MODEL = `%%autodiff loss --wrt weights --name live
+hidden = np.tanh(data @ weights)
+loss = np.sum(hidden * hidden)`;
+
+// The loop waits at step 140, still at work, until it has heard what it is told: on a
+// slow machine it has a minute. No step pauses for long enough to be calm.
+const LOOP = `step, heard, end = 0, None, time.monotonic() + 60
+while step < 200: live.run(weights=weights); weights = weights * 0.99; heard = step if heard is None and live.overrides else heard; step += heard is not None or step < 140 or time.monotonic() > end; time.sleep(0.05)
+print("heard at", heard, "of", step)`;
+
+/** The texts of the title bar that were seen while the last cell ran. */
+const watchBar = (page: IJupyterLabPageFixture): Promise<void> =>
+  page.evaluate(() => {
+    const texts = new Set<string>();
+    Object.assign(window, { seenTexts: texts });
+    const bar = document.querySelector('.workbench-Title')!;
+    new MutationObserver(() => {
+      const prompts = document.querySelectorAll('.jp-Notebook .jp-InputPrompt');
+      if ([...prompts].at(-1)?.textContent?.includes('*')) {
+        texts.add(bar.textContent ?? '');
+      }
+    }).observe(bar, { subtree: true, childList: true, characterData: true });
+  });
+
+const seenTexts = (page: IJupyterLabPageFixture): Promise<number> =>
+  page.evaluate(() => (window as unknown as { seenTexts: Set<string> }).seenTexts.size);
+
+test.use({ viewport: { width: 1280, height: 1000 } });
+
+test('Run All: a loop is seen while it runs, and hears an override', async ({
+  page
+}) => {
+  test.setTimeout(240_000);
+  await page.notebook.createNew('live.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', LOAD);
+  for (const source of [DATA, MODEL, LOOP]) {
+    await page.notebook.addCell('code', source);
+  }
+  // All cells stand in the kernel's line before the first has run.
+  await page.evaluate(() => {
+    void window.jupyterapp.commands.execute('notebook:run-all-cells');
+  });
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await watchBar(page);
+  await expect.poll(() => seenTexts(page), { timeout: 60_000 }).toBeGreaterThan(10);
+  await graph.live();
+
+  await graph.click(await graph.node('hidden, tanh'));
+  await graph.chip('stop').click();
+  await graph.button('Apply').click();
+  await expect(graph.effect).toContainText('100 %');
+
+  const printed = page.locator('.jp-Notebook .jp-Cell').last().locator('pre');
+  const heard = printed.filter({ hasText: 'heard at' });
+  await expect(heard).toBeVisible({ timeout: 120_000 });
+  const step = /heard at (\d+)/.exec((await heard.last().textContent()) ?? '')?.[1];
+  console.log(`measured: heard at step ${step}, ${await seenTexts(page)} texts seen`);
+  expect(Number(step)).toBeLessThan(150);
+});
