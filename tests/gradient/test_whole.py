@@ -228,7 +228,8 @@ def test_what_is_behind_several_outputs() -> None:
         step[i] = 1e-6
         high, low = (np.sum(np.linalg.qr(point + s)[0]) for s in (step, -step))
         numeric[i] = (high - low) / 2e-6
-    np.testing.assert_allclose(at(g[0], a=point, b=1.0), numeric, rtol=1e-6)
+    got = at(g[0], a=point, b=1.0)
+    np.testing.assert_allclose(got, numeric, rtol=1e-6, atol=1e-8)
 
 
 def test_overrides_connect_what_an_op_does_not() -> None:

@@ -228,14 +228,10 @@ class Lines:
         ]
         return Expression(f"{self.names.callee(op)}({', '.join(arguments)})", ATOM)
 
-    def shape(self, x: Tensor, part: int | None) -> str:
-        """The code of the shape of an operand, which gets a name for it."""
-        for item in self.items.get(x.serial, []) if part is not None else []:
-            if item.params["index"] == part and item.serial in self.known:
-                x, part = item, None
+    def shape(self, x: Tensor) -> str:
+        """Return the code of the shape of an operand, which gets a name for it."""
         self.settle(x)
-        which = "" if part is None else f"[{part}]"
-        return f"{self.operand(x).code}{which}.shape"
+        return f"{self.operand(x).code}.shape"
 
     def length(self, node: Tensor, code: str) -> str:
         """The name of a local length, which gets a line where a node first wants it."""

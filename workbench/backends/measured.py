@@ -28,17 +28,17 @@ _COMMON = re.compile(r"np\.broadcast_shapes\((?:\([^()]*\)(?:, )?)+\)\[0\]")
 
 def coded(
     node: Tensor,
-    shape: Callable[[Tensor, int | None], str],
+    shape: Callable[[Tensor], str],
     local: Callable[[str], str],
 ) -> dict[str, Any]:
     """The settings of a node with code for lengths.
 
-    ``shape(x, part)`` is the code of the shape of an operand, or of one of its parts;
-    ``local(code)`` the name of a local variable that holds what the code gives.
+    ``shape(x)`` is the code of the shape of an operand; ``local(code)`` the name of a
+    local variable that holds what the code gives.
     """
 
     def name(place: Any) -> str:
-        return f"{shape(node.inputs[place.position], place.part)}[{place.axis}]"
+        return f"{shape(node.inputs[place.position])}[{place.axis}]"
 
     def code(x: Any) -> Any:
         if isinstance(x, Dim):
@@ -48,7 +48,7 @@ def coded(
             return x
         whole = None if hasattr(x, "_fields") else _whole(node, x)
         if whole is not None:
-            return Code(shape(node.inputs[whole.position], whole.part))
+            return Code(shape(node.inputs[whole.position]))
         parts = [code(y) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
 
@@ -109,12 +109,12 @@ def _whole(node: Tensor, lengths: Any) -> Place | None:
     first = next((p for p in places if isinstance(p, Place)), None)
     if first is None:
         return None
-    have = shape_at(node.inputs[first.position], first.part)
+    have = shape_at(node.inputs[first.position])
     if len(have) != len(places):
         return None
     for axis, (p, n) in enumerate(zip(places, have, strict=True)):
         same = p == n if isinstance(p, int) and isinstance(n, int) else (
-            isinstance(p, Place) and p == Place(first.position, axis, first.part)
+            isinstance(p, Place) and p == Place(first.position, axis)
         )  # fmt: skip
         if not same:
             return None

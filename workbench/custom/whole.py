@@ -20,7 +20,7 @@ from workbench.graph.dims import Dim, replaced
 from workbench.graph.graph import Graph
 from workbench.graph.op import Op
 from workbench.graph.tensor import MaskedTensor, Tensor, apply
-from workbench.graph.trace import blank
+from workbench.graph.trace import blank, blanks
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import dtype_of, shape_of
@@ -225,14 +225,18 @@ class Whole(Op):
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
     ) -> Any:
         specs = [types.spec_of(x) for x in inputs]
-        key = ("batch", batched, key_of(specs))
-        many = self.known.get(key)
+        shapes = key_of(specs)
+        key = ("batch", batched, shapes)
+        many = None if shapes is None else self.known.get(key)
         if many is None:
-            many = self.known[key] = self._many(specs, batched)
+            many = self._many(specs, batched)
+        if shapes is not None:  # which unknown lengths are equal differs by call
+            self.known[key] = many
         return apply(many, inputs)
 
     def _many(self, specs: Sequence[Spec], batched: Sequence[bool]) -> Whole:
         leaves = [blank(s, x.name) for s, x in zip(specs, self.leaves, strict=True)]
+        leaves = blanks(leaves)  # a length of the program outside is none of its own
         return Whole(
             self.name, leaves, vectorized(self.program, leaves, tuple(batched))
         )

@@ -21,7 +21,7 @@ from workbench.graph import dims
 from workbench.graph.atoms import Atom, Length
 from workbench.graph.dims import Dim
 from workbench.graph.infer import inferred
-from workbench.graph.op import Op, waiting
+from workbench.graph.op import OPS, Op, waiting
 
 __all__ = [
     "Late",
@@ -42,26 +42,22 @@ Params = dict[str, Any]
 class Place(Atom):
     """The length of an axis of an operand, by its position."""
 
-    __slots__ = ("axis", "part", "position")
+    __slots__ = ("axis", "position")
 
-    def __init__(self, position: int, axis: int, part: int | None = None) -> None:
+    def __init__(self, position: int, axis: int) -> None:
         self.position = position
         self.axis = axis
-        self.part = part
-        self.key = (2, position, -1 if part is None else part, axis)
+        self.key = (2, position, axis)
 
     def __str__(self) -> str:
-        item = "" if self.part is None else f"[{self.part}]"
-        return f"inputs[{self.position}]{item}.shape[{self.axis}]"
+        return f"inputs[{self.position}].shape[{self.axis}]"
 
 
-def shape_at(x: Any, part: int | None = None) -> tuple[Any, ...]:
-    """The shape of an operand: a Tensor, an array, a number; or of one of several."""
+def shape_at(x: Any) -> tuple[Any, ...]:
+    """Return the shape of an operand: a Tensor, an array, a number."""
     held = getattr(x, "_value", x)
     if held is None:
         held = x.spec
-    if part is not None:
-        held = held[part]
     found: tuple[Any, ...] = (
         tuple(held.shape) if hasattr(held, "shape") else np.shape(held)
     )
@@ -92,7 +88,7 @@ class Late(Op):
 
         def length(atom: Atom) -> Any:
             if isinstance(atom, Place):
-                return shape_at(inputs[atom.position], atom.part)[atom.axis]
+                return shape_at(inputs[atom.position])[atom.axis]
             return None
 
         own: Params = dims.replaced(params, length)
@@ -125,24 +121,19 @@ class Late(Op):
     ) -> Any:
         def length(atom: Atom) -> Any:
             if isinstance(atom, Place):
-                shape = shape_at(inputs[atom.position], atom.part)
+                shape = shape_at(inputs[atom.position])
                 return shape[atom.axis + batched[atom.position]]
             return None
 
         settings: Params = dims.replaced(params, length)
         own, mine = tuple(inputs[: self.count]), tuple(batched[: self.count])
         carrier = next(x for x, b in zip(inputs, batched, strict=True) if b)
-        size = shape_at(carrier, 0 if _many(carrier) else None)[0]
+        size = shape_at(carrier)[0]
         return BATCH[0](self.base, own, mine, settings, size)
 
 
 #: How an op without a rule of its own runs on a batch; set by `transforms/batch.py`.
 BATCH: list[Callable[..., Any]] = []
-
-
-def _many(x: Any) -> bool:
-    held = getattr(x, "_value", x)
-    return isinstance(x.spec if held is None else held, tuple)
 
 
 @cache
@@ -165,9 +156,9 @@ def bound(
         alone = Dim({(atom,): 1})
         at = known.get(alone.key)
         if at is None and isinstance(atom, Length):
-            operands.append(atom.tensor)
-            _places(known, atom.tensor, len(operands) - 1)
-            at = Place(len(operands) - 1, atom.axis, atom.part)
+            operands.append(_array_of(atom))
+            _places(known, operands[-1], len(operands) - 1)
+            at = Place(len(operands) - 1, atom.axis)
             known[alone.key] = at
         return None if at is None else Dim({(at,): 1})
 
@@ -186,14 +177,28 @@ def _bind(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
     return x
 
 
+def _array_of(length: Length) -> Any:
+    """Return the Tensor that has a length: of a node's outputs the one that does.
+
+    No op but ``item`` takes a tuple: what captures, batches or differentiates operands
+    may count on arrays.
+    """
+    whole, part = length.tensor, length.part
+    if part is None:
+        return whole
+    made = type(whole)(
+        OPS["item"], (whole,), (whole._value,), {"index": part}, None, whole.code,
+        whole.lasti, whole.context,
+    )  # fmt: skip
+    made.spec = whole.spec[part]
+    return made
+
+
 def _places(known: dict[Any, Place], x: Any, position: int) -> None:
-    """Where each unknown length of a Tensor is found."""
-    specs = x.spec if isinstance(x.spec, tuple) else (x.spec,)
-    for part, spec in enumerate(specs):
-        for axis, n in enumerate(spec.shape):
-            if isinstance(n, Dim):
-                number = part if isinstance(x.spec, tuple) else None
-                known.setdefault(n.key, Place(position, axis, number))
+    """Note where each unknown length of a Tensor is found."""
+    for axis, n in enumerate(() if isinstance(x.spec, tuple) else x.spec.shape):
+        if isinstance(n, Dim):
+            known.setdefault(n.key, Place(position, axis))
 
 
 def stripped(node: Any) -> tuple[Op, tuple[Any, ...], Params]:

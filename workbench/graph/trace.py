@@ -12,6 +12,8 @@ import numpy as np
 
 from workbench.errors import DtypeError, GradientLostError, UsageError
 from workbench.graph import source, traces, tree, types
+from workbench.graph.atoms import Length, atoms_of
+from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, admit, leaf
 from workbench.graph.types import Spec
@@ -21,6 +23,7 @@ __all__ = [
     "Recording",
     "argument_names",
     "blank",
+    "blanks",
     "check_function",
     "live",
     "opened",
@@ -78,6 +81,37 @@ def blank(like: Any, name: str | None = None) -> Tensor:
     spec = types.value_spec(like)
     made.spec = Spec(spec.shape, spec.dtype)
     return made
+
+
+def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor]:
+    """Return leaves like these, whose unknown lengths are their own.
+
+    Lengths that are equal stay so: they are those of the first leaf that has them.
+    Those of leaves that are ``kept`` stay theirs.
+    """
+    fresh = [leaf(None, x.name) for x in leaves]
+    known: dict[Any, Dim] = {}
+    both = [*zip(kept, kept, strict=True), *zip(leaves, fresh, strict=True)]
+    for x, made in both:
+        for axis, n in enumerate(x.spec.shape):
+            if isinstance(n, Dim) and n.alone is not None:
+                known.setdefault(n.key, Dim({(Length(made, axis),): 1}))
+
+    def mine(atom: Any) -> Any:
+        return known.get(Dim({(atom,): 1}).key)
+
+    for x, made in zip(leaves, fresh, strict=True):
+        shape = []
+        for axis, n in enumerate(x.spec.shape):
+            if isinstance(n, Dim) and n.key not in known:
+                parts = {a for a in atoms_of(n) if isinstance(a, Length)}
+                own = Dim({(Length(made, axis),): 1})
+                if all(mine(a) is not None for a in parts):
+                    own = n.replaced(mine)
+                known[n.key] = own
+            shape.append(known[n.key] if isinstance(n, Dim) else n)
+        made.spec = Spec(tuple(shape), x.spec.dtype, x.spec.weak)
+    return fresh
 
 
 @contextmanager

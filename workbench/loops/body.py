@@ -15,11 +15,9 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame, types, walk
-from workbench.graph.atoms import Length, atoms_of
-from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
-from workbench.graph.tensor import MaskedTensor, Tensor, leaf
-from workbench.graph.trace import blank
+from workbench.graph.tensor import MaskedTensor, Tensor
+from workbench.graph.trace import blank, blanks
 from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import masked
@@ -105,7 +103,7 @@ class Body:
         must flow through it to its operands.
         """
         if not known_lengths(self):
-            leaves = owning(self.leaves)
+            leaves = blanks(self.leaves)
             return Body(leaves, Program(self.outputs, self.leaves)(leaves))
         inner = [x for x in self.leaves if x.inputs]
         if not inner:
@@ -211,15 +209,40 @@ class Body:
 
     def batch(
         self, batched: Collection[int], size: Any, spread: Collection[int]
-    ) -> tuple[Body, list[bool]]:
-        """The body for many examples: axis 0 of the leaves that are ``batched``.
+    ) -> tuple[Body, list[bool], Any]:
+        """Return the body for many examples: axis 0 of the leaves that are ``batched``.
 
-        The outputs in ``spread`` carry the axis in any case. Returns which do.
+        The outputs in ``spread`` carry the axis in any case. Returned with it: which
+        do, and how many examples there are, as a length of its own leaves.
         """
+        if not isinstance(size, int) or not known_lengths(self):
+            return self._apart(batched)._batch(batched, size, spread)
+        return self._batch(batched, size, spread)
+
+    def _apart(self, batched: Collection[int]) -> Body:
+        """Return the body with lengths of leaves that are not batched, where it can.
+
+        What is computed for no example then has no length of a leaf that goes.
+        """
+        chosen = {*batched}
+        order = sorted(range(len(self.leaves)), key=lambda i: i in chosen)
+        fresh = blanks([self.leaves[i] for i in order])
+        of = dict(zip(order, fresh, strict=True))
+        leaves = [of[i] for i in range(len(order))]
+        return Body(leaves, Program(self.outputs, self.leaves)(leaves))
+
+    def _batch(
+        self, batched: Collection[int], size: Any, spread: Collection[int]
+    ) -> tuple[Body, list[bool], Any]:
         leaves = list(self.leaves)
         for i in batched:
             spec = types.spec_of(leaves[i])
             leaves[i] = blank(Spec((size, *spec.shape), spec.dtype), leaves[i].name)
+        if not all(isinstance(n, int) for x in leaves for n in x.spec.shape):
+            kept = [x for i, x in enumerate(leaves) if i not in batched]
+            given = iter(blanks([leaves[i] for i in batched], kept))
+            leaves = [next(given) if i in batched else x for i, x in enumerate(leaves)]
+            size = leaves[min(batched)].spec.shape[0] if batched else size
         program = Batched(self.outputs, [self.leaves[i] for i in batched])
         outputs = program([leaves[i] for i in batched], size)
         carried = list(program.batched)
@@ -229,36 +252,7 @@ class Body:
                 shape = types.spec_of(y).shape
                 outputs[i] = np.broadcast_to(y, (size, *shape))
                 carried[i] = True
-        return Body(leaves, outputs), carried
-
-
-def owning(leaves: Sequence[Tensor]) -> list[Tensor]:
-    """Leaves like these, whose unknown lengths are their own.
-
-    Lengths that are equal stay so: they are those of the first leaf that has them.
-    """
-    fresh = [leaf(None, x.name) for x in leaves]
-    known: dict[Any, Dim] = {}
-    for x, made in zip(leaves, fresh, strict=True):
-        for axis, n in enumerate(x.spec.shape):
-            if isinstance(n, Dim) and n.alone is not None:
-                known.setdefault(n.key, Dim({(Length(made, axis),): 1}))
-
-    def mine(atom: Any) -> Any:
-        return known.get(Dim({(atom,): 1}).key)
-
-    for x, made in zip(leaves, fresh, strict=True):
-        shape = []
-        for axis, n in enumerate(x.spec.shape):
-            if isinstance(n, Dim) and n.key not in known:
-                parts = {a for a in atoms_of(n) if isinstance(a, Length)}
-                own = Dim({(Length(made, axis),): 1})
-                if all(mine(a) is not None for a in parts):
-                    own = n.replaced(mine)
-                known[n.key] = own
-            shape.append(known[n.key] if isinstance(n, Dim) else n)
-        made.spec = Spec(tuple(shape), x.spec.dtype, x.spec.weak)
-    return fresh
+        return Body(leaves, outputs), carried, size
 
 
 def known_lengths(body: Body) -> bool:

@@ -43,7 +43,7 @@ def batch(
     carried = [i for i in range(loop.carries) if mask >> (first + i) & 1]
     ends = len(loop.body.outputs)
     spread = [*carried, *(range(loop.carries, ends) if uneven else ())]
-    body, have = loop.body.batch(moving, size, spread)
+    body, have, inner = loop.body.batch(moving, size, spread)
     seqs = [
         np.moveaxis(x, 0, 1) if flags[loop.consts + i] else x
         for i, x in enumerate(seqs)
@@ -64,7 +64,9 @@ def batch(
         head = [count] if start else []
         more = 0
     else:
-        new, count, limits, added = _uneven(loop, body, size, count, settings, inputs)
+        new, count, limits, added = _uneven(
+            loop, body, (size, inner), count, settings, inputs
+        )
         consts, inits = [limits, *consts], [*inits, *added]
         head, more = [count], len(added)
     new.derived = loop.derived
@@ -94,7 +96,7 @@ def _spread(x: Any, size: Any) -> Any:
 def _uneven(
     loop: Loop,
     body: Body,
-    size: Any,
+    sizes: tuple[Any, Any],
     count: Any,
     settings: dict[str, Any],
     inputs: Sequence[Any],
@@ -102,8 +104,10 @@ def _uneven(
     """A loop in which examples that have made their steps keep their state.
 
     Two more carries tell who is at work, and how many steps were made; in a loop that
-    goes by numbers alone the second is the place it is at.
+    goes by numbers alone the second is the place it is at. ``sizes`` are the number of
+    examples outside, and as a length of the leaves of the body.
     """
+    size, inner = sizes
     if loop.visible and not loop.derived:
         raise TraceError(
             "vmap of a scan whose examples make different numbers of steps"
@@ -113,15 +117,15 @@ def _uneven(
     outputs = list(body.outputs)
     stop: Any = outputs.pop() if loop.until else None
     olds = body.leaves[loop.consts + loop.seqs :]
-    at_work = blank(Spec((size,), np.dtype(bool)))
-    made = blank(Spec((size,), np.dtype(np.int64)))
-    most = blank(Spec((size,), np.dtype(np.int64)))
+    at_work = blank(Spec((inner,), np.dtype(bool)))
+    made = blank(Spec((inner,), np.dtype(np.int64)))
+    most = blank(Spec((inner,), np.dtype(np.int64)))
     each = np.int64(loop.length(inputs)) if count is None else count
     limits = np.broadcast_to(each, (size,))
     top = np.max(limits)
 
     def kept(new: Any, old: Any) -> Any:
-        active = np.reshape(at_work, (size, *(1,) * (len(shape_of(old)) - 1)))
+        active = np.reshape(at_work, (inner, *(1,) * (len(shape_of(old)) - 1)))
         return np.where(active, new, old)
 
     carries = [kept(y, x) for y, x in zip(outputs, olds, strict=False)]

@@ -14,9 +14,10 @@ from typing import Any
 
 from workbench.errors import TraceError
 from workbench.graph import blame, tree, types, walk
-from workbench.graph.tensor import Tensor, leaf, next_serial, value_of
+from workbench.graph.tensor import Tensor, apply, leaf, next_serial, value_of
 from workbench.graph.trace import argument_names, live, record
 from workbench.graph.types import Spec
+from workbench.ops.several import ITEM
 from workbench.transforms.program import Program
 
 __all__ = ["Closed", "close", "is_array"]
@@ -185,6 +186,8 @@ class _Copy:
         self.known = known
         self.constants: set[int] = set()
         self.captured: dict[int, Tensor] = {}
+        #: Outputs of nodes from outside, by the node's serial and their number.
+        self.parts: dict[tuple[int, int], Tensor] = {} if known is None else known.parts
         self.placeholder: dict[int, Tensor] = {x.serial: _blank(x) for x in leaves}
         self.made: dict[int, Any] = dict(self.placeholder)
 
@@ -203,6 +206,9 @@ class _Copy:
 
     def node(self, node: Tensor) -> Any:
         """The copy of one node, or its value if it depends on no input."""
+        whole = node.inputs[0] if node.op is ITEM else None
+        if isinstance(whole, Tensor) and whole.serial not in self.made:
+            return self.outer(self.part(whole, node))
         inputs = tuple(
             [
                 self.made[x.serial]
@@ -231,6 +237,13 @@ class _Copy:
                 else node.origin
             )
         return made
+
+    def part(self, whole: Tensor, item: Tensor) -> Tensor:
+        """Return an output of a node from outside: arrays are captured, no tuples."""
+        key = whole.serial, item.params["index"]
+        if key not in self.parts:
+            self.parts[key] = apply(ITEM, (whole,), item.params)
+        return self.parts[key]
 
     def outer(self, x: Any) -> Any:
         """A placeholder for a live Tensor from outside; others are constants."""
