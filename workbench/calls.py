@@ -26,7 +26,7 @@ from workbench.graph.trace import (
     wrap,
 )
 from workbench.transforms import reverse
-from workbench.transforms.around import any_asked
+from workbench.transforms.override_blocks import blocks_in_force
 
 if TYPE_CHECKING:
     from workbench.transforms.overrides import Override
@@ -87,11 +87,12 @@ class Call:
                     f" complex number: pass {label} + 0j."
                 )
 
-        parts, asked = False, any_asked(overrides)
+        parts, blocks = False, blocks_in_force()
+        asked = bool(overrides) or bool(blocks)
         if asked:  # all that is about overrides loads with the first of them
             from workbench.transforms.resolving import means_parts, resolve_call
 
-            parts = means_parts(overrides)
+            parts = means_parts(overrides, blocks)
 
         def call(leaves: list[Tensor]) -> Any:
             rest = iter(leaves)
@@ -122,7 +123,9 @@ class Call:
             self._check_real()
         self.resolution: Resolution | None = None
         if asked:
-            self.resolution = resolve_call(overrides, self.outputs, self.leaves, name)
+            self.resolution = resolve_call(
+                overrides, self.outputs, self.leaves, name, blocks
+            )
         for y in self.outputs if holomorphic else ():
             if isinstance(y, Tensor) and y.dtype.kind != "c":
                 raise DtypeError(

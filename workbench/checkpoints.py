@@ -115,7 +115,7 @@ def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
     args = tuple(map(value_of, inputs))
     whole = Tensor(
         CHECKPOINT, inputs, args, params, tuple(values), *source.caller(),
-        source.CONTEXT.get(),
+        source.surroundings(),
     )  # fmt: skip
     made: Sequence[Any] = several.outputs(whole)
     return made

@@ -183,7 +183,7 @@ class Call:
             self.kept = None if self.kept is None else (value, self.kept[1])
             made = Tensor(
                 op, tuple(leaves), args, self.params, value, *source.caller(),
-                source.CONTEXT.get(),
+                source.surroundings(),
             )  # fmt: skip
         else:
             made = tensor.apply(op, tuple(leaves), self.params)

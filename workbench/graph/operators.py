@@ -61,7 +61,9 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
         frame = _frame(1)
         made.code = frame.f_code
         made.lasti = frame.f_lasti
-        made.context = _context()
+        made.context = context = _context()
+        if context and context.block and context.block.moves:
+            made.context = source.settled(context)
         return made
 
     def reflected(self: Tensor, other: Any) -> Any:
@@ -77,7 +79,7 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
             compute(other, a),
             frame.f_code,
             frame.f_lasti,
-            _context(),
+            source.surroundings(),
         )
 
     return method, reflected
@@ -92,7 +94,7 @@ def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
         if a is None or type(self) is not Tensor:
             return apply(op, (self,))
         frame = _frame(1)
-        site = (frame.f_code, frame.f_lasti, _context())
+        site = (frame.f_code, frame.f_lasti, source.surroundings())
         return Tensor(op, (self,), (a,), NO_PARAMS, compute(a), *site)
 
     return method

@@ -9,8 +9,8 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from dis import get_instructions
@@ -18,6 +18,8 @@ from itertools import islice
 from opcode import opmap
 from types import CodeType, FrameType
 from typing import NamedTuple
+
+from workbench.graph.blocks import Block, in_force, take_left
 
 __all__ = [
     "Context",
@@ -31,7 +33,9 @@ __all__ = [
     "name_files",
     "pinned",
     "scope",
+    "settled",
     "short",
+    "surroundings",
 ]
 
 
@@ -59,13 +63,15 @@ class Context(NamedTuple):
     ``scope`` is a path such as ``"encoder/layer1"``. ``code`` and ``lasti``,
     where set, stand in for the frame: a NumPy function that we build from
     several ops puts all of them on the line where the user called it. A ``helper``
-    is no op of the user's, but what another takes to run on a batch.
+    is no op of the user's, but what another takes to run on a batch. ``block`` is the
+    innermost scope's, for where generators or tasks leave theirs open.
     """
 
     scope: str | None = None
     code: CodeType | None = None
     lasti: int = -1
     helper: bool = False
+    block: Scope | None = None
 
 
 #: What new Tensors note; a context variable, so each thread and task has its own.
@@ -83,9 +89,31 @@ def name_files(namer: Callable[[str], str | None]) -> None:
         _namers.append(namer)
 
 
-@contextmanager
-def scope(name: str) -> Iterator[None]:
+class Scope(Block):
+    """One entering of a `scope`.
+
+    ``name`` is what it adds to the path, ``outer`` the surroundings before, ``made``
+    those within. ``moves``: these must be looked at each time they are asked for,
+    since a generator has opened it, or one around it, or it was left elsewhere.
+    """
+
+    __slots__ = ("made", "moves", "name", "outer")
+
+    made: Context
+    moves: bool
+
+    def __init__(self, name: str, outer: Context | None) -> None:
+        super().__init__()
+        self.name = name
+        self.outer = outer
+        around = outer.block if outer is not None else None
+        self.moves = self.owner is not None or (around is not None and around.moves)
+
+
+class scope(ContextDecorator):
     """Put every op of the block into the scope ``name``; scopes nest with ``/``.
+
+    A generator that is suspended inside a scope does not put its caller's ops there.
 
     >>> import numpy as np, workbench as wb
     >>> def f(x):
@@ -94,20 +122,72 @@ def scope(name: str) -> Iterator[None]:
     >>> wb.trace(f)(np.ones(2)).outputs[0].scope
     'encoder'
     """
-    if not name or any(part in ("", "*") for part in name.split("/")):
-        raise ValueError(
-            f"scope({name!r}): a scope is a name or a path of names such as "
-            "'encoder/layer1'; write at least one letter between the slashes."
-        )
-    outer = CONTEXT.get()
-    path = name if outer is None or outer.scope is None else f"{outer.scope}/{name}"
-    token = CONTEXT.set(
-        Context(path, outer.code if outer else None, outer.lasti if outer else -1)
-    )
-    try:
-        yield
-    finally:
-        CONTEXT.reset(token)
+
+    def __init__(self, name: str) -> None:
+        if not name or any(part in ("", "*") for part in name.split("/")):
+            raise ValueError(
+                f"scope({name!r}): a scope is a name or a path of names such as "
+                "'encoder/layer1'; write at least one letter between the slashes."
+            )
+        self.name = name
+        self.opened: list[Scope] = []
+
+    def _recreate_cm(self) -> scope:
+        return scope(self.name)  # of a function with it as a decorator, for each call
+
+    def __enter__(self) -> None:
+        outer = CONTEXT.get()
+        block = Scope(self.name, outer)
+        around = surroundings() if block.moves else outer
+        path, code, lasti = self.name, None, -1
+        if around is not None:
+            code, lasti = around.code, around.lasti
+            if around.scope is not None:
+                path = f"{around.scope}/{path}"
+        block.made = Context(path, code, lasti, block=block)
+        self.opened.append(block)
+        CONTEXT.set(block.made)
+
+    def __exit__(self, *error: object) -> None:
+        context = CONTEXT.get()
+        block = take_left(self.opened, lambda: opened_scopes(context))
+        block.close()
+        if context is not block.made:
+            block.moves = True  # left in another task, or while another goes on
+            return
+        outer = block.outer
+        while outer is not None and outer.block is not None and not outer.block.open:
+            outer = outer.block.outer
+        CONTEXT.set(outer)
+
+
+def opened_scopes(context: Context | None) -> list[Scope]:
+    """Return the blocks behind surroundings, the outermost first."""
+    found = []
+    while context is not None and context.block is not None:
+        found.append(context.block)
+        context = context.block.outer
+    return found[::-1]
+
+
+def settled(context: Context) -> Context | None:
+    """Return surroundings without the scopes that do not hold for the caller."""
+    blocks = opened_scopes(context)
+    base = blocks[0].outer if blocks else context
+    names = [block.name for block in in_force(blocks, Scope)]
+    if not names:
+        return base
+    if base is None:
+        return Context("/".join(names))
+    return base._replace(scope="/".join([*filter(None, [base.scope]), *names]))
+
+
+def surroundings() -> Context | None:
+    """Return what a new Tensor notes of its surroundings."""
+    context = CONTEXT.get()
+    if context and context.block and context.block.moves:
+        return settled(context)
+    return context
 
 
 def internal(frame: FrameType) -> bool:
@@ -193,7 +273,7 @@ class pinned:
     token: Token[Context | None] | None
 
     def __enter__(self) -> None:
-        outer = CONTEXT.get()
+        outer = surroundings()
         if outer is None or outer.code is None:
             scope = outer.scope if outer is not None else None
             self.token = CONTEXT.set(Context(scope, *caller(2)))

@@ -209,7 +209,9 @@ class Tensor(ArrayMethods, Conversions):
                     frame = _frame(1)
                     made.code = frame.f_code
                     made.lasti = frame.f_lasti
-                    made.context = _context()
+                    made.context = context = _context()
+                    if context and context.block and context.block.moves:
+                        made.context = source.settled(context)
                     return made
             if all(types.weak(value_of(x)) for x in inputs):
                 # NumPy gives a float64 scalar here, where an operator would
@@ -306,6 +308,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         x = inputs[0]
         if type(x) is Tensor and (a := x._value) is not None:
             context = _context()
+            if context and context.block and context.block.moves:
+                context = source.settled(context)
             if context is not None and context.code is not None:
                 code, lasti = context.code, context.lasti
             else:
@@ -332,10 +336,13 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             if not (params and dims.found(params)):
                 raise
         inputs = tuple(map(admit, inputs))
-        return late.made(op, inputs, params, Tensor, *source.caller(2), _context())
+        surroundings = source.surroundings()
+        return late.made(op, inputs, params, Tensor, *source.caller(2), surroundings)
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
+    if context and context.block and context.block.moves:
+        context = source.settled(context)
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti
     else:

@@ -163,7 +163,6 @@ def _refusal(x: Any, error: Exception) -> Exception:
 
 
 _frame = sys._getframe
-_context = source.CONTEXT.get
 _plain_kinds = (int, slice)
 
 
@@ -190,7 +189,7 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
             taken,
             frame.f_code,
             frame.f_lasti,
-            _context(),
+            source.surroundings(),
         )
     return getitem(self, index)
 

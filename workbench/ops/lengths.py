@@ -39,7 +39,7 @@ def _length(n: Dim) -> Tensor:
     bound, operands, settings = late.bound(LENGTH, (), {"n": n})
     made = Tensor(
         bound, operands, (None,) * len(operands), settings, None, *source.caller(),
-        source.CONTEXT.get(),
+        source.surroundings(),
     )  # fmt: skip
     made.spec = Spec((), np.dtype(int), True)
     return made

@@ -42,7 +42,7 @@ def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
     params = {"kind": kind, "name": name, "position": position, "comment": comment}
     args = (value_of(x),)
     made = Tensor(
-        NULL, (x,), args, params, None, *source.caller(2), source.CONTEXT.get()
+        NULL, (x,), args, params, None, *source.caller(2), source.surroundings()
     )
     made.spec = _infer(types.spec_of(x), **params)
     if not MADE:

@@ -19,7 +19,11 @@ from workbench.errors import OverrideError
 from workbench.graph import blame, walk
 from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.transforms import within
-from workbench.transforms.around import AROUND, any_asked
+from workbench.transforms.override_blocks import (
+    OverrideBlock,
+    blocks_in_force,
+    leave_block,
+)
 from workbench.transforms.overrides import Override
 from workbench.transforms.regions import Region, rules_at
 from workbench.transforms.settling import ASKED, Settled
@@ -203,6 +207,11 @@ def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn
 class overrides:
     """Apply overrides to every derivative that is taken inside a ``with`` block.
 
+    The block holds in its own thread or task, and in tasks that start inside it, until
+    it is left. One that a generator has opened does not hold for who iterates over the
+    generator, while it is suspended at a ``yield``; one in a context manager by
+    ``contextlib``, or in a fixture of pytest, holds for those who enter it.
+
     Parameters
     ----------
     given
@@ -224,17 +233,10 @@ class overrides:
 
     def __init__(self, *given: Override) -> None:
         self.given = checked(given)
-        self.unmatched: set[int] = set()
-        #: One node for each op and scope that a derivative in the block has seen.
-        self.seen: dict[tuple[str, str | None], Tensor] = {}
-        #: The last program that one for parts of programs was not found in.
-        self.last: Nodes = ()
+        self._opened: list[OverrideBlock] = []
 
     def __enter__(self) -> overrides:
-        self.unmatched = {i for i, o in enumerate(self.given) if o.enabled}
-        self.seen.clear()
-        self.last = ()
-        AROUND.stack.append(self)
+        self._opened.append(OverrideBlock(self.given))
         return self
 
     def __exit__(
@@ -243,11 +245,10 @@ class overrides:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        AROUND.stack.remove(self)
-        last, self.last = self.last, ()
-        if error is None and self.unmatched:
-            given = self.given[min(self.unmatched)]
-            if not self.seen:
+        block = leave_block(self._opened)
+        if error is None and block.unmatched:
+            given = self.given[min(block.unmatched)]
+            if not block.seen:
                 raise OverrideError(
                     f"override {given.label!r} on {given.target}: no derivative was"
                     " taken in the `with` block. Call wb.grad(f)(x) inside it."
@@ -256,35 +257,39 @@ class overrides:
                 missed(
                     given.target,
                     given.label,
-                    last if isinstance(given.target, ByPart) else self.seen.values(),
+                    block.last
+                    if isinstance(given.target, ByPart)
+                    else block.seen.values(),
                     "what the block differentiated",
                 )
             )
 
-    def meet(self, nodes: Nodes) -> list[Override]:
-        """Those that apply to a program, so that they are not missed later."""
-        for node in nodes:
-            self.seen.setdefault((node.op.name, node.scope), node)
-        found = []
-        own = [node for node in nodes if not is_helper(node)]
-        for i, given in enumerate(self.given):
-            parts = isinstance(given.target, (ByPart, ByNode))
-            if given.target.select(nodes if parts else own):
-                self.unmatched.discard(i)
-                found.append(given)
-            elif isinstance(given.target, ByPart):
-                self.last = nodes
-        return found
+
+def find_matching(block: OverrideBlock, nodes: Nodes) -> list[Override]:
+    """Return those of a block that apply to a program, which it then does not miss."""
+    for node in nodes:
+        block.seen.setdefault((node.op.name, node.scope), node)
+    found = []
+    own = [node for node in nodes if not is_helper(node)]
+    for i, given in enumerate(block.given or ()):
+        parts = isinstance(given.target, (ByPart, ByNode))
+        if given.target.select(nodes if parts else own):
+            block.unmatched.discard(i)
+            found.append(given)
+        elif isinstance(given.target, ByPart):
+            block.last = nodes
+    return found
 
 
 @contextmanager
 def aside() -> Iterator[list[Override]]:
     """Let no `overrides` block hold for what runs in this one; gives what would."""
-    stack, AROUND.stack = AROUND.stack, []
+    blocks = blocks_in_force()
+    opened = [OverrideBlock(None)]
     try:
-        yield [o for block in stack for o in block.given if o.enabled]
+        yield [o for block in blocks for o in block.given or () if o.enabled]
     finally:
-        AROUND.stack = stack
+        leave_block(opened)
 
 
 def checked(given: Iterable[Any]) -> list[Override]:
@@ -304,25 +309,34 @@ def checked(given: Iterable[Any]) -> list[Override]:
     return found
 
 
-def means_parts(given: Sequence[Override] | None) -> bool:
+def means_parts(
+    given: Sequence[Override] | None, blocks: Sequence[OverrideBlock]
+) -> bool:
     """Whether an override of a call, or around it, means parts of a program."""
-    blocks = [one for block in AROUND.stack for one in block.given]
+    around = [one for block in blocks for one in block.given or ()]
     return any(
         isinstance(getattr(one, "target", None), ByPart)
-        for one in (*blocks, *checked(given or ()))
+        for one in (*around, *checked(given or ()))
     )
 
 
 def resolve_call(
-    given: Sequence[Override] | None, outputs: Sequence[Any], leaves: Nodes, what: str
+    given: Sequence[Override] | None,
+    outputs: Sequence[Any],
+    leaves: Nodes,
+    what: str,
+    blocks: Sequence[OverrideBlock] | None = None,
 ) -> Resolution | None:
     """The overrides of one call of `grad` and its like; None if there are none.
 
-    Those of the `with` blocks around it come first, then those of the call. Only
+    Those of the `with` blocks around it come first, then those of the call; ``blocks``
+    are these, for a call that has asked for them before it ran the function. Only
     the program that the user wrote is looked at: a node that a derivative made
     while it was recorded is none of its nodes, but what such a node computes again is.
     """
-    if not any_asked(given):
+    if blocks is None:
+        blocks = blocks_in_force()
+    if not given and not blocks:
         return None
     roots = [x for x in outputs if isinstance(x, Tensor)]
     first = min((x.serial for x in leaves), default=0)
@@ -333,7 +347,7 @@ def resolve_call(
         if node.op is not IDENTITY and node.serial not in inside
     ]
     nodes = [node for node in within.everything(nodes) if node.origin is None]
-    found = [o for block in AROUND.stack for o in block.meet(nodes)]
+    found = [one for block in blocks for one in find_matching(block, nodes)]
     own = checked(given or ())
     for value in own:
         target = value.target

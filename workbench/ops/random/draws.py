@@ -225,7 +225,7 @@ def inside() -> bool:
 
 def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
     """A node whose value is known already."""
-    context = source.CONTEXT.get()
+    context = source.surroundings()
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti
     else:
