@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from workbench.custom.many import many
+from workbench.custom.results import traced_lengths
 from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_takes, counted, placed
 from workbench.errors import TraceError, UsageError
@@ -204,6 +205,7 @@ class Call:
         compute.__name__ = function.__op__
         made.compute = compute
         made.infer = self.infer
+        made.lengths = self.lengths
         made.batch = self.batched(made)
         vjp = function.vjp
         if vjp is None and (function.paired or function.backward is not None):
@@ -228,6 +230,17 @@ class Call:
             given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
             made = record(self.run, given)
             found = tuple(map(types.spec_of, made.outputs))
+        return found[0] if len(found) == 1 else found
+
+    def lengths(self, *specs: Any, **params: Any) -> Any:
+        """The specs of the outputs where lengths are unknown, by recording.
+
+        Raises
+        ------
+        UnknownLengthError
+            If the function cannot be recorded so; it is asked at stand-ins then.
+        """
+        found = traced_lengths(self.run, specs, self.infer)
         return found[0] if len(found) == 1 else found
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:

@@ -165,6 +165,7 @@ class OpFromGraph(GraphOp):
         self.body = self._body
         self.compute = self._compute
         self.infer = self._infer
+        self.lengths = self.whole._lengths
         self.pull = self._pull
         self.push = self._push
         self.batch = self._batch

@@ -14,6 +14,7 @@ from workbench.custom.registry import Entry, enter, home_of, snake
 from workbench.custom.results import (
     Compute,
     Inferred,
+    Lengths,
     Probe,
     batched_by,
     connections,
@@ -350,6 +351,7 @@ def _bind(op: Op) -> Bound:
         made.infer = Inferred(op)
     else:
         made.infer = lambda *specs, **params: probed(op, probe, specs)
+    made.lengths = Lengths(op)
     if op._gives("batch"):
         made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,14 +11,31 @@ import numpy as np
 from workbench.custom.registry import Entry
 from workbench.custom.running import shaped
 from workbench.custom.saying import counted, placed
-from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
+from workbench.errors import (
+    DtypeError,
+    ShapeError,
+    TraceError,
+    UnknownLengthError,
+    UsageError,
+    WorkbenchError,
+)
 from workbench.graph import blame, tensor, types
+from workbench.graph.facts import meet, noted
+from workbench.graph.inner_shapes import agrees, traced_specs
 from workbench.graph.op import Op as Core
 from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.transforms.lending import ONTO_COPIES, in_place
 
-__all__ = ["Compute", "Inferred", "Probe", "batched_by", "probed"]
+__all__ = [
+    "Compute",
+    "Inferred",
+    "Lengths",
+    "Probe",
+    "batched_by",
+    "probed",
+    "traced_lengths",
+]
 
 
 class UserOp(Protocol):
@@ -27,6 +44,10 @@ class UserOp(Protocol):
     name: ClassVar[str]
     n_outputs: ClassVar[int | None]
     _entry: ClassVar[Entry]
+
+    @property
+    def _bound(self) -> Core:
+        """The op as programs hold it."""
 
     def compute(self, *arrays: Any) -> Any:
         """The value."""
@@ -120,6 +141,50 @@ class Inferred:
         return found if several else found[0]
 
 
+class Lengths:
+    """An op's result at unknown lengths: by its ``infer``, or by tracing `compute`.
+
+    Code that takes arrays alone cannot be traced; it runs on examples at stand-ins.
+    """
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: UserOp) -> None:
+        self.op = op
+
+    def __call__(self, *specs: Any, **params: Any) -> Any:
+        """One spec, or a tuple of them.
+
+        Raises
+        ------
+        UnknownLengthError
+            If neither tells.
+        """
+        op = self.op
+        if op._gives("infer"):
+            try:
+                return Inferred(op)(*specs)
+            except WorkbenchError:
+                raise
+            except Exception as error:  # whatever the user's code says of lengths
+                raise UnknownLengthError("it is asked at stand-ins") from error
+        single = [True]
+
+        def run(leaves: Sequence[Any]) -> list[Any]:
+            made = op.compute(*leaves)
+            single[0] = not isinstance(made, (tuple, list))
+            if isinstance(made, list) and not any(map(_is_array, made)):
+                raise UnknownLengthError("a list of numbers is one array")
+            found = [made] if single[0] else list(made)
+            return [_array(op, y, None) if not isinstance(y, Tensor) else y
+                    for y in found]  # fmt: skip
+
+        ask = op._bound.infer
+        assert ask is not None
+        found = traced_lengths(run, specs, ask)
+        return found[0] if single[0] else found
+
+
 def probed(op: UserOp, probe: Core, specs: tuple[Any, ...]) -> Any:
     """The spec of a result, by running `compute` on examples."""
     try:
@@ -134,6 +199,32 @@ def probed(op: UserOp, probe: Core, specs: tuple[Any, ...]) -> Any:
             f" ({type(error).__name__}: {error}). Write infer(self, *specs) in"
             f" {type(op).__name__}, which returns wb.Spec(shape, dtype)."
         ) from error
+
+
+def traced_lengths(
+    run: Callable[..., Any], specs: Sequence[Any], ask: Callable[..., Any]
+) -> tuple[Spec, ...]:
+    """Return what a user's function makes of operands of unknown lengths.
+
+    It is traced, and what that tells is compared with what ``ask`` tells at small
+    lengths: the function was written for arrays.
+
+    Raises
+    ------
+    UnknownLengthError
+        If it cannot be traced, or not at these lengths, or does otherwise then.
+    """
+    given = list(map(types.value_spec, specs))
+    with noted() as facts:
+        try:
+            made = traced_specs(run, given)
+        except Exception as error:  # whatever the user's code says of Tensors
+            raise UnknownLengthError("it is asked at stand-ins") from error
+    if not agrees(made, facts, given, ask):
+        raise UnknownLengthError("it is asked at stand-ins")
+    for pair in facts:
+        meet(*pair)
+    return made
 
 
 def batched_by(op: UserOp, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:

@@ -16,8 +16,9 @@ import numpy as np
 
 from workbench.graph import types, walk
 from workbench.graph.atoms import Length, atoms_of
-from workbench.graph.dims import Dim, replaced
+from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
+from workbench.graph.inner_shapes import outer_specs
 from workbench.graph.op import Op
 from workbench.graph.tensor import MaskedTensor, Tensor, apply
 from workbench.graph.trace import blank, blanks
@@ -75,6 +76,7 @@ class Whole(Op):
         self.body = self._body
         self.compute = self._compute
         self.infer = self._infer
+        self.lengths = self._lengths
         self.pull = self._pull
         self.push = self._push
         self.batch = self._batch
@@ -97,20 +99,30 @@ class Whole(Op):
         made = self.specs if not self.open else self._placed(specs)
         return made[0] if self.single else tuple(made)
 
-    def _placed(self, specs: Sequence[Any]) -> list[Spec]:
+    def _placed(self, specs: Sequence[Any]) -> tuple[Spec, ...]:
         """The specs of the outputs, in the lengths of what is given."""
         known: dict[Any, Any] = {}
         for x, given in zip(self.leaves, specs, strict=True):
             for n, m in zip(shape_of(x), shape_of(given), strict=True):
                 for atom in alone(n):
                     known.setdefault(atom, m)
-        made = []
-        for spec in self.specs:
-            shape: Any = replaced(spec.shape, known.get)
+
+        def is_inner(length: Length) -> bool:
             # What is measured inside is told by the result alone.
-            shape = [None if measured(n) & self.ours else n for n in shape]
-            made.append(Spec(tuple(shape), spec.dtype))
-        return made
+            return length.tensor.serial in self.ours
+
+        return outer_specs(self._related, self.specs, known.get, is_inner)
+
+    def _lengths(self, *specs: Any) -> Any:
+        """What `_infer` says, where lengths are unknown; None for one of its own."""
+        made = self._placed(specs)
+        return made[0] if self.single else made
+
+    @cached_property
+    def _related(self) -> list[Tensor]:
+        """What is inside and needs lengths to be equal."""
+        roots = [y for y in self.outputs if isinstance(y, Tensor)]
+        return [x for x in walk.order(roots) if x.facts]
 
     @cached_property
     def ours(self) -> set[int]:

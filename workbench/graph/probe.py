@@ -90,8 +90,8 @@ class Probe:
         self.ask = ask
         self.atoms = _atoms([s for x in specs for s in _shapes(x)], params)
         self.error: Exception | None = None
-        #: What lengths broadcast to, where an op was found to do so.
-        self.wider: list[Any] = []
+        #: Pairs of lengths, where an op was found to broadcast them.
+        self.wider: list[tuple[Any, Any]] = []
 
     def run(self) -> tuple[Any, Facts]:
         """The spec of the result, and what must be equal."""
@@ -100,10 +100,16 @@ class Probe:
             for chosen in self.ways():
                 sets, made = self.accepted(chosen)
                 if made:
+                    chosen, sets, made = self.loosened(chosen, sets, made)
                     # At lengths that are numbers nothing tells formulas apart.
                     vague = any(isinstance(to, int) for to in chosen.values())
                     apart = self.broadcast(chosen, sets, made)
                     return self.fitted(sets, made, vague), self.facts(chosen, apart)
+            # Which lengths belong together is not found out, but how many axes and
+            # which dtype there are; the lengths are measured when the program runs.
+            sets, made = self.accepted(self.joined_to_first(list(self.atoms)))
+            if made:
+                return self.fitted(sets, made, True), []
         shown = ", ".join(repr(value_spec(x)) for x in self.specs)
         if isinstance(self.error, (DtypeError, TraceError)):
             raise self.error
@@ -134,6 +140,17 @@ class Probe:
                 made.append(answer)
         return sets, made
 
+    def loosened(
+        self, chosen: dict[Any, Any], sets: list[Any], made: list[Any]
+    ) -> tuple[dict[Any, Any], list[Any], list[Any]]:
+        """A way with no equality left that the op does without, one by one."""
+        for key in list(chosen) if len(chosen) > 1 else ():
+            fewer = {k: to for k, to in chosen.items() if k != key}
+            found = self.accepted(fewer)
+            if found[1]:
+                chosen, (sets, made) = fewer, found
+        return chosen, sets, made
+
     def broadcast(
         self, chosen: dict[Any, Any], sets: list[Any], made: list[Any]
     ) -> set[Any]:
@@ -156,14 +173,13 @@ class Probe:
                 apart.add(key)
                 sets += [lengths for lengths, _ in answers]
                 made += [answer for _, answer in answers]
-                self.wider.append(
-                    common(*(Dim({(self.atoms[k],): 1}) for k in (key, to)))
-                )
+                self.wider.append((key, to))
         return apart
 
     def ways(self) -> Iterator[dict[Any, Any]]:
         """What may be equal: nothing, one pair, more. Values are keys or numbers."""
         yield {}
+        yield self.aligned()
         keys = list(self.atoms)[:MOST_ATOMS]
         known = {n for x in self.specs for s in _shapes(x) for n in s if not _is_dim(n)}
         known |= {n for n in _numbers(self.params) if 0 < n < 1000}
@@ -184,6 +200,26 @@ class Probe:
                         if tries > 2 * MOST_TRIES:
                             return
                         yield chosen | to
+
+    def aligned(self) -> dict[Any, Any]:
+        """Axes of all operands as equal, counted from the last, however many."""
+        classes: dict[int, list[Any]] = {}
+        for shape in (s for x in self.specs for s in _shapes(x)):
+            for axis, n in enumerate(reversed(shape)):
+                atom = n.alone if isinstance(n, Dim) else None
+                if atom is not None and atom.key in self.atoms:
+                    classes.setdefault(axis, []).append(atom.key)
+        return {
+            key: to
+            for keys in classes.values()
+            for key, to in self.joined_to_first(keys).items()
+        }
+
+    def joined_to_first(self, keys: list[Any]) -> dict[Any, Any]:
+        """The way in which some lengths are all equal to the first of them."""
+        known = set(keys)
+        first, *rest = [key for key in self.atoms if key in known]
+        return dict.fromkeys(rest, first)
 
     @staticmethod
     def joined(keys: list[Any]) -> Iterator[dict[Any, Any]]:
@@ -264,11 +300,15 @@ class Probe:
         simple = list(_dims(self.params))
         simple += [n for s in shapes for n in s if _is_dim(n)]
         simple += [Dim({(a,): 1}) for a in self.atoms.values()]
-        wider = [_product(s) for s in shapes]
+        products = [_product(s) for s in shapes]
         ranks = {len(s) for s in shapes}
         if len(shapes) > 1 and len(ranks) == 1:
-            wider += [sum(lengths) for lengths in zip(*shapes, strict=True)]
-        for n in [*simple, *self.wider, *wider]:
+            products += [sum(lengths) for lengths in zip(*shapes, strict=True)]
+        for a, b in self.wider:
+            # An atom may itself be what lengths broadcast to, which are no atoms here.
+            n = common(*(Dim({(self.atoms[k],): 1}) for k in (a, b)))
+            yield n, tuple(common(lengths[a], lengths[b]) for lengths in sets)
+        for n in [*simple, *products]:
             if isinstance(n, Dim) and n.key not in seen:
                 seen.add(n.key)
                 yield n, tuple(self._value(n, lengths) for lengths in sets)

@@ -33,7 +33,7 @@ from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.graph import blame, types
 from workbench.graph.tensor import Tensor, admit
-from workbench.graph.types import Spec, value_spec
+from workbench.graph.types import Spec
 from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["KernelOp"]
@@ -252,14 +252,6 @@ class KernelOp(Op):
                 error.args = (f"{error}{place}", *error.args[1:])
             raise
         return super().__call__(*given)
-
-    @property
-    def _bound(self) -> Any:
-        """The op as programs hold it, which knows its lengths where they have none."""
-        made: Any = super()._bound
-        if made.lengths is None:
-            made.lengths = lambda *specs, **params: self.infer(*map(value_spec, specs))
-        return made
 
     @property
     def _told(self) -> dict[str, Any]:
