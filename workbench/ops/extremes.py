@@ -13,8 +13,14 @@ import numpy as np
 
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import apply
-from workbench.ops.define import dtype_of, no_out, shape_of
-from workbench.ops.reductions import lengths_of, reduced_axes, reduction, settings
+from workbench.ops.define import no_out, shape_of
+from workbench.ops.reductions import (
+    lengths_of,
+    reduced_axes,
+    reduction,
+    settings,
+    wide_dtype,
+)
 
 __all__: list[str] = []
 
@@ -31,7 +37,7 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
     ) -> Any:
         hit = np.equal(x, y)
         axes = reduced_axes(axis, len(shape_of(x)))
-        ties = np.sum(hit, axis=axes, keepdims=True, dtype=dtype_of(x))
+        ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
         return hit / (ties if initial is None else ties + np.equal(y, initial))
 
     made = reduction(

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.ops.define import aligned, dtype_of, op, shape_of
+from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.values import placed
 
 __all__: list[str] = []
@@ -23,7 +24,7 @@ Params = dict[str, Any]
 def _shares(num: int, endpoint: bool, like: Any, rank: int) -> Any:
     """How much of the way to the stop each number has gone."""
     parts = num - 1 if endpoint else num
-    line = np.arange(num, like=like).astype(dtype_of(like)) / max(parts, 1)
+    line = np.arange(num, like=like).astype(wide_dtype(like)) / max(parts, 1)
     return np.reshape(line, (num, *(1,) * rank))
 
 
@@ -44,7 +45,7 @@ def _pull(part: int) -> Any:
 
 def _push(tangents: tuple[Any, ...], y: Any, *ends: Any, **params: Any) -> Any:
     moved = [
-        np.zeros_like(y, shape=shape_of(x)) if t is None else t
+        np.zeros_like(y, shape=shape_of(x)) if t is None else promote_half(t)
         for x, t in zip(ends, tangents, strict=True)
     ]
     return apply(LINSPACE, tuple(moved), params)
@@ -92,7 +93,10 @@ def linspace(
     if not retstep:
         return y
     parts = num - 1 if endpoint else num
-    return y, (stop - start) / parts if parts > 0 else np.nan
+    if parts <= 0:
+        return y, np.nan
+    step = stop - start
+    return y, (promote_half(step) / parts).astype(dtype_of(step))
 
 
 @implements(np.logspace)

@@ -21,6 +21,7 @@ from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.reductions import (
     count,
+    promote_half,
     reduced_axes,
     reduction,
     settings,
@@ -55,6 +56,7 @@ def _freedom(x: Any, axis: Any, ddof: float) -> Any:
 def _centred(x: Any, axis: Any, ddof: float) -> Any:
     """The conjugate of what is left without the mean, over the degrees of freedom."""
     axes = reduced_axes(axis, len(shape_of(x)))
+    x = promote_half(x)
     middle = np.mean(x, axis=axes, keepdims=True)
     return conjugate(x - middle) / _freedom(x, axis, ddof)
 
@@ -64,6 +66,10 @@ def _var_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) 
 
 
 def _std_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) -> Any:
+    wide = promote_half(x)
+    if wide is not x:  # in float16 NumPy's sum of squares may be infinite
+        axes = reduced_axes(axis, len(shape_of(x)))
+        y = np.std(wide, axis=axes, ddof=ddof, keepdims=True)
     # Where all entries are equal, 0 / 1 and not 0 / 0.
     return _centred(x, axis, ddof) / np.where(np.equal(y, 0), 1, y)
 
@@ -94,6 +100,10 @@ def _moment(
         a = np.astype(a, dtype)
     if where is True and mean is None:
         return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
+    wide = promote_half(a)
+    if wide is not a and getattr(mean, "dtype", a.dtype) == a.dtype:
+        y = _moment(made, wide, axis, None, None, ddof, keepdims, where, mean, None)
+        return y.astype(a.dtype)
     if mean is None:
         mean = np.mean(a, axis=axis, keepdims=True, where=where)
     away = a - mean
@@ -192,18 +202,21 @@ def average(
     weights = beside(weights, a)
     if weights is None:
         y = np.mean(a, axis=axis, keepdims=keepdims)
-        total = np.full_like(y, count(a, axis))
-        return (y, total) if returned else y
+        return (y, np.full_like(y, count(a, axis))) if returned else y
     weights = weights_along(weights, a, axis)
     if dtype_of(a).kind in "biu":
         a = a.astype(np.float64)
     weights = np.broadcast_to(weights, shape_of(a))
-    weights = weights.astype(np.result_type(dtype_of(a), dtype_of(weights)))
+    narrow = np.result_type(dtype_of(a), dtype_of(weights))
+    weights = promote_half(weights.astype(narrow))
     total = np.sum(weights, axis=axis, keepdims=keepdims)
     value = value_of(total)
     if value is not None and bool(np.any(value == 0)):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     y = np.sum(a * weights, axis=axis, keepdims=keepdims) / total
+    if dtype_of(weights) != narrow:
+        y = y.astype(narrow)
+        total = total.astype(narrow) if returned else None
     return (y, total) if returned else y
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import apply
 from workbench.ops.define import dtype_of, no_out, shape_of
-from workbench.ops.reductions import reduced_axes, reduction, settings
+from workbench.ops.reductions import reduced_axes, reduction, settings, wide_dtype
 
 __all__: list[str] = []
 
@@ -136,7 +136,7 @@ def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -
     def weight(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
         hit = np.equal(x, y)
         axes = reduced_axes(axis, len(shape_of(x)))
-        ties = np.sum(hit, axis=axes, keepdims=True, dtype=dtype_of(x))
+        ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
         return hit / np.where(np.equal(ties, 0), 1, ties)
 
     rule = f"g to the {name[3:]}imum, shared evenly at a tie"

@@ -1,9 +1,10 @@
 """Reductions: many entries to few, along an axis, several, or all.
 
 A reduction is written as its value and its weight, the partial derivative of
-the result by each entry; both modes follow. Max and min stand in `extremes.py`,
-variance and averages in `moments.py`, what skips NaN in `nans.py`, medians in
-`quantiles.py`, running sums in `scans.py`.
+the result by each entry; both modes follow. Counts, and the sums that they divide,
+are taken in float32 where the entries are float16 (`promote_half`). Max and min stand
+in `extremes.py`, variance and averages in `moments.py`, what skips NaN in `nans.py`,
+medians in `quantiles.py`, running sums in `scans.py`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ __all__ = [
     "count",
     "expand",
     "logsumexp",
+    "promote_half",
     "reduced_axes",
     "reduction",
     "settings",
     "taken",
+    "wide_dtype",
 ]
 
 Params = dict[str, Any]
@@ -147,6 +150,21 @@ def count(x: Any, axis: Any) -> Any:
     return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
 
 
+def wide_dtype(x: Any) -> np.dtype[Any]:
+    """Return the dtype in which entries of ``x`` are counted: float32 for float16.
+
+    A count beyond 65,504 is infinite in float16, and its reciprocal has lost digits
+    from 16,384 on. What is made of counts is rounded to float16 once, at its end.
+    """
+    dtype = dtype_of(x)
+    return np.dtype(np.float32) if dtype.char == "e" else dtype
+
+
+def promote_half(x: Any) -> Any:
+    """Return float16 entries in float32, all others as they are."""
+    return x.astype(np.float32) if dtype_of(x).char == "e" else x
+
+
 # sum and mean
 
 
@@ -195,7 +213,10 @@ def _mean_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    share = g / largest(count(x, axis), 1)
+    wide = promote_half(g)
+    share = wide / largest(count(x, axis), 1)
+    if wide is not g:  # rounded before it is spread
+        share = share.astype(g.dtype)
     return np.broadcast_to(expand(share, x, axis=axis, keepdims=keepdims), shape_of(x))
 
 
@@ -224,8 +245,10 @@ def mean(
     if dtype is not None:
         a = np.astype(a, dtype)
     if where is not True:
-        total = np.sum(a, axis=axis, keepdims=keepdims, where=where)
-        return total / taken(a, where, axis, keepdims)
+        wide = promote_half(a)
+        total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)
+        y = total / taken(wide, where, axis, keepdims)
+        return y if wide is a else y.astype(a.dtype)
     return apply(_mean_op, (a,), settings(axis, keepdims, a))
 
 
@@ -305,8 +328,11 @@ def _logsumexp_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> A
     largest = np.max(x, axis=axis, keepdims=True)
     shift = np.where(np.isfinite(largest), largest, 0)
     with np.errstate(divide="ignore", over="ignore"):  # log(0) where all are -inf
-        total = np.sum(np.exp(x - shift), axis=axis, keepdims=keepdims)
-        return np.log(total) + (shift if keepdims else np.reshape(shift, total.shape))
+        powers = np.exp(x - shift)
+        wide = promote_half(powers)
+        total = np.sum(wide, axis=axis, keepdims=keepdims)
+        y = np.log(total) + (shift if keepdims else np.reshape(shift, total.shape))
+        return y if wide is powers else y.astype(powers.dtype)
 
 
 def _softmax(y: Any, x: Any, **_: Any) -> Any:
@@ -361,9 +387,14 @@ def logsumexp(
     power = np.where(nothing & np.isnan(a), -np.inf, a) - shift
     if b is not None and dtype_of(power).kind == "f":  # 0 times infinity is no 0
         power = np.minimum(power, math.log(np.finfo(dtype_of(power)).max) - 1)
-    total = np.sum(factor * np.exp(power), axis=axis, keepdims=keepdims)
+    parts = factor * np.exp(power)
+    wide = promote_half(parts)
+    total = np.sum(wide, axis=axis, keepdims=keepdims)
     if not keepdims:
         shift = np.reshape(shift, shape_of(total))
-    if return_sign:
-        return np.log(np.abs(total)) + shift, np.sign(total)
-    return np.log(total) + shift
+    y = np.log(np.abs(total) if return_sign else total) + shift
+    sign = np.sign(total) if return_sign else None
+    if wide is not parts:
+        y = y.astype(parts.dtype)
+        sign = None if sign is None else sign.astype(parts.dtype)
+    return (y, sign) if return_sign else y

@@ -16,8 +16,9 @@ from scipy import special as _scipy
 from workbench.graph.op import UFUNCS
 from workbench.graph.tensor import admit, value_of
 from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.define import dtype_of
 from workbench.ops.lengths import delay
-from workbench.ops.reductions import logsumexp
+from workbench.ops.reductions import logsumexp, wide_dtype
 from workbench.ops.refusals import REFUSED
 from workbench.ops.special import define as _define
 from workbench.ops.ufuncs import CALLS
@@ -115,7 +116,8 @@ def softmax(x: Any, axis: Any = None) -> Any:
     array([0.5, 0.5])
     """
     powers = np.exp(_shifted(x, axis))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
+    total = np.sum(powers, axis=axis, keepdims=True, dtype=wide_dtype(powers))
+    return (powers / total).astype(dtype_of(powers))
 
 
 def log_softmax(x: Any, axis: Any = None) -> Any:
