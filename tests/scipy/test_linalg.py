@@ -100,6 +100,112 @@ def test_roots_of_matrices_with_negative_eigenvalues_are_complex() -> None:
         wb.grad(lambda t: np.sum(wl.fractional_matrix_power(A, t)))(0.5)
 
 
+# Real matrices whose functions are complex: second derivatives by spectral theory
+
+
+def second_divided(row: Any, *points: float) -> complex:
+    """Return f[x, y, z], the second divided difference."""
+    _, f, slope, bend = row
+    x, y, z = sorted(points)
+    if x == z:
+        return bend(x) / 2
+    if x == y or y == z:
+        x, z = (z, x) if y == z else (x, z)  # x twice
+        return (f(z) - f(x) - slope(x) * (z - x)) / (z - x) ** 2
+    return sum(
+        f(p) / (p - q) / (p - r) for p, q, r in ((x, y, z), (y, z, x), (z, x, y))
+    )
+
+
+CUTS: dict[str, tuple[Any, Any, Any, Any]] = {
+    # The function, and of a number with its first two derivatives.
+    "sqrtm": (
+        wl.sqrtm,
+        lambda z: (z + 0j) ** 0.5,
+        lambda z: 0.5 * (z + 0j) ** -0.5,
+        lambda z: -0.25 * (z + 0j) ** -1.5,
+    ),
+    "logm": (
+        wl.logm,
+        lambda z: np.log(z + 0j),
+        lambda z: 1 / (z + 0j),
+        lambda z: -((z + 0j) ** -2),
+    ),
+    **{
+        f"power {t}": (
+            lambda x, t=t: wl.fractional_matrix_power(x, t),
+            lambda z, t=t: (z + 0j) ** t,
+            lambda z, t=t: t * (z + 0j) ** (t - 1),
+            lambda z, t=t: t * (t - 1) * (z + 0j) ** (t - 2),
+        )
+        for t in (0.3, 1.7, -0.6, 2.0)
+    },
+}
+
+
+def true_hessian(row: Any, values: Any, v: Any, weights: Any) -> Any:
+    """Return the Hessian of ``Re Σ W ∘ f(X)`` of ``X = V diag(values) V⁻¹``."""
+    n = len(values)
+    inverse = np.linalg.inv(v)
+    pairs = np.zeros((n, n, n), complex)
+    for i, j, k in np.ndindex(n, n, n):
+        pairs[i, j, k] = second_divided(row, values[i], values[j], values[k])
+    made = np.zeros((n, n, n, n))
+    indices = list(np.ndindex(n, n))
+    inner = [inverse @ np.outer(a, b) @ v for a in np.eye(n) for b in np.eye(n)]
+    back = v.T @ weights @ inverse.T
+    for p, one in zip(indices, inner, strict=True):
+        for q, two in zip(indices, inner, strict=True):
+            moved = np.einsum("ik,kj,ikj->ij", one, two, pairs)
+            moved = moved + np.einsum("ik,kj,ikj->ij", two, one, pairs)
+            made[p + q] = np.real(np.sum(back * moved))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CUTS)
+def test_second_derivatives_on_the_branch_cut(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.permutation([-2.3, -0.8, 1.4]) + rng.uniform(-0.2, 0.2, 3)
+    v = rng.normal(size=(3, 3)) * 0.3 + np.eye(3)
+    if seed == 0:  # symmetric, as many are
+        v = np.linalg.qr(v)[0]
+    x = v @ np.diag(values) @ np.linalg.inv(v)
+    weights = rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3))
+    f = lambda x: np.sum(np.real(weights * CUTS[name][0](x)))  # noqa: E731
+    truth = true_hessian(CUTS[name], values, v, weights)
+    for first in (wb.jacrev, wb.jacfwd):
+        for second in (wb.jacrev, wb.jacfwd):
+            found = second(first(f))(x)
+            np.testing.assert_allclose(found, truth, atol=1e-9 * np.abs(truth).max())
+
+
+def test_hessians_of_a_root_agree_in_both_modes() -> None:
+    x = np.array([[1.0, 2.0], [2.0, 1.0]])
+    f = lambda x: np.sum(np.imag(wl.sqrtm(x)))  # noqa: E731
+    np.testing.assert_allclose(wb.jacrev(wb.grad(f))(x), wb.hessian(f)(x), atol=1e-14)
+    wb.check_grads(f, (x,), order=2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sylvester_of_real_matrices_and_a_complex_right_side(seed: int) -> None:
+    # SciPy's own solution of this one is wrong where eigenvalues come in pairs.
+    rng = np.random.default_rng(seed)
+    turn = np.array([[0.2, 1.5], [-1.1, 0.4]])
+    a = np.kron(np.eye(2), turn) + 0.1 * rng.normal(size=(4, 4))
+    q = rng.normal(size=(4, 2)) + 1j * rng.normal(size=(4, 2))
+    for left, right in ((a, turn), (a + 0.1j, turn), (a, turn + 0.1j)):
+        x = wl.solve_sylvester(left, right, q)
+        np.testing.assert_allclose(left @ x + x @ right, q, atol=1e-12)
+        np.testing.assert_allclose(
+            wl.solve_sylvester(left, right, q.real),
+            np.linalg.solve(
+                np.kron(left, np.eye(2)) + np.kron(np.eye(4), right.T), q.real.ravel()
+            ).reshape(4, 2),
+            atol=1e-12,
+        )
+
+
 def test_polar_factors_of_repeated_singular_values() -> None:
     q = np.linalg.qr(A)[0]
     f = lambda x: np.sum(B * wl.polar(x)[0] @ wl.polar(x, "left")[1])  # noqa: E731

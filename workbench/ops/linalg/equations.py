@@ -42,6 +42,10 @@ def _sylvester_compute(a: Any, b: Any, q: Any) -> Any:
     spec = _sylvester_infer(a, b, q)
     if 0 in spec.shape:  # SciPy takes no stack of no matrices
         return np.zeros_like(q, dtype=spec.dtype, shape=spec.shape)
+    if "c" in (a.dtype.kind, b.dtype.kind, q.dtype.kind):
+        # SciPy takes the real Schur form of a real matrix, whose blocks of two its
+        # complex solver does not see: a wrong solution without a word.
+        a, b = (x.astype(np.result_type(x, np.complex64)) for x in (a, b))
     return scipy.linalg.solve_sylvester(a, b, q)
 
 

@@ -5,6 +5,13 @@ of a block matrix, ``f([[A, E], [0, A]]) = [[f(A), L(A, E)], [0, f(A)]]`` (R. Ma
 "A chain rule for matrix functions and applications", 1996; N. J. Higham,
 "Functions of Matrices", 2008, theorem 3.6). That holds for repeated eigenvalues too,
 and the block matrix has derivatives by the same rule. Its transpose is ``L(Aᵀ, g)``.
+
+Not so `sqrtm`, `logm` and powers where an eigenvalue is negative: there they have a
+branch cut, and the block matrix has that eigenvalue twice, of which rounding puts one
+on each side. A square root X moves by Y with ``X Y + Y X = E``, on whichever side it
+lies; and the other two are functions of it without a cut, ``2 logm(X)`` and ``X^(2t)``,
+since the eigenvalues of X are never negative (A. H. Al-Mohy, N. J. Higham,
+S. D. Relton, "Computing the Fréchet derivative of the matrix logarithm", 2013).
 """
 
 from __future__ import annotations
@@ -21,9 +28,14 @@ from workbench.graph.tensor import apply
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.linalg.equations import sylvester
 from workbench.ops.linalg.shared import Params, largest, square, stacked
 
 __all__ = ["FUNCTIONS_OF_MATRICES", "along", "function_of_matrix"]
+
+
+#: ``moved(y, x, e, params)``: how far y goes where x goes along e.
+Moved = Callable[[Any, Any, Any, Params], Any]
 
 
 def along(made: Op, a: Any, e: Any, params: Params) -> tuple[Any, Any]:
@@ -49,9 +61,19 @@ def _alike(a: Any, e: Any) -> tuple[Any, Any]:
 
 
 def function_of_matrix(
-    name: str, function: Callable[..., Any], *, double: bool = False
+    name: str,
+    function: Callable[..., Any],
+    *,
+    double: bool = False,
+    moved: Moved | None = None,
+    rule: str = "the upper right of f([[xᵀ, g], [0, xᵀ]])",
+    reads: tuple[int | str, ...] = (0,),
 ) -> Op:
-    """Declare a function of a matrix; ``double``: SciPy has it in float64 alone."""
+    """Declare a function of a matrix.
+
+    ``double``: SciPy has it in float64 alone. ``moved(y, x, e, params)`` is its Fréchet
+    derivative along ``e``, by default from the block matrix.
+    """
 
     def compute(x: Any, **params: Any) -> Any:
         if not x.size:  # SciPy takes no stack of no matrices
@@ -63,11 +85,16 @@ def function_of_matrix(
         y = function(x.astype(complex if want.kind == "c" else float), **params)
         return y.astype(np.complex64 if y.dtype.kind == "c" else np.float32)
 
+    def by_blocks(y: Any, x: Any, e: Any, params: Params) -> Any:
+        return along(made, x, e, params)[1]
+
+    frechet = moved or by_blocks
+
     def pull(g: Any, y: Any, x: Any, **params: Any) -> Any:
-        return along(made, swap(x), g, params)[1]
+        return frechet(swap(y), swap(x), g, params)
 
     def push(tangents: tuple[Any, ...], y: Any, x: Any, **params: Any) -> Any:
-        return along(made, x, tangents[0], params)[1]
+        return frechet(y, x, tangents[0], params)
 
     made = stacked(
         op(
@@ -75,8 +102,8 @@ def function_of_matrix(
             compute,
             pull,
             push=push,
-            rule="the upper right of f([[xᵀ, g], [0, xᵀ]])",
-            reads=(0,),
+            rule=rule,
+            reads=reads,
             infer=square,
         )
     )
@@ -87,14 +114,49 @@ def _power(x: Any, *, t: float) -> Any:
     return scipy.linalg.fractional_matrix_power(x, t)
 
 
-_NAMES = ("expm", "sqrtm", "sinm", "cosm", "tanm", "sinhm", "coshm", "tanhm")
+def _root_moved(y: Any, x: Any, e: Any, params: Params) -> Any:
+    return sylvester(y, y, e)
+
+
+def _logm_moved(y: Any, x: Any, e: Any, params: Params) -> Any:
+    root = apply(FUNCTIONS_OF_MATRICES["sqrtm"], (x,))
+    return (
+        2 * along(FUNCTIONS_OF_MATRICES["logm"], root, sylvester(root, root, e), {})[1]
+    )
+
+
+def _power_moved(y: Any, x: Any, e: Any, params: Params) -> Any:
+    made, t = FUNCTIONS_OF_MATRICES["fractional_matrix_power"], params["t"]
+    if t == int(t):  # which has no cut, and may meet a singular matrix
+        return along(made, x, e, params)[1]
+    root = apply(FUNCTIONS_OF_MATRICES["sqrtm"], (x,))
+    return along(made, root, sylvester(root, root, e), {"t": 2 * t})[1]
+
+
+_NAMES = ("expm", "sinm", "cosm", "tanm", "sinhm", "coshm", "tanhm")
 #: The ops by SciPy's names.
 FUNCTIONS_OF_MATRICES: dict[str, Op] = {
     name: function_of_matrix(name, getattr(scipy.linalg, name)) for name in _NAMES
 }
+_ROOT = "where √xᵀ z + z √xᵀ = g"
+FUNCTIONS_OF_MATRICES["sqrtm"] = function_of_matrix(
+    "sqrtm",
+    scipy.linalg.sqrtm,
+    moved=_root_moved,
+    rule="z, where yᵀ z + z yᵀ = g",
+    reads=("y",),
+)
 FUNCTIONS_OF_MATRICES["logm"] = function_of_matrix(
-    "logm", lambda x: scipy.linalg.logm(x), double=True
+    "logm",
+    lambda x: scipy.linalg.logm(x),
+    double=True,
+    moved=_logm_moved,
+    rule=f"twice the upper right of f([[√xᵀ, z], [0, √xᵀ]]), {_ROOT}",
 )
 FUNCTIONS_OF_MATRICES["fractional_matrix_power"] = function_of_matrix(
-    "fractional_matrix_power", _power, double=True
+    "fractional_matrix_power",
+    _power,
+    double=True,
+    moved=_power_moved,
+    rule=f"the upper right of [[√xᵀ, z], [0, √xᵀ]]^(2 t), {_ROOT}",
 )
