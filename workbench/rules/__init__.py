@@ -7,7 +7,8 @@ too.
 
 What flows back is changed (`clipping.py`)
     `clip`, `clip_by_norm`, `scale`, `normalise`, `stop`, `reverse`,
-    `straight_through`, `sanitise`, `formula`
+    `straight_through`, `sanitise`, `formula`; entry by entry (`entries.py`)
+    `sanitise_entries`
 Derivatives that stay finite at singular points (`safe.py`, `angles.py`)
     `safe_sqrt`, `safe_log`, `safe_divide`, `safe_power`, `safe_norm`, `safe_atan2`,
     `safe_arcsin`, `safe_arccos`, `safe_exp`
@@ -36,6 +37,7 @@ from workbench.rules.clipping import (
     stop,
     straight_through,
 )
+from workbench.rules.entries import sanitise_entries
 from workbench.rules.fisher import fisher, kfac
 from workbench.rules.natural import natural
 from workbench.rules.noise import noise
@@ -68,6 +70,7 @@ __all__ = [
     "safe_power",
     "safe_sqrt",
     "sanitise",
+    "sanitise_entries",
     "scale",
     "stop",
     "straight_through",

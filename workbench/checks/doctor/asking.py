@@ -27,6 +27,7 @@ from workbench.checks.doctor import (
 )
 from workbench.checks.doctor.case import Case, Progress, Stopped
 from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.checks.doctor.singular import ENTRIES, SAFE
 from workbench.errors import UsageError
 from workbench.graph import tree, types
 from workbench.graph.tensor import Tensor, value_of
@@ -359,9 +360,15 @@ def _folded(found: Sequence[Finding]) -> list[Finding]:
             if more:
                 nodes = "node" if more == 1 else "nodes"
                 told = f"{one.evidence} And {more} more {nodes} like it."
-                one = replace(one, evidence=told)
+                one = replace(one, evidence=told, fix=_for_all(one.fix))
             kept.append(one)
     return kept
+
+
+def _for_all(fix: Fix | None) -> Fix | None:
+    """The fix of one node of many; a rule that is the true one elsewhere, at all."""
+    true = {*SAFE.values(), *ENTRIES}
+    return replace(fix, everywhere=True) if fix and fix.rule in true else fix
 
 
 def _rank(one: Finding) -> tuple[int, int, int]:

@@ -105,6 +105,9 @@ class Case:
     progress: Progress | None = None
     #: How many loops this program is the inside of.
     depth: int = 0
+    #: What `forms.py` and `equivalence.py` have found of it, so that it is found once.
+    forms: dict[Any, Any] = field(default_factory=dict, repr=False)
+    proved: dict[Any, bool] = field(default_factory=dict, repr=False)
 
     @cached_property
     def nodes(self) -> list[Tensor]:

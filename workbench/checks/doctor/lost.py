@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.checks.doctor.case import Case
+from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
@@ -55,7 +56,7 @@ def finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
         cause = "A small error of its operand is a large one of its result."
     if form is not None:
         fix = Fix(f"the stable form of {form.name}", form.code)
-    elif dtype == "float32":
+    elif dtype == "float32" and is_finite_in_float64(node):
         fix = Fix(
             "compute this part in float64",
             f"{closed(operand(node, 0))}.astype(np.float64)",
@@ -66,11 +67,6 @@ def finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
         fix = Fix(
             "add a small multiple of the identity: the matrix is nearly singular",
             f"{x} + 1e-8 * np.eye({x}.shape[-1])",
-        )
-    elif node.op.name in ("subtract", "add"):
-        fix = Fix(
-            "subtract before the rounding: another form of the expression",
-            "(a - b) * (a + b)  # for a**2 - b**2, and its like",
         )
     told = jump.told[:1].upper() + jump.told[1:]
     lost = min(16.0, np.log10(max(jump.times, 1.0)))

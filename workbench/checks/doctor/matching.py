@@ -6,34 +6,23 @@ Which forms there are stands in `forms.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from workbench.checks.doctor.case import Case
+from workbench.checks.doctor.equivalence import Operands
 from workbench.graph.tensor import Tensor
 
 __all__ = [
     "SUMS",
-    "Form",
     "after",
+    "axes_of",
     "axis_of",
     "inner",
     "is_op",
-    "kept",
+    "is_squared",
     "number",
-    "other_of",
+    "taken",
 ]
-
-
-class Form(NamedTuple):
-    """A form that there is a better one for.
-
-    ``name`` is what people call it, ``code`` what to write, ``whole`` the node that
-    the code stands for.
-    """
-
-    name: str
-    code: str
-    whole: Tensor
 
 
 #: What an operand may pass through and still be the operand.
@@ -74,12 +63,6 @@ def number(x: Any) -> float | None:
     return None
 
 
-def other_of(node: Tensor, x: Any) -> Any:
-    """The other operand of two."""
-    a, b = node.inputs[:2]
-    return b if inner(a) is x or a is x else a
-
-
 def after(case: Case, node: Tensor, *names: str) -> Iterator[Tensor]:
     """The readers of a node that are one of some ops, past those that only reshape."""
     stack = list(case.readers.get(node.serial, ()))
@@ -103,7 +86,26 @@ def axis_of(node: Tensor) -> str:
     return told
 
 
-def kept(total: Tensor) -> str:
-    """The axis of a reduction, with its dimensions kept."""
+def axes_of(total: Tensor) -> list[str]:
+    """Return the settings that a reduction may need where its result is broadcast."""
     axis = axis_of(total).replace(", keepdims=True", "")
-    return f"{axis}, keepdims=True"
+    return [f"{axis}, keepdims=True", axis]
+
+
+def is_squared(x: Any) -> bool:
+    """Return whether it is a square."""
+    return (
+        is_op(x, "square")
+        or (is_op(x, "power") and number(x.inputs[1]) == 2)
+        or (is_op(x, "multiply") and x.inputs[0] is x.inputs[1])
+    )
+
+
+def taken(x: Any, o: Operands) -> str:
+    """Return what is taken of an operand on its way: ``"[_1]"``, or nothing."""
+    text = ""
+    while isinstance(x, Tensor) and x.op.name in THROUGH:
+        if x.op.name == "getitem":
+            text = f"[{o.index(x)}]{text}"
+        x = x.inputs[0]
+    return text

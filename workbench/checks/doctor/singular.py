@@ -11,10 +11,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["EXPONENTIAL", "GROWING", "MEND", "SAFE", "SLOPES", "VALUES", "Row"]
+__all__ = [
+    "BOUNDED",
+    "ENTRIES",
+    "EXPONENTIAL",
+    "GROWING",
+    "MEND",
+    "SAFE",
+    "SLOPES",
+    "VALUES",
+    "Row",
+]
 
-#: What one attaches where a slope is infinite: nothing flows there. By data alone.
+#: What takes the place of an override that is not finite.
 MEND = "where(isfinite(d), d, 0)"
+
+#: What one attaches where a slope is infinite, the first that gives true gradients:
+#: nothing flows there, and what flows at other entries is not summed with it.
+ENTRIES = ["sanitise_entries", MEND]
+
+#: What bounds a gradient that its dtype does not hold.
+BOUNDED = ["clip(d, -1, 1)", "where(isfinite(d), clip(d, -1, 1), 0)"]
 
 #: The named rules that know the singular points of an op.
 SAFE = {
@@ -32,9 +49,9 @@ class Row(NamedTuple):
     """One kind of trouble of one op, at the operands' values.
 
     ``where`` gives the mask of the entries; ``code`` has ``{0}``, ``{1}`` for the
-    operands as the user has written them, in brackets where they need them in a
-    quotient (``{raw0}`` without), ``{tiny}`` for a number beside 0 and
-    ``{near}`` for one beside 1 that the operand's dtype can hold.
+    operands, ``{tiny}`` for a number beside 0 and ``{near}`` for one beside 1 that the
+    operand's dtype can hold. It changes entries that are not finite, and those where
+    an operand is outside of ``bounds``, which are written in the same way.
     """
 
     kind: str
@@ -43,22 +60,24 @@ class Row(NamedTuple):
     cause: str
     text: str
     code: str
+    bounds: tuple[str, str] = ("-np.inf", "np.inf")
 
 
 _LOG = [
     Row("log-of-zero", lambda x: np.equal(x, 0), "takes the logarithm of 0",
         "The logarithm of 0 is minus infinity.", "keep the operand above 0",
-        "np.{op}(np.maximum({0}, {tiny}))"),
+        "np.{op}(np.maximum({0}, {tiny}))", ("{tiny}", "np.inf")),
     Row("log-of-negative", lambda x: x < 0, "takes the logarithm of a negative number",
         "A negative number has no real logarithm.", "keep the operand above 0",
-        "np.{op}(np.maximum({0}, {tiny}))"),
+        "np.{op}(np.maximum({0}, {tiny}))", ("{tiny}", "np.inf")),
 ]  # fmt: skip
 _BELOW = [
     Row("division-by-zero", lambda *x: np.equal(x[-1], 0), "divides by 0",
         "A number divided by 0 is infinite, and 0 / 0 is NaN.",
         "divide by 1 where the divisor is 0",
-        "{0} / np.where({raw1} == 0, 1, {raw1})"),
+        "{0} / np.where({1} == 0, 1, {1})"),
 ]  # fmt: skip
+_WHOLE = [_BELOW[0]._replace(code="np.{op}({0}, np.where({1} == 0, 1, {1}))")]
 _UNIT = Row(
     "outside-domain", lambda x: np.abs(x) > 1, "has an operand outside [-1, 1]",
     "It is defined between -1 and 1 only; rounding alone can lead a hair outside.",
@@ -73,11 +92,11 @@ VALUES: dict[str, list[Row]] = {
         Row("log-of-zero", lambda x: np.equal(x, -1),
             "takes the logarithm of 1 + (-1) = 0",
             "The logarithm of 0 is minus infinity.", "keep the operand above -1",
-            "np.log1p(np.maximum({0}, -1 + {near}))"),
+            "np.log1p(np.maximum({0}, -1 + {near}))", ("-1 + {near}", "np.inf")),
         Row("log-of-negative", lambda x: x < -1,
             "takes the logarithm of a negative number",
             "A negative number has no real logarithm.", "keep the operand above -1",
-            "np.log1p(np.maximum({0}, -1 + {near}))"),
+            "np.log1p(np.maximum({0}, -1 + {near}))", ("-1 + {near}", "np.inf")),
     ],
     "sqrt": [
         Row("sqrt-of-negative", lambda x: x < 0,
@@ -87,10 +106,10 @@ VALUES: dict[str, list[Row]] = {
             "np.sqrt(np.maximum({0}, 0))"),
     ],
     "divide": _BELOW,
-    "floor_divide": _BELOW,
-    "remainder": _BELOW,
-    "fmod": _BELOW,
-    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({raw0} == 0, 1, {raw0})")],
+    "floor_divide": _WHOLE,
+    "remainder": _WHOLE,
+    "fmod": _WHOLE,
+    "reciprocal": [_BELOW[0]._replace(code="1 / np.where({0} == 0, 1, {0})")],
     "power": [
         Row("power-of-negative", lambda x, p: (x < 0) & (p != np.floor(p)),
             "raises a negative number to a fraction",
@@ -99,8 +118,8 @@ VALUES: dict[str, list[Row]] = {
             "np.sign({0}) * np.abs({0}) ** {1}"),
         Row("division-by-zero", lambda x, p: np.equal(x, 0) & (p < 0),
             "raises 0 to a negative power",
-            "0 to a negative power is a division by 0.", "keep the base away from 0",
-            "np.where({raw0} == 0, 1, {raw0}) ** {1}"),
+            "0 to a negative power is a division by 0.", "take 1 for a base of 0",
+            "np.where({0} == 0, 1, {0}) ** {1}"),
     ],
     "arccos": [_UNIT],
     "arcsin": [_UNIT],
@@ -108,7 +127,8 @@ VALUES: dict[str, list[Row]] = {
         Row("outside-domain", lambda x: np.abs(x) >= 1,
             "has an operand at or outside ±1",
             "It is infinite at -1 and 1, and defined between them only.",
-            "clip the operand", "np.arctanh(np.clip({0}, -1 + {near}, 1 - {near}))"),
+            "clip the operand", "np.arctanh(np.clip({0}, -1 + {near}, 1 - {near}))",
+            ("-1 + {near}", "1 - {near}")),
     ],
     "arccosh": [
         Row("outside-domain", lambda x: x < 1, "has an operand below 1",
@@ -121,7 +141,8 @@ VALUES["logit"] = VALUES["ndtri"] = [
         "has an operand at or outside 0 and 1",
         "It is infinite at 0 and 1, and defined between them only.",
         "clip the operand",
-        "workbench.scipy.special.{op}(np.clip({0}, {tiny}, 1 - {near}))"),
+        "workbench.scipy.special.{op}(np.clip({0}, {tiny}, 1 - {near}))",
+        ("{tiny}", "1 - {near}")),
 ]  # fmt: skip
 VALUES["erfinv"] = [
     VALUES["arctanh"][0]._replace(

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator
 
 from workbench.checks.doctor import values, words
 from workbench.checks.doctor.case import Case, Step, finite
-from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.finding import Finding
+from workbench.checks.doctor.singular import BOUNDED
 from workbench.graph.tensor import Tensor
 
 __all__ = ["look", "origins"]
@@ -98,11 +99,7 @@ def told(case: Case, step: Step, path: tuple[Tensor, ...]) -> Finding:
             f"Its norm is {step.norm:.3g}; what its readers pass on is finite, the sum"
             " is not.",
             "The sum of what flows back is larger than the dtype holds.",
-            Fix(
-                "bound the gradient there",
-                f'wb.override("{node.op.name}", "clip(d, -1, 1)")',
-                "clip(d, -1, 1)",
-            ),
+            words.attached(case, node, "bound the gradient there", BOUNDED),
             path,
         )
     said = words.slope(case, node, *step.arrays)

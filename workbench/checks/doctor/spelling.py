@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from functools import lru_cache
 from itertools import islice
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from workbench.graph.tensor import Tensor
 
-__all__ = ["LEFT_OUT", "closed", "line_of", "minus", "operand", "short", "subscript"]
+__all__ = [
+    "LEFT_OUT",
+    "MODULES",
+    "closed",
+    "is_literal",
+    "is_name",
+    "line_of",
+    "minus",
+    "operand",
+    "short",
+    "subscript",
+]
 
 #: A longer operand would not be read in a line that is to be copied.
 MOST = 60
@@ -29,7 +41,10 @@ def operand(node: Tensor, k: int = 0) -> str:
     if isinstance(x, Tensor) and x.name and x.name.isidentifier():
         return x.name
     # A loop has its operands in another order than its call.
-    found = None if node.op.name == "scan" else _operand(*_place(node), k)
+    found = None
+    if node.op.name != "scan":
+        count = len(node.inputs)
+        found = _operand(*_place(node), k, node.op.name, count, node.op.custom)
     if found is not None:
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
@@ -47,16 +62,30 @@ def closed(text: str) -> str:
     return text if isinstance(tree, whole) else f"({text})"
 
 
-def subscript(node: Tensor, k: int = 0) -> str:
-    """What the user takes of an operand, with its brackets: ``"[i, t]"``
-    nothing where it is spelled without.
-    """
-    text = _operand(*_place(node), k)
-    tree = None if text is None else ast.parse(text, mode="eval").body
-    if not isinstance(tree, ast.Subscript):
-        return ""
+def subscript(node: Tensor) -> str:
+    """Return what an index takes, as it is written: ``"i, t"``; maybe left out."""
+    text = _segment(*_place(node))
+    try:
+        tree = ast.parse(f"({text})", mode="eval").body if text else None
+    except (SyntaxError, ValueError):
+        tree = None
+    if not isinstance(tree, ast.Subscript) or isinstance(tree.slice, ast.Starred):
+        return LEFT_OUT
     tree.value = ast.Name("x", ast.Load())
-    return ast.unparse(tree)[1:]
+    return ast.unparse(tree)[2:-1]
+
+
+def is_literal(text: str) -> bool:
+    """Return whether a text is a number as it is written, such as ``-1.5``."""
+    try:
+        return isinstance(ast.literal_eval(text), int | float | complex)
+    except (SyntaxError, ValueError, TypeError):
+        return False
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text is one variable."""
+    return text.isidentifier()
 
 
 def minus(text: str) -> str:
@@ -78,7 +107,7 @@ def short(x: Any) -> str:
 
 
 def line_of(node: Tensor) -> str:
-    """The expression that made a node, as it stands in the source; maybe nothing."""
+    """Return the expression that made a node, as it stands in the source, if any."""
     found = _segment(*_place(node))
     return "" if found is None else found
 
@@ -108,9 +137,11 @@ def _segment(code: CodeType | None, lasti: int) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _operand(code: CodeType | None, lasti: int, k: int) -> str | None:
+def _operand(
+    code: CodeType | None, lasti: int, k: int, op: str, count: int, custom: bool
+) -> str | None:
     text = _segment(code, lasti)
-    if text is None:
+    if text is None or code is None:
         return None
     try:
         tree = ast.parse(f"({text})", mode="eval").body
@@ -123,27 +154,78 @@ def _operand(code: CodeType | None, lasti: int, k: int) -> str | None:
         parts = [tree.operand]
     elif isinstance(tree, ast.Compare):
         parts = [tree.left, *tree.comparators]
+        if op in MIRRORED.get(type(tree.ops[0]), ()):
+            parts.reverse()  # Python asks the Tensor: 0 < x is x > 0
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Call):
         return None  # wb.grad(f)(x): what is inside has other operands
     elif isinstance(tree, ast.Call):
+        if not _calls(tree.func, op, custom):
+            return None  # one of several ops that the call is made of
         parts = [
             part
             for x in tree.args
             for part in (x.elts if isinstance(x, ast.List | ast.Tuple) else [x])
             if not (isinstance(part, ast.Constant) and isinstance(part.value, str))
         ]
-        if isinstance(tree.func, ast.Attribute) and not _module(tree.func.value):
+        if isinstance(tree.func, ast.Attribute) and not _module(tree.func.value, code):
             parts = [tree.func.value, *parts]
-    if k >= len(parts) or isinstance(parts[k], ast.Starred):
+    if k >= min(len(parts), count) or isinstance(parts[k], ast.Starred):
         return None
     return ast.unparse(parts[k])
 
 
-def _module(x: ast.expr) -> bool:
-    """Whether what stands before the dot is a module: ``np``, ``np.linalg``."""
+def _calls(called: ast.expr, op: str, custom: bool) -> bool:
+    """Return whether what is called is this op, and not something made of it."""
+    if isinstance(called, ast.Attribute):
+        name = called.attr
+    elif isinstance(called, ast.Name):
+        if custom:
+            return True
+        name = called.id
+    else:
+        return False
+    return name == op or op in ALIASES.get(name, ())
+
+
+def _module(x: ast.expr, code: CodeType) -> bool:
+    """Return whether what stands before the dot is a module: ``np.linalg``."""
     while isinstance(x, ast.Attribute):
         x = x.value
-    return isinstance(x, ast.Name) and x.id in MODULES
+    if not isinstance(x, ast.Name):
+        return False
+    if x.id not in code.co_varnames:
+        for module in _modules(code.co_filename):
+            if x.id in vars(module):
+                return isinstance(vars(module)[x.id], ModuleType)
+    return x.id in MODULES
+
+
+def _modules(file: str) -> list[ModuleType]:
+    """Return the modules that code of a file may be of; that of a notebook is main."""
+    found = [
+        module
+        for module in list(sys.modules.values())
+        if getattr(module, "__file__", None) == file
+    ]
+    return found or [sys.modules["__main__"]]
 
 
 MODULES = {"np", "numpy", "wb", "workbench", "sp", "scipy", "special", "xp", "cp"}
+#: What a comparison becomes where Python asks its right operand.
+MIRRORED = {
+    ast.Lt: ("greater",),
+    ast.LtE: ("greater_equal",),
+    ast.Gt: ("less",),
+    ast.GtE: ("less_equal",),
+}
+#: The ops of functions that have another name, where they are of one op.
+ALIASES = {
+    "abs": ("absolute",), "acos": ("arccos",), "acosh": ("arccosh",),
+    "amax": ("max",), "amin": ("min",), "around": ("round",), "asin": ("arcsin",),
+    "asinh": ("arcsinh",), "atan": ("arctan",), "atan2": ("arctan2",),
+    "atanh": ("arctanh",), "average": ("mean",), "conj": ("conjugate",),
+    "dot": ("matmul", "tensordot"), "fix": ("trunc",),
+    "inner": ("matmul", "tensordot"), "matrix_norm": ("norm",),
+    "mod": ("remainder",), "pow": ("power",), "psi": ("digamma",),
+    "round": ("rint", "round"), "true_divide": ("divide",), "vector_norm": ("norm",),
+}  # fmt: skip

@@ -17,14 +17,15 @@ mind.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from workbench.checks.doctor.case import Case
+from workbench.checks.doctor.equivalence import offer
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.matching import inner, number
-from workbench.checks.doctor.spelling import closed, operand
 from workbench.graph.tensor import Tensor, value_of
 
 __all__ = ["look"]
@@ -123,7 +124,6 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
     whole = count == units
     which = "all" if whole else _listed(np.flatnonzero(dead))
     k = _varying(node)
-    x = operand(node, k)
     title = (
         f"{name}: the whole layer of {units} ReLUs is dead"
         if whole
@@ -140,12 +140,23 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
         f" there is {_top(node, dead):.3g}.",
         "Where a ReLU gives 0 its slope is 0: no gradient reaches what is before it, so"
         " it never wakes up.",
-        Fix(
-            "let a little gradient through, or start with smaller biases",
-            f"np.where({x} > 0, {x}, 0.01 * {closed(x)})",
-            f"where(x{k} > 0, d, 0.01 * g)" if node.op.name == "maximum" else None,
-        ),
+        _leaky(case, node, k),
     )
+
+
+def _leaky(case: Case, node: Tensor, k: int) -> Fix | None:
+    """A ReLU that lets a little through, with the upper bound that it has."""
+    text = "let a little gradient through, or start with smaller biases"
+    x = f"{{{k}}}"
+    for above in (x, f"np.minimum({x}, {{2}})"):
+        if "{2}" in above and node.op.name != "clip":
+            continue
+        code = f"np.where({x} > 0, {above}, 0.01 * {x})"
+        fix = offer(case, node, text, code, changes=lambda *xs: np.less_equal(xs[0], 0))
+        if fix is not None:
+            rule = f"where(x{k} > 0, d, 0.01 * g)"
+            return replace(fix, rule=rule if node.op.name == "maximum" else None)
+    return None
 
 
 def _varying(node: Tensor) -> int:
@@ -183,7 +194,6 @@ def _saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
     if share < MOST_SATURATED:
         return None
     name = case.call(node)
-    x = operand(node, 0)
     return Finding(
         "saturated",
         "warning",
@@ -193,8 +203,37 @@ def _saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
         f"{int(flat.sum()):,} of {flat.size:,} slopes are below {SLOPE:g} of the"
         f" largest; the largest slope there is {float(np.max(slope)):.2g}.",
         f"Far from 0 a {kind} is flat: next to no gradient passes.",
-        Fix(
-            "bring its operand nearer to 0: smaller weights, or scaled inputs",
-            f"{closed(x)} / np.std({x})",
-        ),
+        _scaled(case, node, kind),
     )
+
+
+#: What brings an operand nearer to 0, the mildest first.
+SCALED = (
+    "{0} / np.std({0})",
+    "({0} - np.mean({0})) / np.std({0})",
+    "{0} / np.max(np.abs({0}))",
+)
+
+
+def _scaled(case: Case, node: Tensor, kind: str) -> Fix | None:
+    """The operand of a unit in the size that it learns from."""
+    unit = node
+    if node.op.name in ("divide", "reciprocal"):
+        unit = next(
+            x for x in map(inner, inner(node.inputs[-1]).inputs)
+            if isinstance(x, Tensor) and x.op.name == "exp"
+        )  # fmt: skip
+    whole = unit.inputs[0]
+    if not isinstance(whole, Tensor):
+        return None
+
+    def mends(z: Any) -> bool:
+        t = np.tanh(z if kind == "tanh" else z / 2)
+        return bool(np.mean(1 - np.square(t) < SLOPE) < MOST_SATURATED)
+
+    text = "bring its operand nearer to 0: smaller weights, or scaled inputs"
+    for code in SCALED:
+        fix = offer(case, whole, text, code, of=unit, mends=mends)
+        if fix is not None:
+            return fix
+    return None

@@ -130,7 +130,10 @@ def _of_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Findi
         else f"{text} holds {how}.",
         "The program is given what is not finite; what is computed from it is not"
         " finite either.",
-        Fix("leave such entries out, or fill them", f"np.nan_to_num({name_of})"),
+        Fix(
+            "leave such entries out, or put 0 in their place",
+            f"np.where(np.isfinite({name_of}), {name_of}, 0)",
+        ),
         path,
     )
 
@@ -162,7 +165,7 @@ def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
     """The finding for one origin."""
     name = case.call(node)
     if is_leaf(node):
-        how = counted(node._value)
+        how, x = counted(node._value), node.name or "x"
         return Finding(
             "input-not-finite",
             "error",
@@ -174,8 +177,8 @@ def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
             "The program is given what is not finite; what is computed from it is not"
             " finite either.",
             Fix(
-                "leave such rows out, or fill them",
-                f"{node.name or 'x'} = np.nan_to_num({node.name or 'x'})",
+                "leave such rows out, or put 0 in their place",
+                f"{x} = np.where(np.isfinite({x}), {x}, 0)",
             ),
             path,
         )

@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor.case import Case, Step, finite, size
+from workbench.checks.doctor.case import Case, Step, finite, is_leaf, size
+from workbench.checks.doctor.equivalence import offer
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.matching import number
+from workbench.checks.doctor.spelling import LEFT_OUT, operand
 from workbench.checks.doctor.units import PRODUCTS
 from workbench.graph.tensor import Tensor, value_of
 
@@ -213,9 +215,8 @@ def _told(
         rule = "d / maximum(1, norm(d))"
         code = f'wb.override("{blamed.op.name}", "{rule}")'
         fix = Fix("bound the norm of what flows there", code, rule, everywhere=True)
-    elif any(node.op.name in PRODUCTS for node in nodes):
-        text = "scale the weights to keep norms, or add skip connections"
-        fix = Fix(text, "W / np.sqrt(W.shape[0])")
+    else:
+        fix = _scaled(case, [blamed, *nodes])
     where = f" in scope {blamed.scope!r}" if blamed.scope else ""
     return Finding(
         "exploding" if sign > 0 else "vanishing",
@@ -235,6 +236,26 @@ def _told(
         fix,
         tuple(reversed(nodes)),
     )  # fmt: skip
+
+
+def _scaled(case: Case, nodes: list[Tensor]) -> Fix | None:
+    """The weights of a product that shrinks what passes, scaled to keep norms."""
+    for node in nodes:
+        if node.op.name not in PRODUCTS:
+            continue
+        for k, x in enumerate(node.inputs):
+            weights = value_of(x)
+            if is_leaf(x) and np.ndim(weights) == 2 and operand(node, k) != LEFT_OUT:
+                fix = offer(
+                    case,
+                    node,
+                    "scale the weights to keep norms, or add skip connections",
+                    f"{{{k}}} / np.linalg.norm({{{k}}}, 2)",
+                    mends=lambda w: bool(np.isclose(np.linalg.norm(w, 2), 1)),
+                )
+                if fix is not None and np.linalg.norm(weights, 2) < 1:
+                    return fix
+    return None
 
 
 def _worst_line(

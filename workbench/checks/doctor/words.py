@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.checks.doctor.attachable import choose_rule
 from workbench.checks.doctor.case import Case, at, counted, finite, first, kinds, size
+from workbench.checks.doctor.equivalence import is_finite_in_float64, offer
 from workbench.checks.doctor.finding import Fix
-from workbench.checks.doctor.forms import form_of
+from workbench.checks.doctor.forms import Form, form_of
 from workbench.checks.doctor.singular import (
+    BOUNDED,
+    ENTRIES,
     EXPONENTIAL,
     GROWING,
     MEND,
@@ -26,7 +30,7 @@ from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.graph import types
 from workbench.graph.tensor import Tensor, value_of
 
-__all__ = ["Told", "from_infinity", "slope", "value"]
+__all__ = ["Told", "attached", "from_infinity", "slope", "value"]
 
 
 class Told(NamedTuple):
@@ -52,20 +56,28 @@ def _hits(row: Row, args: list[Any]) -> Any:
     return mask if mask.dtype == bool and mask.any() else None
 
 
-def _code(row: Row, node: Tensor) -> str:
-    names = [operand(node, k) for k in range(min(2, len(node.inputs)))]
-    raw = {f"raw{k}": text for k, text in enumerate(names)}
-    if "({0}, " not in row.code:
-        names = list(map(closed, names))
+def _mended(case: Case, row: Row, node: Tensor) -> Fix | None:
+    """The line of a row, if it is proved."""
     dtype = types.spec_of(_args(node)[0]).dtype
-    tiny, near = _SMALL.get(np.dtype(dtype).itemsize, ("1e-300", "1e-12"))
+    size = np.dtype(dtype).itemsize // (2 if dtype.kind == "c" else 1)
+    tiny, near = _SMALL.get(size, ("1e-300", "1e-12"))
     code = row.code
     if dtype.kind == "c":
-        tiny, near = _SMALL.get(dtype.itemsize // 2, ("1e-300", "1e-12"))
         code = code.replace(
             "np.maximum({0}, {tiny})", "np.where({0} == 0, {tiny}, {0})"
         )
-    return code.format(*names, op=node.op.name, tiny=tiny, near=near, **raw)
+    settings = {"op": node.op.name, "tiny": tiny, "near": near}
+    low, high = (
+        eval(bound.format(**settings), {"np": np})  # our own text
+        for bound in row.bounds
+    )
+
+    def changes(x: Any, *rest: Any) -> Any:
+        return ~((x >= low) & (x <= high)) if dtype.kind == "f" else np.equal(x, 0)
+
+    for key, value in settings.items():
+        code = code.replace(f"{{{key}}}", value)
+    return offer(case, node, row.text, code, changes=changes)
 
 
 #: What is just beside 0 and beside 1, by the bytes of a float; else that of float64.
@@ -95,14 +107,14 @@ def value(case: Case, node: Tensor) -> Told:
         if mask is not None:
             k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
             k = 0 if name in ("power", "float_power") else k
-            fix = Fix(row.text, _code(row, node))
+            fix = _mended(case, row, node)
             if form is not None:
                 fix = Fix(f"the stable form of {form.name}", form.code)
             return Told(row.kind, row.trouble, _numbers(node, mask, k), row.cause, fix)
     dtype = types.spec_of(value_of(flat_first(node._value))).dtype
     how = counted(node._value)
     if (kinds(node._value) == "inf" and name in GROWING) or name in EXPONENTIAL:
-        return _overflow(node, args, dtype, how, form)
+        return _overflow(case, node, args, dtype, how, form)
     better = None
     if form is not None:
         better = Fix(f"the stable form of {form.name}", form.code)
@@ -116,7 +128,9 @@ def value(case: Case, node: Tensor) -> Told:
     )
 
 
-def _overflow(node: Tensor, args: list[Any], dtype: Any, how: str, form: Any) -> Told:
+def _overflow(
+    case: Case, node: Tensor, args: list[Any], dtype: Any, how: str, form: Any
+) -> Told:
     name = node.op.name
     limit = np.finfo(dtype).max if dtype.kind in "fc" else 0
     largest = max(map(_largest, args), default=0.0)
@@ -130,15 +144,28 @@ def _overflow(node: Tensor, args: list[Any], dtype: Any, how: str, form: Any) ->
     fix: Fix | None = None
     if form is not None:
         fix = Fix(f"the stable form of {form.name}", form.code)
-    elif narrow:
+    elif narrow and is_finite_in_float64(node):
         x = closed(operand(node, 0))
         fix = Fix("compute it in float64", f"{x}.astype(np.float64)")
     elif name in EXPONENTIAL:
-        top = np.floor(np.log(limit))
-        fix = Fix(
-            "bound the exponent", f"np.{name}(np.minimum({operand(node, 0)}, {top:g}))"
-        )
+        fix = _bounded(case, node, np.log2(limit) if name == "exp2" else np.log(limit))
     return Told("overflow", "overflows", evidence, cause, fix)
+
+
+def _bounded(case: Case, node: Tensor, most: float) -> Fix | None:
+    """An exponential whose operand is bounded, on both sides if both overflow."""
+    top = float(np.ceil(most)) - 1
+    both = node.op.name in ("sinh", "cosh")
+    bound = (
+        f"np.clip({{0}}, -{top:g}, {top:g})" if both else f"np.minimum({{0}}, {top:g})"
+    )
+    return offer(
+        case,
+        node,
+        f"bound the exponent: beyond {top:g} the value stays what it is there",
+        f"np.{node.op.name}({bound})",
+        changes=lambda x: (np.abs(x) if both else x) > top,
+    )
 
 
 def from_infinity(case: Case, node: Tensor) -> Told:
@@ -196,20 +223,17 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
             f"has an override that passes on {_what(bad)}",
             f"A finite gradient of norm {_norm(g)} arrives, and {label} makes {how}.",
             f"The rule of the override {label!r} is not finite at these values.",
-            Fix("nothing where the rule is not finite", _line(node), MEND),
+            attached(case, node, "nothing where the rule is not finite", [MEND]),
         )
-    form = form_of(case, node)
+    form = form_of(case, node, sloped=True)
     for row in SLOPES.get(name, ()):
         mask = _hits(row, args)
         if mask is not None:
             k = len(node.inputs) - 1 if name == "divide" else 0
-            rule = SAFE.get(name, MEND)
             text = f"a gradient of 0 where the slope of {name} is infinite"
-            fix = Fix(text, _line(node, rule), rule)
+            rules = [SAFE[name], *ENTRIES] if name in SAFE else ENTRIES
+            fix = attached(case, node, text, rules, form)
             cause = row.cause + _zero_arrives(g, mask)
-            if form is not None:
-                text = f"{fix.text}; or write {form.code}"
-                fix = Fix(text, fix.code, rule)
             return Told(
                 row.kind,
                 row.trouble,
@@ -220,9 +244,12 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
     wild = [k for k, a in enumerate(args) if not _finite(a)]
     if wild or not finite(node._value):
         what = f"Its operand {operand(node, wild[0])}" if wild else "Its value"
-        fix = Fix("nothing where the slope is not finite", _line(node), MEND)
+        fix = None
         if form is not None:
             fix = Fix(f"the stable form of {form.name}", form.code)
+        else:
+            text = "nothing where the slope is not finite"
+            fix = attached(case, node, text, ENTRIES)
         overflowed = not wild and name in EXPONENTIAL
         return Told(
             "overflow" if overflowed else "zero-times-inf",
@@ -241,7 +268,7 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
             f"passes on a gradient larger than {dtype} holds",
             f"A gradient of norm {_norm(g)} arrives; passed on: {how}.",
             f"The product with the slope of {name} overflows {dtype}.",
-            Fix("bound the gradient that flows there", _clip(node), "clip(d, -1, 1)"),
+            attached(case, node, "bound the gradient that flows there", BOUNDED),
         )
     return Told(
         "rule-not-finite",
@@ -249,8 +276,22 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
         f"A finite gradient of norm {_norm(g)} arrives; passed on: {how}.",
         f"The rule of {name} ({node.op.rule or 'its own'}) is not finite at these"
         " values.",
-        Fix("nothing where the rule is not finite", _line(node), MEND),
+        attached(case, node, "nothing where the rule is not finite", ENTRIES),
     )
+
+
+def attached(
+    case: Case, node: Tensor, text: str, rules: list[str], form: Form | None = None
+) -> Fix | None:
+    """The first rule that mends a node, and what to write instead; None if none."""
+    rule = choose_rule(case, node, rules)
+    if rule is None:
+        if form is None:
+            return None
+        return Fix(f"the stable form of {form.name}", form.code)
+    if form is not None:
+        text = f"{text}; or write {form.code}"
+    return Fix(text, _line(node, rule), rule)
 
 
 def _finite(a: Any) -> bool:
@@ -277,9 +318,5 @@ def _norm(g: Any) -> str:
     return f"{size(g)[0]:.3g}"
 
 
-def _line(node: Tensor, rule: str = MEND) -> str:
+def _line(node: Tensor, rule: str) -> str:
     return f'wb.override("{node.op.name}", "{rule}")'
-
-
-def _clip(node: Tensor) -> str:
-    return f'wb.override("{node.op.name}", "clip(d, -1, 1)")'

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.doctor.case import Case, size
+from workbench.checks.doctor.equivalence import offer
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.matching import number
-from workbench.checks.doctor.spelling import closed, operand
+from workbench.checks.doctor.spelling import LEFT_OUT, closed, minus, operand
 from workbench.checks.doctor.units import PRODUCTS
 from workbench.graph import blame, types, walk
 from workbench.graph.tensor import Tensor, value_of
@@ -179,26 +180,30 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
             f'wb.override("{op}", "g")',
         )
         if op == "floor_divide":
+            a, b = closed(operand(node)), closed(operand(node, 1))
+            text, code = "a quotient that is not rounded in its place", f"{a} / {b}"
             rule = None
     elif op in COMPARING:
         kind = "compared"
         cause = "A comparison gives steps: its slope is 0 wherever it has one."
-        text = "a smooth step in its place, such as a sigmoid"
+        text = "a smooth step in its place, some `width` wide"
         code, rule = _smooth_step(node), None
     elif op == "astype" or not types.differentiable(node.dtype):
         kind = "cast-to-integer" if op == "astype" else "chosen"
         if op in CHOOSING:
             cause = "A position has no slope."
-            text = "a weighted sum in its place (softmax)"
-            z = operand(node, 0)
-            code = f"np.sum(workbench.scipy.special.softmax({z}) * values)"
-            rule = None
+            text = "a mean of the positions in its place, weighted by softmax"
+            code, rule = _soft_position(node), None
         else:
             cause = "Integers do not vary: their slope is 0."
-            text, code, rule = "keep it a float", "np.rint(x)", None
+            text = "keep it a float, and let the gradient through"
+            code, rule = "", None
+            if op == "astype":
+                kept = offer(case, node, text, "np.trunc({0})")
+                code = "" if kept is None else kept.code
     elif op in STOPPING:
         kind, cause = "stopped", f"{op} lets no gradient through."
-        text, code, rule = "let it through", "leave it out", None
+        text, code, rule = "let it through", operand(node), None
     else:
         kind, cause = "no-derivative", f"{op} has no derivative."
         text, code = "a rule for it", f'wb.override("{op}", "g")'
@@ -215,7 +220,7 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
         f"{title} by {name}",
         f"Nothing flows back through {op}: all ways end at such nodes.",
         cause,
-        Fix(text, code, rule),
+        Fix(text, code, rule) if code else None,
     )
 
 
@@ -277,6 +282,23 @@ def _flat(node: Tensor) -> str:
         "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
         " that are not used."
     )
+
+
+def _soft_position(node: Tensor) -> str:
+    """What varies smoothly in the place of a position; nothing where none is known."""
+    z, axis = operand(node), node.params.get("axis")
+    if node.op.name not in ("argmax", "argmin") or z == LEFT_OUT:
+        return ""
+    if axis is None and np.ndim(value_of(node.inputs[0])) != 1:
+        return ""
+    if node.op.name == "argmin":
+        z = minus(z)
+    if axis in (None, -1, np.ndim(value_of(node.inputs[0])) - 1):
+        soft = f"workbench.scipy.special.softmax({z}, axis=-1)"
+        keep = ", keepdims=True" if node.params.get("keepdims") else ""
+        count = f"np.arange({closed(operand(node))}.shape[-1])"
+        return f"np.sum({soft} * {count}, axis=-1{keep})"
+    return ""
 
 
 def _smooth_step(node: Tensor) -> str:
