@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import index
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from workbench.checks.doctor import (
     digits,
     edges,
+    matrices,
     slopes,
     steps,
     units,
@@ -29,8 +31,8 @@ from workbench.checks.doctor.case import Case, Progress, Stopped
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
 from workbench.errors import UsageError
-from workbench.graph import tree, types
-from workbench.graph.tensor import Tensor, value_of
+from workbench.graph import source, tree, types
+from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.trace import argument_names, check_function, record
 from workbench.transforms.resolving import resolve_call
 
@@ -247,10 +249,12 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from steps.refined(case, slopes.look(case, [f.node for f in found]))
     yield from units.look(case)
     yield from zeros.look(case, [f.node for f in found])
+    singular = [*matrices.look(case)]
+    yield from singular
     # What is not finite has no size and no digits; noise has no size of its own.
-    if not any(f.severity == "error" for f in found):
+    if all(f in singular or f.severity != "error" for f in found):
         grown = [*ways.look(case, [f.node for f in found])]
-        lost = [*digits.look(case)]
+        lost = [*digits.look(case, [f.node for f in singular])]
         # Errors grow as gradients do, and what cancels is divided by what is small: one
         # finding, not two. A difference that cancels is the cause, else the growth is.
         if any(f.node.op.name in ("subtract", "add") for f in lost):
@@ -297,6 +301,29 @@ def _reached(error: BaseException, leaves: Iterable[Tensor]) -> list[Tensor] | N
     return made or None
 
 
+def _failed(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
+    """The op that raised, as a node without value, and the user's line that did.
+
+    No op, where it was the user's own code that raised.
+    """
+    failed: Tensor | None = None
+    line: tuple[CodeType | None, int] = None, -1
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if not source.internal(frame):
+            line, failed = (frame.f_code, trace.tb_lasti), None
+        elif frame.f_code is apply.__code__ and failed is None:
+            op, inputs, params = (frame.f_locals[k] for k in ("op", "inputs", "params"))
+            args = tuple(map(value_of, inputs))
+            failed = Tensor(op, inputs, args, params, None, *line)
+            failed.spec = (
+                types.spec_of(args[0]) if args else types.Spec((), np.dtype(float))
+            )
+        trace = trace.tb_next
+    return failed, source.decode(*line)
+
+
 def _half_way(
     of: str,
     error: Exception,
@@ -314,7 +341,7 @@ def _half_way(
                 found.append(finding)
         except (Stopped, KeyboardInterrupt):
             stopped = True
-    last = found[0].node if found else reached[-1]
+    failed, site = _failed(error)
     text = f"{type(error).__name__}: {error}".strip()
     cause = (
         "The values that it had computed were not finite any more; see the finding"
@@ -322,15 +349,21 @@ def _half_way(
         if found
         else "All values until then are finite; the error itself says what is wrong."
     )
+    if failed is not None and not found:
+        singular = matrices.told(case, failed)
+        if singular is not None:
+            found.append(singular)
+            cause = "The matrix is singular but for rounding; see the finding above it."
     found.append(
         Finding(
             "raised",
             "error",
-            last if not found else reached[-1],
+            reached[-1] if failed is None else failed,
             "forward",
             f"{of} raised an error before it returned",
             text if len(text) < 600 else f"{text[:600]}…",
             cause,
+            site=site,
         )
     )
     return Findings(tuple(found), of, stopped)

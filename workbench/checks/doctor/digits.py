@@ -19,7 +19,7 @@ Stability of Numerical Algorithms", 2nd ed., 2002, section 26.3), and only up to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding
 from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.lost import Jump, finding
+from workbench.checks.doctor.matrices import CONDITIONED
 from workbench.checks.doctor.wider import WIDER, WIDEST, again
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor, value_of
@@ -45,8 +46,24 @@ JUMP = 1e3
 SHARE = 0.03
 
 
-def look(case: Case) -> Iterator[Finding]:
-    """A finding where the wider run contradicts the result or a gradient."""
+def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """A finding where the wider run contradicts the result or a gradient.
+
+    ``known`` are the nodes that were blamed for lost digits already: what comes of
+    them has its errors from there.
+    """
+    for one in _contradicted(case):
+        if not any(_connected(one.node, node) for node in known):
+            yield one
+
+
+def _connected(a: Tensor, b: Tensor) -> bool:
+    """Whether one of two nodes depends on the other."""
+    first, last = sorted((a, b), key=lambda node: node.serial)
+    return any(node is first for node in walk.order([last], first.serial - 1))
+
+
+def _contradicted(case: Case) -> Iterator[Finding]:
     if not all(finite(y._value) for y in case.outputs):
         return
     if any(not isinstance(x._value, _HOST) for x in case.wrt):
@@ -207,7 +224,7 @@ def _value_jump(
         at = np.unravel_index(int(np.argmax(reach)), reach.shape)
         own = _ratio(apart[at], abs(np.asarray(new)[at]))
         before = max([unit, *_before(node, wide, at)])
-        if own >= enough and own >= JUMP * before:
+        if own >= enough and own >= JUMP * before and not _conditioned(node):
             told = (
                 f"{_entry(node, at)} is {_digits(np.asarray(node._value)[at])}, and in"
                 f" higher precision {_digits(np.asarray(new)[at])}: off by {own:.2g} of"
@@ -220,6 +237,11 @@ def _value_jump(
         return None
     # The first of them: the others have it from there.
     return min(found, key=lambda jump: jump.node.serial, default=None)
+
+
+def _conditioned(node: Tensor) -> bool:
+    """Whether another doctor tells its digits, by what rounding does not decide."""
+    return node.op.name in CONDITIONED and not node.op.custom
 
 
 def _before(
@@ -275,7 +297,7 @@ def _by_norm(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
         own[node.serial] = _apart(node._value, z) / scale if scale else 0.0
         before = [own.get(x.serial, 0.0) for x in node.inputs if isinstance(x, Tensor)]
         times = own[node.serial] / max([*before, unit])
-        if best is None or times > best.times:
+        if (best is None or times > best.times) and not _conditioned(node):
             best = Jump(node, times, own[node.serial])
     return best
 
@@ -362,6 +384,6 @@ def _slope_jump(
         if not passed:
             continue
         times = max(passed) / max(error(step.node.serial), unit)
-        if best is None or times > best.times:
+        if (best is None or times > best.times) and not _conditioned(step.node):
             best = Jump(step.node, times, max(passed))
     return best

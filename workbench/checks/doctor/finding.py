@@ -8,6 +8,7 @@ from html import escape
 from typing import Literal, overload
 
 from workbench.graph import blame
+from workbench.graph.source import Site
 from workbench.graph.tensor import Tensor
 
 __all__ = ["KINDS", "Finding", "Findings", "Fix"]
@@ -106,6 +107,9 @@ class Finding:
     path
         Nodes on the way from the blamed one to where it shows, in the order of the
         pass.
+    site
+        The user's line, where it is not the one that made the node: that of an op
+        inside the node, or the one that raised an error.
     """
 
     kind: str
@@ -117,13 +121,16 @@ class Finding:
     cause: str
     fix: Fix | None = None
     path: tuple[Tensor, ...] = ()
+    site: Site | None = None
 
     @property
     def place(self) -> str:
-        """The user's line that made the node, ``" (at [3]:2: y = ..."``, or nothing.
+        """The user's line to look at, ``" (at [3]:2: y = ..."``, or nothing.
 
         An input has none: it was made where the program was traced.
         """
+        if self.site is not None:
+            return blame.at(self.site)
         if not self.node.inputs:
             return ""
         return blame.at(self.node.site)

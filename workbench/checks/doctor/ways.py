@@ -85,7 +85,8 @@ def _in_its_units(
     Then the result changes in proportion to the input: what has vanished or explodes
     does not. An input or a result of 0 says nothing.
     """
-    moved = size(g)[0] * size(x._value)[0]
+    # Entry by entry: each may have a unit of its own.
+    moved = size(value_of(g) * x._value)[0] * math.sqrt(max(1, np.size(x._value)))
     result = math.hypot(*[size(y._value)[0] for y in case.outputs])
     if not moved or not result:
         return False

@@ -1,0 +1,285 @@
+"""Matrices that are nearly singular: how many digits are left of what is made of them.
+
+A matrix of condition c multiplies the relative rounding of its entries by up to c. It
+is told where less than four digits remain, c · eps > 1e-4 in the dtype of the matrix:
+from 4.5e11 in float64, from 840 in float32. The condition is estimated
+(`conditions.py`), never read off digits that rounding has made: so the verdict is the
+same on every machine, and whether a factorisation that stands at its edge succeeds or
+raises an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.checks.doctor import conditions
+from workbench.checks.doctor.case import Case, at, size
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.graph.tensor import Tensor, value_of
+from workbench.ops.contraction import swap
+
+__all__ = ["CONDITIONED", "LOST", "look", "told"]
+
+#: What is left is less than this part of the digits of its dtype.
+LOST = 1e-4
+#: From here on no digit is left that one could rely on.
+WRONG = 0.1
+
+
+class Row(NamedTuple):
+    """How an op's conditions are found: of ``kind`` by ``of(node, *args)``."""
+
+    of: Callable[..., Any]
+    #: Whether a multiple of the identity may be added to mend it.
+    shift: bool = False
+
+
+def _each(find: Callable[..., float], *stacks: Any) -> Any:
+    """The condition of each matrix of a stack."""
+    loop = stacks[0].shape[:-2]
+    flat = [np.reshape(x, (-1, *x.shape[-2:])) for x in stacks]
+    found = [find(*rows) for rows in zip(*flat, strict=True)]
+    return np.reshape(np.array(found, float), loop)
+
+
+def _general(node: Tensor, a: Any, *_: Any) -> Any:
+    return _each(conditions.general_condition, a)
+
+
+def _definite(node: Tensor, a: Any) -> Any:
+    return _each(conditions.definite_condition, a)
+
+
+def _triangular(node: Tensor, a: Any, b: Any) -> Any:
+    lower, unit = node.params["lower"], node.params["unit"]
+    find = lambda x: conditions.triangular_condition(x, lower, unit)  # noqa: E731
+    return _each(find, a)
+
+
+def _banded(node: Tensor, ab: Any, b: Any) -> Any:
+    return _each(lambda x: conditions.banded_condition(x, **node.params), ab)
+
+
+def _kept(node: Tensor, a: Any, *_: Any) -> Any:
+    limit = node.params.get("rcond")
+    if limit is None or limit < 0:
+        eps = float(np.finfo(_dtype(a)).eps)
+        limit = 1e-15 if node.op.name == "pinv" else eps * max(a.shape[-2:])
+    return _each(lambda x: conditions.kept_condition(x, float(limit)), a)
+
+
+def _square(node: Tensor, a: Any) -> Any:
+    """Of LU, whose derivative divides by both factors of a square matrix."""
+    whole = a.shape[-1] == a.shape[-2]
+    return _general(node, a) if whole else np.zeros(a.shape[:-2])
+
+
+def _columns(node: Tensor, a: Any, **_: Any) -> Any:
+    """Of QR, whose derivative divides by R, or by its first columns."""
+    few = min(a.shape[-2:])
+    return _each(lambda x: conditions.kept_condition(x, 0), a[..., :few])
+
+
+def _vectors(node: Tensor, a: Any) -> Any:
+    """Of eigenvalues of any matrix: the condition of its vectors (Bauer and Fike)."""
+    values = node._value
+    v = values[1] if isinstance(values, tuple) else np.linalg.eig(a)[1]
+    return _each(conditions.general_condition, v)
+
+
+def _sylvester(node: Tensor, a: Any, b: Any, q: Any) -> Any:
+    return _each(_sylvester_condition, a, b)
+
+
+def _sylvester_condition(a: Any, b: Any) -> float:
+    from scipy.linalg import solve_sylvester
+
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return 0.0
+    shape = len(a), len(b)
+
+    def solve(x: Any, a: Any = a, b: Any = b) -> Any:
+        return np.ravel(solve_sylvester(a, b, np.reshape(x, shape)))
+
+    def back(x: Any) -> Any:
+        return solve(x, swap(a).conj(), swap(b).conj())
+
+    norm = np.abs(a).sum(axis=0).max() + np.abs(b).sum(axis=1).max()
+    return float(norm) * conditions.inverse_norm(solve, back, math.prod(shape))
+
+
+def _sparse(node: Tensor, data: Any, b: Any) -> Any:
+    pattern = node.params["pattern"]
+    if not isinstance(data, np.ndarray) or not np.isfinite(data).all():
+        return np.zeros(())
+    matrix = pattern.matrix(data).tocsc()
+    solve = lambda x: node.op.compute(data, x, **node.params)  # noqa: E731
+    turned = {**node.params, "transposed": not node.params["transposed"]}
+    back = lambda x: node.op.compute(data, x.conj(), **turned).conj()  # noqa: E731
+    columns = abs(matrix).sum(axis=int(node.params["transposed"]))
+    n = matrix.shape[0]
+    return np.array(float(columns.max()) * conditions.inverse_norm(solve, back, n))
+
+
+def _derivative(node: Tensor, *args: Any) -> Any:
+    """By how much a function of a matrix multiplies a relative change of it.
+
+    The norm of its derivative, by two steps of the power method.
+    """
+    a, y, op = value_of(node.args[0]), node._value, node.op
+    pull: Any = op.pull
+    push: Any = op.push
+    if pull is None or push is None:
+        return np.zeros(())
+    if not (np.isfinite(a).all() and np.isfinite(y).all()) or not size(y)[0]:
+        return np.zeros(())
+    norm = 0.0
+    change: Any = np.ones_like(a)
+    for _ in range(2):
+        moved = push((change / size(change)[0],), y, (a,), node.params)
+        change = pull(1, moved / size(moved)[0], y, (a,), node.params)[0]
+        norm = max(norm, size(moved)[0], size(change)[0])
+        if not 0 < norm < math.inf:
+            return np.zeros(())
+    return np.array(norm * size(a)[0] / size(y)[0])
+
+
+#: Functions of a matrix, whose condition is that of their derivative.
+FUNCTIONS = (
+    "expm", "logm", "sqrtm", "fractional_matrix_power", "sinm", "cosm", "tanm",
+    "sinhm", "coshm", "tanhm",
+)  # fmt: skip
+_GENERAL = Row(_general, True)
+#: The ops whose results hang on the condition of a matrix.
+CONDITIONED: dict[str, Row] = {
+    **dict.fromkeys(("inv", "solve", "det", "logabsdet"), _GENERAL),
+    "cholesky": Row(_definite, True),
+    "solve_triangular": Row(_triangular),
+    "solve_banded": Row(_banded),
+    "solve_sylvester": Row(_sylvester),
+    "sparse_solve": Row(_sparse),
+    **dict.fromkeys(("pinv", "least_squares"), Row(_kept)),
+    "qr": Row(_columns),
+    "lu": Row(_square),
+    **dict.fromkeys(("eig", "eigvals"), Row(_vectors)),
+    **dict.fromkeys(FUNCTIONS, Row(_derivative)),
+}
+
+#: What a factor passes through before another op reads it.
+THROUGH = {
+    "item", "transpose", "tril", "triu", "conjugate", "add", "getitem", "reshape",
+    "copy", "broadcast_to", "negative",
+}  # fmt: skip
+
+
+def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """A finding for each matrix that leaves too few digits.
+
+    ``known`` are the nodes that were blamed already.
+    """
+    blamed = {node.serial for node in known}
+    for node in case.nodes:
+        if node.serial in blamed or node.op.custom:
+            continue
+        found = told(case, node)
+        if found is not None:
+            blamed.add(node.serial)
+            if not _of_factor(node, blamed - {node.serial}):
+                yield found
+
+
+def told(case: Case, node: Tensor) -> Finding | None:
+    """The finding for one node, if its matrix is nearly singular.
+
+    Its value need not be known: the op may have raised an error.
+    """
+    row = CONDITIONED.get(node.op.name)
+    args = [value_of(a) for a in (node.args or node.inputs)]
+    if row is None or not all(isinstance(a, np.ndarray) for a in args):
+        return None
+    try:
+        found = np.asarray(row.of(node, *args))
+    except (ArithmeticError, ValueError, TypeError):
+        return None  # LAPACK itself gives up: not for the doctor to do better
+    dtype = _dtype(*args)
+    eps = float(np.finfo(dtype).eps)
+    bad = found * eps > LOST
+    return _finding(case, node, dtype, found, bad) if bad.any() else None
+
+
+def _dtype(*args: Any) -> Any:
+    dtype = np.result_type(*args)
+    return dtype if dtype.kind in "fc" else np.dtype(float)
+
+
+def _of_factor(node: Tensor, blamed: set[int]) -> bool:
+    """Whether the matrix is a factor of one that has been told already."""
+    stack = [x for x in node.inputs[:1] if isinstance(x, Tensor)]
+    while stack:
+        x = stack.pop()
+        if x.serial in blamed:
+            return True
+        if x.op.name in THROUGH:
+            stack += [a for a in x.inputs if isinstance(a, Tensor)]
+    return False
+
+
+def _finding(case: Case, node: Tensor, dtype: Any, found: Any, bad: Any) -> Finding:
+    eps = float(np.finfo(dtype).eps)
+    worst = np.unravel_index(int(np.argmax(found)), found.shape)
+    condition = float(found[worst])
+    left = max(0, round(-math.log10(eps * condition))) if condition < 1 / eps else 0
+    have = round(-math.log10(eps))
+    what = "Its matrix"
+    if found.shape:
+        place = at([int(i) for i in worst])
+        what = f"{int(bad.sum()):,} of its {found.size:,} matrices: matrix{place}"
+    told = f"{condition:.2g}" if condition < 1 / eps else f"more than {1 / eps:.2g}"
+    digits = f"about {left} are left" if left else "none is left"
+    real = np.finfo(dtype).dtype
+    exact = node.op.name in ("det", "logabsdet")
+    return Finding(
+        "lost-digits",
+        "error" if condition * eps > WRONG and not exact else "warning",
+        node,
+        "forward",
+        f"{case.call(node)}: its matrix is nearly singular",
+        f"{what} has condition {told}; of the {have} digits of {real} {digits}.",
+        "Each rounding of the matrix becomes one of the result that is larger by the"
+        " condition, and in a gradient by more."
+        + (" Rounding decides whether it works at all." if not left else ""),
+        _fix(node, dtype),
+    )
+
+
+def _fix(node: Tensor, dtype: Any) -> Fix | None:
+    row = CONDITIONED[node.op.name]
+    x = closed(operand(node, 0))
+    narrow = np.finfo(dtype).eps > 1e-10
+    if row.shift:
+        x = "K" if x == LEFT_OUT else x
+        a = np.abs(np.diagonal(value_of(node.inputs[0]), axis1=-2, axis2=-1))
+        scale = float(a.max()) if a.size else 1.0
+        power = round(math.log10(scale)) if 0 < scale < math.inf else 0
+        small = f"1e{power - (3 if narrow else 8)}"
+        return Fix(
+            "add a small multiple of the identity: the matrix is nearly singular",
+            f"{x} + {small} * np.eye({x}.shape[-1])",
+        )
+    limit = "1e-3" if narrow else "1e-8"
+    x = "A" if x == LEFT_OUT else x
+    text = "leave out the directions that rounding makes"
+    if node.op.name == "pinv":
+        return Fix(text, f"np.linalg.pinv({x}, rcond={limit})")
+    if node.op.name == "least_squares":
+        b = operand(node, 1)
+        b = "b" if b == LEFT_OUT else b
+        return Fix(text, f"np.linalg.lstsq({x}, {b}, rcond={limit})[0]")
+    if narrow:
+        return Fix("compute this part in float64", f"{x}.astype(np.float64)")
+    return None
