@@ -265,8 +265,8 @@ def test_options_that_do_not_fit() -> None:
 def test_gradients_of_a_program_that_runs(rng: np.random.Generator) -> None:
     from workbench.backends.numpy import compile
 
-    W, b = rng.standard_normal((2, 3)), rng.standard_normal(2)
-    x = rng.standard_normal(3)
+    # Between 0.1 and 4 before tanh, so that no gradient by b is below the clip.
+    W, b, x = (rng.uniform(0.1, 1, shape) for shape in ((2, 3), 2, 3))
 
     def loss(W: Any, b: Any) -> Any:
         return np.sum(np.tanh(W @ x + b) ** 2)
