@@ -5,17 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.custom.demands import DEMANDS, Estimate, entrywise, handed_on, paired
 from workbench.custom.registry import snake
-from workbench.graph.op import CUSTOM, OPS
+from workbench.graph.op import CUSTOM, OPS, Op
 from workbench.graph.tensor import apply
 from workbench.ops.refusals import supported
+from workbench.transforms.budget import MOST_FREE
 
-__all__ = ["MOST_MADE", "Apply", "finite", "known"]
+__all__ = ["Apply", "estimate_of", "finite", "known", "nameable"]
 
 #: ``apply(inputs, params)``.
 Apply = Callable[[list[Any], dict[str, Any]], Any]
@@ -35,8 +38,6 @@ EXCLUDED = frozenset(
 #: Settings that write, or that are no data.
 REFUSED = frozenset({"out", "like", "subok", "casting", "order", "device"})
 MOST_ENTRIES = 10_000
-#: Entries of an array that any rule may make.
-MOST_MADE = 10**7
 
 
 def known(
@@ -47,16 +48,17 @@ def known(
     refuse: Refuse,
     where: str,
     numbers: Sequence[Any] = (),
-) -> Apply:
-    """How an op runs, if there is one of this name that fits.
+) -> tuple[Apply, Estimate | None]:
+    """How an op runs, if there is one of this name that fits, and what it will make.
 
-    ``numbers`` are those of its inputs that are numbers.
+    ``numbers`` are those of its inputs that are numbers. What an op of the user's own
+    makes is known only when it has run.
     """
     for candidate in (name, snake(name)):
         if candidate in CUSTOM:
-            return _custom(candidate, params, refuse, where)
+            return _custom(candidate, params, refuse, where), None
     if name.removeprefix("np.") == "identity" or name == "Identity":
-        return lambda given, _: given[0]
+        return lambda given, _: given[0], handed_on
     for bad in REFUSED & set(params):
         refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
     if (kind := params.get("dtype")) is not None and not _numeric(kind):
@@ -64,26 +66,22 @@ def known(
     if name.removeprefix("np.") == "astype":
         if inputs != 1 or set(params) != {"dtype"}:
             refuse(f"{where}: astype takes one input, and the setting dtype", "")
-        return lambda given, settings: np.astype(given[0], settings["dtype"])
-    functions = {
-        key.removeprefix("np."): f
-        for key, f in supported().items()
-        if key.startswith("np.") and key.removeprefix("np.") not in EXCLUDED
-    }
+        return lambda given, settings: np.astype(given[0], settings["dtype"]), handed_on
+    functions = nameable()
     for candidate in (name, name.removeprefix("np."), snake(name)):
+        if candidate not in functions:
+            candidate = _alias(candidate)
         function = functions.get(candidate)
-        if function is None:
-            function = functions.get(_alias(candidate))
         if function is not None:
             _check(function, name, inputs, outputs, params, refuse, where)
             if not isinstance(function, np.ufunc):
                 _check_lengths(
                     [*numbers, *params.values()], refuse, f"{where} ({name})"
                 )
-            return lambda given, settings: function(*given, **settings)
+            return partial(_call, function), estimate_of(candidate, function)
         op = OPS.get(candidate)
         if op is not None and op.elementwise and not params:
-            return lambda given, _: apply(op, tuple(given))
+            return partial(_apply, op), entrywise
     everything = {*functions, *CUSTOM}
     close = get_close_matches(name, everything, 3, 0.5) or get_close_matches(
         snake(name), everything, 3, 0.5
@@ -93,6 +91,31 @@ def known(
         f"{where} asks for the op {name!r}, which is unknown",
         f"{hint}An op is a function of NumPy's, or one that you have defined.",
     )
+
+
+def _call(function: Any, given: list[Any], settings: dict[str, Any]) -> Any:
+    return function(*given, **settings)
+
+
+def _apply(op: Op, given: list[Any], settings: dict[str, Any]) -> Any:
+    return apply(op, tuple(given))
+
+
+def estimate_of(name: str, function: Any) -> Estimate:
+    """Return what foretells the result of a function that a rule may name."""
+    if name in DEMANDS:
+        return DEMANDS[name]
+    return entrywise if function.nout == 1 else paired
+
+
+def nameable() -> dict[str, Any]:
+    """The functions of NumPy that a rule may name: what they make is known before."""
+    return {
+        key: f
+        for whole, f in supported().items()
+        if whole[:3] == "np." and (key := whole[3:]) not in EXCLUDED
+        if isinstance(f, np.ufunc) or key in DEMANDS
+    }
 
 
 def _numeric(kind: Any) -> bool:
@@ -178,9 +201,9 @@ def _check_lengths(values: Sequence[Any], refuse: Refuse, where: str) -> None:
             x = stack.pop()
             stack += x if isinstance(x, tuple) else ()
             found *= max(abs(x), 1) if type(x) is int else 1
-            if found > MOST_MADE:
+            if found > MOST_FREE:
                 refuse(
-                    f"{where} asks for more than {MOST_MADE:,} entries",
+                    f"{where} asks for more than {MOST_FREE:,} entries",
                     "Write a function rule(node, g).",
                 )
 

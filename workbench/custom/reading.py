@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.custom.demands import Estimate
 from workbench.custom.known import Apply, finite, known
 from workbench.errors import RegistrationError
 
@@ -22,7 +23,7 @@ TYPES = {"float": "float32", "double": "float64", "half": "float16"}
 class Step:
     """One node of a rule: an op, by name, with what it reads and makes."""
 
-    __slots__ = ("apply", "inputs", "op", "outputs", "params")
+    __slots__ = ("apply", "done", "estimate", "inputs", "op", "outputs", "params")
 
     def __init__(
         self, outputs: list[str], op: str, inputs: list[Any], params: dict[str, Any]
@@ -32,6 +33,10 @@ class Step:
         self.inputs = inputs
         self.params = params
         self.apply: Apply
+        #: What it will make; None of an op of the user's own.
+        self.estimate: Estimate | None = None
+        #: What no later step reads.
+        self.done: list[str] = []
 
     def __str__(self) -> str:
         shown = [
@@ -70,6 +75,7 @@ class Reader:
             )
         self.steps = [self.step(node, i) for i, node in enumerate(nodes)]
         self.check_names()
+        self.note_last_reads()
 
     def split(self, names: Any, what: str) -> list[Any]:
         """Names apart from their types, which are noted."""
@@ -178,7 +184,7 @@ class Reader:
         for key, value in list(made.params.items()):
             if isinstance(value, str) and value[:1] == "$" and value[1:] in self.types:
                 del made.params[key]
-        made.apply = known(
+        made.apply, made.estimate = known(
             op,
             len(inputs),
             len(outputs),
@@ -225,6 +231,19 @@ class Reader:
                     f"it returns {returned!r}, which nothing makes",
                     f"There are {', '.join(made)}.",
                 )
+
+    def note_last_reads(self) -> None:
+        """Note at each step what may be let go of after it."""
+        last: dict[str, Step] = {}
+        for step in self.steps:
+            for x in step.inputs:
+                for name in x if isinstance(x, list) else [x]:
+                    last[name] = step
+            last.update(dict.fromkeys(step.outputs, step))
+        kept = {*self.inputs, *self.returns}
+        for name, step in last.items():
+            if isinstance(name, str) and name not in kept:
+                step.done.append(name)
 
     def refuse(self, what: str, cure: str) -> NoReturn:
         """Raise the error that names the rule."""

@@ -6,13 +6,11 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from workbench.custom.known import MOST_MADE
-from workbench.custom.reading import Reader
+from workbench.custom.reading import Reader, Step
 from workbench.custom.saying import counted
 from workbench.errors import (
     DtypeError,
@@ -20,11 +18,18 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.graph import dims, source, types
+from workbench.graph import source
 from workbench.graph.graph import Graph
+from workbench.graph.tensor import Tensor
 from workbench.graph.trace import record
 from workbench.graph.types import Spec
-from workbench.ops.define import shape_of
+from workbench.transforms.budget import (
+    Budget,
+    Demand,
+    budget_for,
+    count_bytes,
+    count_entries,
+)
 from workbench.transforms.rules import Node
 
 __all__ = ["VERSION", "graph_rule"]
@@ -33,8 +38,6 @@ __all__ = ["VERSION", "graph_rule"]
 VERSION = 1
 #: A rule comes from a file, perhaps a stranger's.
 MOST_CHARACTERS = 1_000_000
-#: How many entries it may make for each that it is given, where that is more.
-MOST_GROWTH = 1000
 
 
 class graph_rule:
@@ -151,34 +154,55 @@ class graph_rule:
                 return [read(part) for part in x]
             return values[x] if isinstance(x, str) else x
 
-        most = max(MOST_MADE, MOST_GROWTH * max(map(_size, given), default=0))
-        for step in self.steps:
-            params = {key: setting(value) for key, value in step.params.items()}
-            try:
-                made = step.apply(list(map(read, step.inputs)), params)
-            except (WorkbenchError, MemoryError):
-                raise
-            except Exception as error:
-                raise UsageError(
-                    f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
-                    f" {error}."
-                ) from error
-            parts = made if isinstance(made, (tuple, list)) else (made,)
-            if len(parts) != len(step.outputs):
-                raise UsageError(
-                    f"{self.__name__}: {step.op} has"
-                    f" {counted(len(parts), 'output')}, and its node names"
-                    f" {', '.join(step.outputs)}."
-                )
-            if any(_size(part) > most for part in parts):
-                raise UsageError(
-                    f"{self.__name__}: {step.op} makes {step.outputs[0]} of"
-                    f" {max(map(_size, parts)):,} entries, and a rule that is data may"
-                    f" make {most:,} of these inputs. Write a function rule(node, g)."
-                )
-            values.update(zip(step.outputs, parts, strict=True))
+        with budget_for(given) as budget:
+            for step in self.steps:
+                params = {key: setting(value) for key, value in step.params.items()}
+                parts = self._step(step, list(map(read, step.inputs)), params, budget)
+                values.update(zip(step.outputs, parts, strict=True))
+                for name in step.done:
+                    # What is recorded stays in the program.
+                    if not isinstance(gone := values.pop(name), Tensor):
+                        budget.give_back(count_bytes(gone))
         self._check_types({name: values[name] for name in self.returns if name})
         return [None if name is None else values[name] for name in self.returns]
+
+    def _step(
+        self, step: Step, operands: list[Any], params: dict[str, Any], budget: Budget
+    ) -> Sequence[Any]:
+        """The results of one step, if they and the work are within the budget."""
+        demand = Demand(0, 0)
+        try:
+            if step.estimate is not None:
+                demand = step.estimate(*operands, **params)
+                kind = np.dtype(params.get("dtype") or np.int64)
+                wide = max(8, kind.itemsize, *map(_itemsize, operands))
+                self._check_budget(step, budget.refusal(demand, wide))
+            made = step.apply(operands, params)
+        except (WorkbenchError, MemoryError):
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"{self.__name__}: the node {step} fails: {type(error).__name__}:"
+                f" {str(error).rstrip('.')}."
+            ) from error
+        parts = made if isinstance(made, (tuple, list)) else (made,)
+        if len(parts) != len(step.outputs):
+            raise UsageError(
+                f"{self.__name__}: {step.op} has {counted(len(parts), 'output')}, and"
+                f" its node names {', '.join(step.outputs)}."
+            )
+        if step.estimate is None:
+            self._check_budget(step, budget.refusal(Demand(count_entries(made), 0)))
+        budget.take(count_bytes(parts), demand.work)
+        return parts
+
+    def _check_budget(self, step: Step, told: str) -> None:
+        """Raise an error if a step would make more than a rule may."""
+        if told:
+            raise UsageError(
+                f"{self.__name__}: {step.op} makes {step.outputs[0]} of {told}. Write a"
+                " function rule(node, g)."
+            )
 
     def _check_types(self, values: Mapping[str, Any]) -> None:
         """Raise an error if dtypes are not those that the rule declares."""
@@ -336,7 +360,8 @@ def _module() -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def _size(x: Any) -> int:
-    """The number of entries of an array; 0 where a length is not known."""
-    shape = shape_of(x) if types.weak(x) or hasattr(x, "shape") else ()
-    return 0 if dims.found(shape) else prod(shape)
+def _itemsize(x: Any) -> int:
+    """The bytes of one entry of an operand."""
+    if isinstance(x, list):
+        return max(map(_itemsize, x), default=8)
+    return int(getattr(getattr(x, "dtype", None), "itemsize", 8))

@@ -15,6 +15,7 @@ from workbench.errors import DtypeError, OverrideError
 from workbench.graph import dims
 from workbench.ops.define import dtype_of, shape_of
 from workbench.rules.natural import damped
+from workbench.transforms.budget import outgrown
 from workbench.transforms.labels import short
 from workbench.transforms.named import named_rule
 from workbench.transforms.rules import Node
@@ -162,6 +163,7 @@ def _fisher(
     factor = (count if mean else 1.0) / count**0.5
     a, s = layer.a, layer.s * factor
     shape = shape_of(layer.d)
+    _check_size("fisher", node, count * min(count, shape[0] * shape[1]))
     if shape[0] * shape[1] <= count:
         rows = np.reshape(s[:, :, None] * a[:, None, :], (count, -1))
         made = np.linalg.solve(damped(rows.T @ rows, damping), np.ravel(layer.d))
@@ -189,6 +191,7 @@ def _kfac(
     if layer is None:
         return true
     count = shape_of(layer.a)[0]
+    _check_size("kfac", node, max(shape_of(layer.d)) ** 2)
     s = layer.s * count if mean else layer.s
     first, second = layer.a.T @ layer.a / count, s.T @ s / count
     # A gradient of 0 has no diagonal to compare with: both factors share alike.
@@ -199,6 +202,15 @@ def _kfac(
     left = np.linalg.solve(_plus(second, root / pi), layer.d)
     true[layer.place] = layer.back(np.linalg.solve(_plus(first, root * pi), left.T).T)
     return true
+
+
+def _check_size(name: str, node: Node, entries: int) -> None:
+    """Raise an error if the metric is far larger than what the node reads."""
+    if told := outgrown(entries, [*node.inputs, *node.outputs]):
+        raise OverrideError(
+            f"{name}: at {node.op.name} the metric has {told}. Choose a smaller layer,"
+            " or wb.rules.natural with a metric that is a product."
+        )
 
 
 def _plus(matrix: Any, number: Any) -> Any:

@@ -26,6 +26,7 @@ from workbench.session.nodes import Arrays, Node, Nodes, handed
 from workbench.session.stages import Backward, Forward
 from workbench.session.turns import Turns
 from workbench.transforms import reverse
+from workbench.transforms.budget import budget_for
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import Resolution, resolve
 
@@ -99,7 +100,9 @@ class Kept:
         backward = None
         if nodes[self.output]._value is not None:
             if resolution is not None and resolution.winners:
-                backward = self._swept(forward, resolution)
+                # All rules of a sweep share what rules that are data may use.
+                with budget_for([x._value for x in nodes]):
+                    backward = self._swept(forward, resolution)
             else:
                 backward = self._true(forward)
         following = max((e.id + 1 for e in entries), default=1)

@@ -46,6 +46,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.errors import ExpressionError
+from workbench.transforms.budget import check_joined
 from workbench.transforms.language import (
     CHARACTERS,
     COMPARISONS,
@@ -82,17 +83,29 @@ class Expression:
     array([0.5, 5. ])
     """
 
-    __slots__ = ("names", "steps", "text")
+    __slots__ = ("names", "reduces", "steps", "text")
 
     def __init__(self, text: str, names: Mapping[str, int], steps: list[_Step]) -> None:
         self.text = text
         #: The names it reads, each with its first place in the text, from 0.
         self.names = names
         self.steps = steps
+        #: Whether a step sums over an axis, so that shapes differ on the way.
+        self.reduces = any(isinstance(what, partial) for _, what in steps)
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        """The value of the expression."""
+        """The value of the expression.
+
+        Raises
+        ------
+        ValueError
+            If operands broadcast to far more than all that is given.
+        """
         stack: list[Any] = []
+        differ = self.reduces or (
+            len(self.names) > 1
+            and len({getattr(values[name], "shape", ()) for name in self.names}) > 1
+        )
         for count, what in self.steps:
             if count == _NAME:
                 stack.append(values[what])
@@ -101,6 +114,8 @@ class Expression:
             else:
                 operands = stack[-count:]
                 del stack[-count:]
+                if differ and count > 1:
+                    check_joined(operands, values.values())
                 stack.append(what(*operands))
         return stack[0]
 

@@ -1,0 +1,733 @@
+"""What each function that a rule may name makes of its operands, before it runs.
+
+One row each: how many entries its results have at most, and about how many nanoseconds
+it takes, from shapes alone; from values only where they are lengths (the ``reps`` of
+``tile``). What has no row here cannot be named by a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2, prod
+from typing import Any
+
+import numpy as np
+
+from workbench.graph.tensor import value_of
+from workbench.transforms.budget import Demand, count_entries, lengths_of
+
+__all__ = ["DEMANDS", "Estimate", "entrywise", "handed_on", "paired"]
+
+#: ``estimate(*operands, **settings) -> Demand``.
+Estimate = Callable[..., Demand]
+
+#: Nanoseconds for an entry that is copied, computed, sorted.
+COPIED, COMPUTED, SORTED = 2.0, 20.0, 200.0
+#: For a product and a sum, where no library of matrices does them.
+UNBLOCKED = 4.0
+#: The same for calling a function of NumPy at all.
+CALLED = 1e3
+#: As many numbers as an operand that holds lengths may have.
+MOST_LENGTHS = 1000
+
+
+def _size(*operands: Any) -> int:
+    return sum(map(count_entries, operands))
+
+
+def _joined(*operands: Any) -> int:
+    """The number of entries of what operands broadcast to."""
+    shapes = [lengths_of(x) for x in operands]
+    rank = max(map(len, shapes), default=0)
+    found = 1
+    for axis in range(-rank, 0):
+        found *= max(s[axis] for s in shapes if len(s) >= -axis)
+    return found
+
+
+def _numbers(x: Any, what: str) -> list[int]:
+    """The whole numbers of an operand that says how long a result is.
+
+    Raises
+    ------
+    ValueError
+        If they are not known before the program runs.
+    """
+    if isinstance(x, (list, tuple)):
+        return [n for part in x for n in _numbers(part, what)]
+    if isinstance(x, (bool, int, float)):
+        return [int(x)]
+    held = value_of(x) if hasattr(x, "shape") else None
+    if held is None or isinstance(held, str) or count_entries(held) > MOST_LENGTHS:
+        raise ValueError(f"its {what} must be numbers that stand in the rule")
+    return [int(n) for n in np.ravel(held).tolist()]
+
+
+def _length(x: Any, axis: Any) -> int:
+    """The length of an axis; of no axis in particular that of all entries."""
+    shape = lengths_of(x)
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return count_entries(x)
+    return shape[axis]
+
+
+def _rest(x: Any, axis: Any) -> float:
+    """Entries beside an axis."""
+    return count_entries(x) / max(_length(x, axis), 1)
+
+
+# Families
+
+
+def entrywise(*operands: Any, **settings: Any) -> Demand:
+    """Estimate what broadcasts its operands and works entry by entry."""
+    made = _joined(*operands)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def paired(*operands: Any, **settings: Any) -> Demand:
+    """Estimate what has two results for each entry, or a complex one."""
+    made = 2 * _joined(*operands)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def handed_on(*operands: Any, **settings: Any) -> Demand:
+    """Estimate what makes no more entries than it is given."""
+    made = _size(*operands)
+    return Demand(made, CALLED * (1 + _parts(operands)) + COPIED * made)
+
+
+def _sorted(*operands: Any, **settings: Any) -> Demand:
+    """What sorts, and may tell positions and counts too."""
+    made = _size(*operands)
+    return Demand(4 * made, CALLED + SORTED * made)
+
+
+def _reduced(*operands: Any, **settings: Any) -> Demand:
+    """Reductions, and what runs along an axis."""
+    made = _size(*operands)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def _running(*operands: Any, **settings: Any) -> Demand:
+    """Running sums, which may begin with one entry more."""
+    made = 2 * _size(*operands)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def _parts(operands: Any) -> int:
+    """How many parts lists among the operands have."""
+    return sum(1 + _parts(x) for x in operands if isinstance(x, (list, tuple)))
+
+
+def _several(*operands: Any, **settings: Any) -> Demand:
+    """Each operand in the shape that all broadcast to."""
+    made = _joined(*operands) * max(len(operands), 1)
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _positions(a: Any, *more: Any, **settings: Any) -> Demand:
+    """Positions of entries: one number for each axis."""
+    made = _size(a, *more) * max(len(lengths_of(a)), 1)
+    return Demand(2 * made, CALLED + COPIED * made)
+
+
+# Longer results
+
+
+def _tile(A: Any, reps: Any) -> Demand:
+    made = _size(A) * prod(max(n, 0) for n in _numbers(reps, "reps"))
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Demand:
+    if not isinstance(repeats, (int, float)) and count_entries(repeats) > 1:
+        held = value_of(repeats) if hasattr(repeats, "shape") else repeats
+        if held is None:
+            raise ValueError("its repeats must be numbers that stand in the rule")
+        made = float(np.sum(held)) * _rest(a, axis)
+    else:
+        made = _size(a) * max(sum(_numbers(repeats, "repeats")), 0)
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **more: Any) -> Demand:
+    shape = lengths_of(array)
+    widths = np.broadcast_to(_nested(pad_width), (len(shape), 2)).tolist()
+    ends = zip(shape, widths, strict=True)
+    made = prod(n + max(before, 0) + max(after, 0) for n, (before, after) in ends)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def _nested(x: Any) -> Any:
+    """Lengths in the nest that they stand in."""
+    if isinstance(x, (list, tuple)):
+        return [_nested(part) for part in x]
+    found = _numbers(x, "pad_width")
+    return found if lengths_of(x) else found[0]
+
+
+def _resize(a: Any, new_shape: Any) -> Demand:
+    made = prod(max(n, 0) for n in _numbers(new_shape, "new_shape"))
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _spread(array: Any, shape: Any) -> Demand:
+    return _resize(array, shape)
+
+
+def _filled(a: Any, *value: Any, shape: Any = None, **more: Any) -> Demand:
+    if shape is None:
+        return handed_on(a, *value)
+    return _resize(a, shape)
+
+
+def _diag(v: Any, k: Any = 0) -> Demand:
+    if len(lengths_of(v)) > 1:
+        return handed_on(v)
+    return _diagflat(v, k)
+
+
+def _diagflat(v: Any, k: Any = 0) -> Demand:
+    made = (_size(v) + abs(_numbers(k, "k")[0])) ** 2
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _triangle(m: Any, k: Any = 0) -> Demand:
+    """Of a vector as many rows as it has entries."""
+    made = _size(m) * (_size(m) if len(lengths_of(m)) == 1 else 1)
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _vander(x: Any, N: Any = None, increasing: Any = False) -> Demand:
+    n = _size(x)
+    made = n * (n if N is None else max(_numbers(N, "N")[0], 0))
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def _kron(a: Any, b: Any) -> Demand:
+    made = _size(a) * _size(b)
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _meshgrid(*xi: Any, **settings: Any) -> Demand:
+    made = prod(map(_size, xi)) * len(xi)
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _windows(x: Any, window_shape: Any, axis: Any = None, **more: Any) -> Demand:
+    made = _size(x) * prod(max(n, 1) for n in _numbers(window_shape, "window_shape"))
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _unpackbits(a: Any, axis: Any = None, count: Any = None, **more: Any) -> Demand:
+    made = 8.0 * _size(a)
+    if count is not None:
+        made = max(made, _rest(a, axis) * max(_numbers(count, "count")[0], 0))
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _taken(a: Any, indices: Any, axis: Any = None, **more: Any) -> Demand:
+    made = _size(indices) * (1 if axis is None else _rest(a, axis))
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _taken_along(arr: Any, indices: Any, axis: Any = -1) -> Demand:
+    """The lengths of both broadcast, but for the axis."""
+    made = _joined(arr, indices) * max(_length(indices, axis), 1)
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Demand:
+    wide = 1.0 if axis is None else _rest(arr, axis)
+    made = _size(arr, values) + max(_size(obj), _length(values, axis)) * wide
+    return Demand(made, CALLED + COPIED * made)
+
+
+def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Demand:
+    """Views, each of which takes memory of its own."""
+    numbers = _numbers(indices_or_sections, "sections")
+    lone = isinstance(indices_or_sections, int) and numbers[0] > 0
+    parts = numbers[0] if lone else len(numbers) + 1
+    return Demand(_size(ary) + 16 * parts, CALLED * (1 + parts))
+
+
+def _unstacked(x: Any, **settings: Any) -> Demand:
+    parts = _length(x, settings.get("axis", 0))
+    return Demand(_size(x) + 16 * parts, CALLED * (1 + parts))
+
+
+def _choose(a: Any, choices: Any, **more: Any) -> Demand:
+    listed = choices if isinstance(choices, (list, tuple)) else [choices]
+    made = _joined(a, *listed)
+    return Demand(made, CALLED + COMPUTED * made * (1 + len(listed)))
+
+
+def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Demand:
+    return _choose(default, [*_listed(condlist), *_listed(choicelist)])
+
+
+def _listed(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def _diff(a: Any, n: Any = 1, axis: Any = -1, *ends: Any, **more: Any) -> Demand:
+    made = 3 * _size(a, *ends, *more.values())
+    times = max(_numbers(n, "n")[0], 1)
+    return Demand(made, times * (CALLED + COPIED * made))
+
+
+def _gradient(f: Any, *spacing: Any, **more: Any) -> Demand:
+    made = _size(f) * max(len(lengths_of(f)), 1)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def _quantile(a: Any, q: Any, axis: Any = None, **more: Any) -> Demand:
+    # Beside the result several arrays as large, between which it lies.
+    made = _size(a) + 8 * _size(q) * (1 if axis is None else _size(a))
+    return Demand(made, CALLED + SORTED * made)
+
+
+def _nanquantile(a: Any, q: Any, axis: Any = None, **more: Any) -> Demand:
+    """One call of a function for each row."""
+    made, work = _quantile(a, q, axis)
+    rows = 1 if axis is None else _rest(a, axis)
+    return Demand(made, work + 100 * CALLED * rows)
+
+
+def _raveled(multi_index: Any, *more: Any, **settings: Any) -> Demand:
+    return entrywise(*_listed(multi_index))
+
+
+def _rolled(a: Any, shift: Any, axis: Any = None) -> Demand:
+    """Each of several shifts takes a step of its own."""
+    made, work = handed_on(a)
+    return Demand(made, work + CALLED * _joined(shift, axis))
+
+
+def _unravel(indices: Any, shape: Any, **more: Any) -> Demand:
+    made = _size(indices) * max(len(_numbers(shape, "shape")), 1)
+    return Demand(made, CALLED + COMPUTED * made)
+
+
+def _isin(element: Any, test_elements: Any, *flags: Any, **more: Any) -> Demand:
+    if more.get("kind") not in (None, "sort"):
+        raise ValueError('its kind may be "sort" alone in a rule')
+    return _sorted(element, test_elements)
+
+
+# Counts
+
+
+def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Demand:
+    held = value_of(x) if hasattr(x, "shape") else x
+    if held is None:
+        raise ValueError("the largest of its entries must be known before it runs")
+    largest = int(np.max(held)) + 1 if count_entries(held) else 0
+    made = max(largest, _numbers(minlength, "minlength")[0])
+    return Demand(made, CALLED + COMPUTED * (made + _size(x)))
+
+
+def _bins(bins: Any) -> int:
+    """How many bins one axis has."""
+    if isinstance(bins, str):
+        raise ValueError("its bins must be numbers, not the name of a way to find them")
+    if lengths_of(bins):
+        return count_entries(bins)
+    return max(_numbers(bins, "bins")[0], 0)
+
+
+def _histogram(a: Any, bins: Any = 10, *more: Any, **settings: Any) -> Demand:
+    made = _bins(bins) + _size(a, *more)
+    return Demand(2 * made, CALLED + SORTED * made)
+
+
+def _histogram2d(x: Any, y: Any, bins: Any = 10, *more: Any, **rest: Any) -> Demand:
+    pair = isinstance(bins, (list, tuple)) and len(bins) == 2
+    counts = [_bins(b) for b in bins] if pair else [_bins(bins)] * 2
+    return _grid(_size(x, y), counts)
+
+
+def _histogramdd(sample: Any, bins: Any = 10, *more: Any, **rest: Any) -> Demand:
+    if isinstance(sample, (list, tuple)):
+        axes = len(sample)
+    else:
+        axes = (*lengths_of(sample), 1, 1)[1] if len(lengths_of(sample)) > 1 else 1
+    alike = not isinstance(bins, (list, tuple)) and not lengths_of(bins)
+    counts = [_bins(bins)] * axes if alike else [_bins(b) for b in _listed(bins)]
+    return _grid(_size(sample), counts)
+
+
+def _grid(given: int, counts: list[int]) -> Demand:
+    made = prod(float(n + 2) for n in counts) + sum(counts)
+    return Demand(2 * made + given, CALLED + SORTED * (made + given))
+
+
+# Products
+
+
+def _outer(a: Any, b: Any, **more: Any) -> Demand:
+    return _kron(a, b)
+
+
+def _matmul(a: Any, b: Any, **more: Any) -> Demand:
+    left, right = lengths_of(a), lengths_of(b)
+    rows, inner = (1, *left)[-2:] if left else (1, 1)
+    columns = right[-1] if len(right) > 1 else 1
+    made = _stack(left[:-2], right[:-2]) * rows * columns
+    return Demand(made, CALLED + UNBLOCKED * made * inner)
+
+
+def _matvec(a: Any, b: Any, **more: Any) -> Demand:
+    left, right = lengths_of(a), lengths_of(b)
+    rows, inner = (1, 1, *left)[-2:]
+    made = _stack(left[:-2], right[:-1]) * rows
+    return Demand(made, CALLED + UNBLOCKED * made * inner)
+
+
+def _vecmat(a: Any, b: Any, **more: Any) -> Demand:
+    left, right = lengths_of(a), lengths_of(b)
+    inner, columns = (1, 1, *right)[-2:]
+    made = _stack(left[:-1], right[:-2]) * columns
+    return Demand(made, CALLED + UNBLOCKED * made * inner)
+
+
+def _stack(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """How many products two stacks make together."""
+    return _joined(np.broadcast_to(0, a), np.broadcast_to(0, b))
+
+
+def _dot(a: Any, b: Any, **more: Any) -> Demand:
+    left, right = lengths_of(a), lengths_of(b)
+    if not left or not right:
+        return entrywise(a, b)
+    inner = left[-1]
+    made = prod(left[:-1]) * (_size(b) / max(inner, 1))
+    return Demand(made, CALLED + made * inner)
+
+
+def _inner(a: Any, b: Any) -> Demand:
+    if not lengths_of(a) or not lengths_of(b):
+        return entrywise(a, b)
+    made = prod(lengths_of(a)[:-1]) * prod(lengths_of(b)[:-1])
+    return Demand(made, CALLED + made * lengths_of(a)[-1])
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Demand:
+    shape = lengths_of(a)
+    if isinstance(axes, (list, tuple)) and len(axes) == 2:
+        summed = _numbers(axes[0], "axes")
+    else:
+        count = min(_numbers(axes, "axes")[0], len(shape))
+        summed = list(range(len(shape) - count, len(shape)))
+    inner = prod(shape[n] for n in summed if -len(shape) <= n < len(shape))
+    made = (_size(a) / max(inner, 1)) * (_size(b) / max(inner, 1))
+    return Demand(made, CALLED + COPIED * _size(a, b) + made * inner)
+
+
+def _multi_dot(arrays: Any, **more: Any) -> Demand:
+    """One product after the other, which costs no less than the best order."""
+    shapes = [(1, *lengths_of(x))[-2:] for x in _listed(arrays)]
+    rows, work = shapes[0][0], 0.0
+    for inner, columns in shapes[1:]:
+        work += rows * inner * columns
+    largest = max(n for n, _ in shapes) * max(n for _, n in shapes)
+    order = CALLED * len(shapes) ** 3
+    return Demand(len(shapes) * largest, order + work)
+
+
+def _einsum(*operands: Any, optimize: Any = False, **more: Any) -> Demand:
+    """Operands with their axes as lists of numbers: a rule has no text of letters."""
+    lengths: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    terms = len(operands) // 2
+    for k in range(terms):
+        axes = _numbers(operands[2 * k + 1], "axes")
+        for axis, n in zip(axes, lengths_of(operands[2 * k]), strict=False):
+            lengths[axis] = max(lengths.get(axis, 1), n)
+            counts[axis] = counts.get(axis, 0) + 1
+    if len(operands) % 2:
+        kept = _numbers(operands[-1], "axes")
+    else:
+        kept = [axis for axis, n in counts.items() if n == 1]
+    every = prod(map(float, lengths.values()))
+    made = prod(float(lengths.get(axis, 1)) for axis in kept)
+    if optimize not in (False, None):
+        if optimize not in (True, "greedy"):
+            raise ValueError('its optimize may be True, False or "greedy" in a rule')
+        made = made if terms < 3 else every  # of intermediate products
+    return Demand(made, CALLED + every * max(terms, 1))
+
+
+def _convolve(a: Any, v: Any, **more: Any) -> Demand:
+    return Demand(_size(a, v), CALLED + _size(a) * _size(v))
+
+
+def _covariance(m: Any, y: Any = None, rowvar: Any = True, **more: Any) -> Demand:
+    def variables(x: Any) -> int:
+        shape = lengths_of(x)
+        return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
+
+    given = [m] if y is None else [m, y]
+    count = sum(map(variables, given))
+    seen = _size(*given) / max(count, 1)
+    made = 2.0 * count**2 + 2 * _size(*given)
+    return Demand(made, CALLED + count**2 * (seen + COMPUTED))
+
+
+# Matrices
+
+
+def _factored(a: Any, *more: Any, **settings: Any) -> Demand:
+    """What costs n**3 for each matrix, and makes no more than a few as large."""
+    *stack, m, n = (1, 1, *lengths_of(a))
+    work = 30.0 * prod(stack) * m * n * min(m, n)
+    work += sum(_size(b) * min(m, n) for b in more if not isinstance(b, (int, float)))
+    work += CALLED * prod(stack)
+    return Demand(4 * _size(a, *more), 10 * CALLED + work)
+
+
+def _svd(a: Any, full_matrices: Any = True, *more: Any, **rest: Any) -> Demand:
+    made, work = _factored(a)
+    *stack, m, n = (1, 1, *lengths_of(a))
+    whole = prod(stack) * (m**2 + n**2) if full_matrices else 0
+    return Demand(made + whole, work + 4.0 * whole * min(m, n))
+
+
+def _qr(a: Any, mode: Any = "reduced") -> Demand:
+    return _svd(a, mode == "complete")
+
+
+def _norm(
+    x: Any, ord: Any = None, axis: Any = None, *flags: Any, **more: Any
+) -> Demand:
+    if ord in (2, -2, "nuc") and not isinstance(axis, int):
+        return _factored(x)
+    return _reduced(x)
+
+
+def _solve(a: Any, b: Any) -> Demand:
+    """Stacks of systems and of right sides broadcast."""
+    stack = lengths_of(a)[:-2]
+    n = (1, *lengths_of(a))[-1]
+    columns = 1 if len(lengths_of(b)) == 1 else (1, *lengths_of(b))[-1]
+    systems = _stack(stack, () if columns == 1 else lengths_of(b)[:-2])
+    made = systems * n * columns
+    work = 30.0 * systems * n**2 * (n + columns)
+    return Demand(made + 4 * _size(a), 10 * CALLED + CALLED * systems + work)
+
+
+def _matrix_power(a: Any, n: Any) -> Demand:
+    made, work = _factored(a)
+    return Demand(made, work * (1 + log2(1 + abs(_numbers(n, "n")[0]))))
+
+
+def _as_matrix(a: Any, *more: Any, **settings: Any) -> Demand:
+    """What makes one matrix of all entries, and solves with it."""
+    made = _size(a, *more)
+    return Demand(4 * made, CALLED + 30.0 * made**1.5)
+
+
+# Polynomials
+
+
+def _vectors(*operands: Any) -> None:
+    """Refuse coefficients with rows and columns, which NumPy broadcasts at times."""
+    if any(len(lengths_of(x)) > 1 for x in operands):
+        raise ValueError("the coefficients of a polynomial must be vectors in a rule")
+
+
+def _polynomial(*operands: Any, **settings: Any) -> Demand:
+    """Sums, and what runs one step for each of ``m``."""
+    _vectors(*operands)
+    times = max([1, *(n for n in settings.values() if isinstance(n, int))])
+    times = max([times, *(n for n in operands[1:2] if isinstance(n, int))])
+    made = _size(*operands) + times
+    return Demand(made, (1 + times) * (20 * CALLED + COMPUTED * made))
+
+
+def _polymul(a: Any, b: Any) -> Demand:
+    _vectors(a, b)
+    n, m = _size(a), _size(b)
+    return Demand(2 * (n + m), 30 * CALLED * (1 + n + m) + COMPUTED * n * m)
+
+
+def _poly(seq: Any) -> Demand:
+    if len(lengths_of(seq)) > 1:
+        return _factored(seq)
+    n = _size(seq)
+    return Demand(2 * n + 2, 10 * CALLED * (1 + n) + COMPUTED * n * n)
+
+
+def _roots(p: Any) -> Demand:
+    n = _size(p)
+    return Demand(4 * n**2, CALLED + 30.0 * n**3)
+
+
+def _polyval(p: Any, x: Any) -> Demand:
+    _vectors(p)
+    made = _size(x)
+    return Demand(2 * made, _size(p) * (2 * CALLED + COMPUTED * made))
+
+
+def _polyfit(x: Any, y: Any, deg: Any, *more: Any, **rest: Any) -> Demand:
+    terms = max(_numbers(deg, "deg")[0], 0) + 1
+    made = 4 * _size(x) * terms + terms**2 + _size(y) * terms
+    return Demand(made, 10 * CALLED + 30.0 * made * terms)
+
+
+# Fourier transforms
+
+
+def _fft(a: Any, n: Any = None, axis: Any = -1, *more: Any, **rest: Any) -> Demand:
+    length = 2 * _length(a, axis) if n is None else _numbers(n, "n")[0]
+    return _transformed(_rest(a, axis) * max(length, 0))
+
+
+def _fftn(a: Any, s: Any = None, axes: Any = None, *more: Any, **rest: Any) -> Demand:
+    shape = [*lengths_of(a)]
+    if s is not None:
+        wanted = _numbers(s, "s")
+        along = range(-len(wanted), 0) if axes is None else _numbers(axes, "axes")
+        for axis, n in zip(along, wanted, strict=False):
+            if -len(shape) <= axis < len(shape) and n >= 0:
+                shape[axis] = max(n, 1)
+    return _transformed(2.0 * prod(shape))
+
+
+def _transformed(entries: float) -> Demand:
+    return Demand(2 * entries, 10 * CALLED + 20 * entries * log2(entries + 2))
+
+
+# The table
+
+
+def _each(names: str, estimate: Estimate) -> dict[str, Estimate]:
+    return dict.fromkeys(names.split(), estimate)
+
+
+#: Every function that a rule may name, ufuncs aside: what it makes.
+DEMANDS: dict[str, Estimate] = {
+    **_each(
+        """
+        allclose angle array_equal array_equiv average clip fix i0 imag interp isclose
+        iscomplex iscomplexobj isneginf isposinf isreal isrealobj nan_to_num real
+        real_if_close round sinc trapezoid unwrap where linalg.vecdot
+        """,
+        entrywise,
+    ),
+    **_each(
+        """
+        cross linalg.cross lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh
+        lib.scimath.log lib.scimath.log10 lib.scimath.log2 lib.scimath.logn
+        lib.scimath.power lib.scimath.sqrt
+        """,
+        paired,
+    ),
+    **_each(
+        """
+        append around asanyarray asarray ascontiguousarray asfortranarray astype
+        atleast_1d atleast_2d atleast_3d block column_stack compress concatenate copy
+        delete diagonal dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift
+        flatnonzero flip fliplr flipud hstack linalg.diagonal linalg.matrix_transpose
+        linalg.trace matrix_transpose moveaxis packbits ravel reshape rollaxis rot90 squeeze stack
+        swapaxes trace transpose trim_zeros vstack
+        """,
+        handed_on,
+    ),
+    **_each(
+        """
+        all amax amin any argmax argmin count_nonzero cumprod cumsum
+        linalg.vector_norm max mean min nanargmax nanargmin nancumprod
+        nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar prod ptp std sum
+        var vdot
+        """,
+        _reduced,
+    ),
+    **_each(
+        """
+        argpartition argsort digitize intersect1d lexsort median nanmedian partition
+        searchsorted setdiff1d setxor1d sort sort_complex union1d unique unique_all
+        unique_counts unique_inverse unique_values
+        """,
+        _sorted,
+    ),
+    **_each(
+        "argwhere diag_indices_from nonzero tril_indices_from triu_indices_from",
+        _positions,
+    ),
+    **_each("broadcast_arrays", _several),
+    **_each("cumulative_prod cumulative_sum", _running),
+    **_each("percentile quantile", _quantile),
+    **_each("nanpercentile nanquantile", _nanquantile),
+    **_each("array_split split hsplit vsplit dsplit", _split),
+    **_each("full_like ones_like zeros_like", _filled),
+    **_each("tril triu", _triangle),
+    **_each("tensordot linalg.tensordot", _tensordot),
+    **_each("outer linalg.outer", _outer),
+    **_each("matmul linalg.matmul", _matmul),
+    **_each("convolve correlate", _convolve),
+    **_each("cov corrcoef", _covariance),
+    **_each(
+        """
+        linalg.cholesky linalg.cond linalg.det linalg.eig linalg.eigh linalg.eigvals
+        linalg.eigvalsh linalg.inv linalg.lstsq linalg.matrix_rank linalg.pinv
+        linalg.slogdet linalg.svdvals
+        """,
+        _factored,
+    ),
+    **_each("linalg.norm linalg.matrix_norm", _norm),
+    **_each("linalg.tensorinv linalg.tensorsolve", _as_matrix),
+    **_each("polyadd polysub polyder polyint", _polynomial),
+    **_each("polymul polydiv", _polymul),
+    **_each("fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", _fft),
+    **_each(
+        "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn fft.rfftn"
+        " fft.irfftn",
+        _fftn,
+    ),
+    "bincount": _bincount,
+    "broadcast_to": _spread,
+    "choose": _choose,
+    "diag": _diag,
+    "diagflat": _diagflat,
+    "diff": _diff,
+    "dot": _dot,
+    "einsum": _einsum,
+    "gradient": _gradient,
+    "histogram": _histogram,
+    "histogram2d": _histogram2d,
+    "histogram_bin_edges": _histogram,
+    "histogramdd": _histogramdd,
+    "inner": _inner,
+    "insert": _insert,
+    "isin": _isin,
+    "ix_": handed_on,
+    "kron": _kron,
+    "lib.stride_tricks.sliding_window_view": _windows,
+    "linalg.matrix_power": _matrix_power,
+    "linalg.multi_dot": _multi_dot,
+    "linalg.qr": _qr,
+    "linalg.solve": _solve,
+    "linalg.svd": _svd,
+    "matvec": _matvec,
+    "meshgrid": _meshgrid,
+    "pad": _pad,
+    "poly": _poly,
+    "polyfit": _polyfit,
+    "polyval": _polyval,
+    "ravel_multi_index": _raveled,
+    "repeat": _repeat,
+    "resize": _resize,
+    "roll": _rolled,
+    "roots": _roots,
+    "select": _select,
+    "take": _taken,
+    "take_along_axis": _taken_along,
+    "tile": _tile,
+    "unpackbits": _unpackbits,
+    "unravel_index": _unravel,
+    "unstack": _unstacked,
+    "vander": _vander,
+    "vecmat": _vecmat,
+}
