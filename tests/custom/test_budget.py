@@ -309,7 +309,7 @@ def measure(seed: int) -> None:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         through = abuse()
-        ran = fuzz(seed, 6)
+        ran = fuzz(seed, 3)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
     print(json.dumps({"through": through, "ran": ran, "peak": 1024 * peak}))
 
@@ -318,6 +318,7 @@ def test_no_rule_of_a_stranger_takes_memory_or_time(
     rng: np.random.Generator, measured: Callable[[str], None]
 ) -> None:
     seed = int(rng.integers(10**6))
+    print(f"seed of the process: {seed}")
     made = subprocess.run(
         [
             sys.executable, "-c",
@@ -329,7 +330,7 @@ def test_no_rule_of_a_stranger_takes_memory_or_time(
     told = json.loads(made.stdout)
     measured(f"rules of strangers: a peak of {told['peak'] / 1e6:.0f} MB")
     assert told["through"] == []
-    assert told["ran"] > 300  # what is modest runs
+    assert told["ran"] > 150  # what is modest runs
     assert told["peak"] < MOST_PEAK
 
 

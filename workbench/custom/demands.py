@@ -630,8 +630,8 @@ DEMANDS: dict[str, Estimate] = {
         atleast_1d atleast_2d atleast_3d block column_stack compress concatenate copy
         delete diagonal dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift
         flatnonzero flip fliplr flipud hstack linalg.diagonal linalg.matrix_transpose
-        linalg.trace matrix_transpose moveaxis packbits ravel reshape rollaxis rot90 squeeze stack
-        swapaxes trace transpose trim_zeros vstack
+        linalg.trace matrix_transpose moveaxis packbits ravel reshape rollaxis rot90 squeeze
+        stack swapaxes trace transpose trim_zeros vstack
         """,
         handed_on,
     ),
