@@ -116,3 +116,85 @@ def test_an_old_op_without_return_is_an_error() -> None:
     x = theano.tensor.dvector("x")
     with pytest.raises(UsageError, match=r"Forgot.grad.* returned None: has it"):
         theano.grad(Forgot()(x).sum(), x)
+
+
+class Halves(wb.Op):
+    """Two outputs of floats and one of integers."""
+
+    name = "halves_and_count"
+
+    def compute(self, x: Any) -> Any:
+        return x / 2, -x / 2, np.int64(len(x))
+
+    def jvp(self, node: Any, t: Any) -> Any:
+        return t / 2, None, None
+
+
+class HalvesThatRest(Halves):
+    name = "halves_that_rest"
+
+    def jvp(self, node: Any, t: Any) -> Any:
+        return t / 2, np.zeros_like(node.outputs[1]), None
+
+
+def graph_of_two(jvp: Any) -> Any:
+    x = wb.vector("x")
+    return wb.OpFromGraph([x], [2 * x, 3 * x], jvp=jvp, name="two_of_graph")
+
+
+def two_by_rule(jvp: Any) -> Any:
+    return wb.custom_jvp(lambda x: (2 * x, 3 * x), jvp=jvp)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Halves(),
+        graph_of_two(lambda node, t: (t, None)),
+        graph_of_two([None, lambda node, t: None]),
+        two_by_rule(lambda node, t: [t, None]),
+    ],
+    ids=["op", "graph", "graph, one for each", "function"],
+)
+def test_a_tangent_left_out_of_several_is_an_error(op: Any) -> None:
+    """It would be 0 in silence; what is 0 is written down."""
+    x = np.ones(3)
+    says = r"None for the tangent of output 1\. .*np\.zeros_like\(node\.outputs\[1\]\)"
+    with pytest.raises(UsageError, match=says):
+        wb.jvp(lambda x: op(x)[0], (x,), (x,))
+
+
+def test_tangents_that_are_written_down() -> None:
+    x = np.ones(3)
+    first, second, _ = wb.jvp(HalvesThatRest(), (x,), (x,))[1]
+    assert first.tolist() == [0.5] * 3
+    assert second.tolist() == [0, 0, 0]
+    for rules, want in (
+        (["zero", None], (0, 3)),
+        (["disconnected", "true"], (0, 3)),
+        ([None, lambda node, t: np.zeros_like(node.outputs[1])], (2, 0)),
+        ("zero", (0, 0)),
+    ):
+        made = wb.jvp(graph_of_two(rules), (x,), (x,))[1]
+        assert [t.tolist() for t in made] == [[n] * 3 for n in want]
+    y = wb.vector("y")
+    one = wb.OpFromGraph([y], [2 * y], jvp="zero")
+    assert wb.jvp(one, (x,), (x,))[1].tolist() == [0, 0, 0]
+
+
+def test_a_gradient_left_out_of_several_inputs_is_none() -> None:
+    """Seed 004: roi pooling has no gradient by its regions, `return g, None`."""
+
+    class Weighted(wb.Op):
+        name = "weighted_by_regions"
+
+        def compute(self, x: Any, regions: Any) -> Any:
+            return x * regions
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return g * node.inputs[1], None
+
+    op, x = Weighted(), np.ones(3)
+    by_x, by_r = wb.grad(lambda x, r: np.sum(op(x, r)), (0, 1))(x, 2 * x)
+    assert by_x.tolist() == [2, 2, 2]
+    assert by_r.tolist() == [0, 0, 0]

@@ -137,18 +137,22 @@ def test_a_hessian_goes_backwards_twice_where_forward_mode_cannot_follow() -> No
 
 
 def test_a_forward_rule_must_give_one_tangent_for_each_output() -> None:
-    """Also of an op with several outputs, where a bare None was zero in silence."""
+    """Also of an op with several outputs, where None would be zero in silence."""
     x = np.array([[1.0, 0.2], [0.1, 2.0]])
 
     def push(jvp: Any) -> Any:
         rule = wb.override("qr", lambda node, *g: node.vjp(*g), jvp=jvp)
         return wb.jvp(lambda x: np.linalg.qr(x), (x,), (x,), overrides=[rule])[1]
 
-    half = push(lambda node, t: (None, 0.5 * t))
+    half = push(lambda node, t: (np.zeros_like(node.outputs[0]), 0.5 * t))
     np.testing.assert_array_equal(half[0], 0)
     np.testing.assert_array_equal(half[1], 0.5 * x)
     for jvp, words in (
         (lambda node, t: None, "returned None: has it a `return` at its end"),
+        (
+            lambda node, t: (0.5 * t, None),
+            r"None for the tangent of output 1. .*np.zeros_like\(node.outputs\[1\]\)",
+        ),
         (lambda node, t: t, "gives 1 tangent; qr has 2 outputs"),
         (lambda node, t: (t, t, t), "gives 3 tangents; qr has 2 outputs"),
         (lambda node, t: (t, t[0, :1, None] * np.ones((3, 1))), "tangent 1 has shape"),
@@ -175,6 +179,8 @@ X = np.array([0.4, -1.0])
         lambda: with_defjvp(lambda primals, tangents: None),
         lambda: of_graph(lambda node, t: None),
         lambda: of_graph([lambda node, t: None]),
+        lambda: of_graph(lambda node, t: [None]),
+        lambda: wb.custom_jvp(lambda x: np.sin(x), jvp=lambda node, t: [None]),
         lambda: of_graph(lambda node, t: None, inline=True),
     ],
     ids=[
@@ -184,6 +190,8 @@ X = np.array([0.4, -1.0])
         "defjvp",
         "graph",
         "list",
+        "[None]",
+        "custom [None]",
         "inline",
     ],
 )

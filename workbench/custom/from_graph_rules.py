@@ -261,7 +261,7 @@ class Rules:
         op, count, y = self.op, len(self.op.inputs), node._y
         rule = self.jvp
         if rule == TRUE:
-            return op.true_push(tangents, y, node.inputs)
+            return self._told(op.true_push(tangents, y, node.inputs), node)
         outs = len(op.outputs)
         given, rest = tangents[:count], tangents[count:]
         if isinstance(rule, list):
@@ -271,10 +271,11 @@ class Rules:
                 if entry in (None, TRUE):
                     if true is None:
                         found = op.true_push((*given, *rest), y, node.inputs)
-                        true = (found,) if op.single else found
+                        true = self._told(found, node)
+                        true = (true,) if op.single else true
                     made.append(true[i])
                 elif entry in (ZERO, APART):
-                    made.append(None)
+                    made.append(np.zeros_like(node.outputs[i]))
                 else:
                     found = self._pushed(entry, node, given)
                     several_ = isinstance(found, (tuple, list))
@@ -290,10 +291,19 @@ class Rules:
                 nothing = (None,) * count
                 more = op.true_push((*nothing, *rest), y, node.inputs)
                 made = [
-                    a if b is None else b if a is None else a + b
+                    a if a is None or b is None else a + b
                     for a, b in zip(made, (more,) if op.single else more, strict=True)
                 ]
         return made[0] if op.single else tuple(made)
+
+    def _told(self, made: Any, node: Node) -> Any:
+        """What the graph derives, with zeros for an output that does not move."""
+        parts = (made,) if self.op.single else made
+        filled = tuple(
+            np.zeros_like(y) if t is None else t
+            for t, y in zip(parts, node.outputs, strict=True)
+        )
+        return filled[0] if self.op.single else filled
 
     def _pushed(self, rule: Any, node: Node, tangents: tuple[Any, ...]) -> Any:
         """What a forward rule gives."""

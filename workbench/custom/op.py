@@ -185,7 +185,8 @@ class Op:
     def jvp(self, node: Any, *tangents: Any) -> Any:
         """Forward mode: the tangent of the output, or a tuple, one per output.
 
-        There is one tangent for each input, None for an input that does not vary.
+        There is one tangent for each input, None for an input that does not vary. An
+        output of floats that does not move gets ``np.zeros_like``, not None.
         By default that of `vjp`, transposed; and `vjp` is that of `jvp` where only
         this is written.
         """

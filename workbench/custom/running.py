@@ -33,9 +33,9 @@ from workbench.transforms.connections import DisconnectedType
 from workbench.transforms.lending import (
     NOTHING,
     ONTO_COPIES,
-    STILL,
     WITHOUT,
     in_place,
+    missing_tangent,
     read_only,
     ruled,
 )
@@ -172,10 +172,12 @@ class Derivatives:
         check_signature(rule, len(inputs), self.op.name, UsageError, "tangent")
         made = self.run(rule, view, list(map(read_only, tangents)), view.inputs)
         if not isinstance(y, tuple):
-            if made is None and has_derivative(y):
-                self.refuse(UsageError, rule, NOTHING, STILL)
+            if (lacks := missing_tangent(made, y)) is not None:
+                self.refuse(UsageError, rule, *lacks)
             return self.tangent(made, y, "output", rule)
-        if not isinstance(made, (tuple, list)) or len(made) != len(y):
+        if made is not None and (
+            not isinstance(made, (tuple, list)) or len(made) != len(y)
+        ):
             had = len(made) if isinstance(made, (tuple, list)) else 1
             self.refuse(
                 UsageError, rule,
@@ -183,11 +185,13 @@ class Derivatives:
                 f" {counted(len(y), 'output')}",
                 f"Return one tangent per output: return {named('t', len(y))}.",
             )  # fmt: skip
+        if (lacks := missing_tangent(made, y)) is not None:
+            self.refuse(UsageError, rule, *lacks)
         return tuple(
             np.zeros_like(part)
-            if t is None or not has_derivative(part)
+            if not has_derivative(part)
             else self.tangent(t, part, f"output {i}", rule)
-            for i, (t, part) in enumerate(zip(made, y, strict=True))
+            for i, (t, part) in enumerate(zip(made or y, y, strict=True))
         )
 
     # What rules return

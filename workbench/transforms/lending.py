@@ -12,9 +12,9 @@ from workbench.graph import types
 __all__ = [
     "NOTHING",
     "ONTO_COPIES",
-    "STILL",
     "WITHOUT",
     "in_place",
+    "missing_tangent",
     "read_only",
     "ruled",
     "takes_arrays",
@@ -25,10 +25,33 @@ ONTO_COPIES = "Work on a copy: x = x.copy()."
 #: What to say of a rule that gave a bare None, as a function does whose
 #: `return` was forgotten: no gradient at all would be a wrong one in silence.
 NOTHING = "returned None: has it a `return` at its end?"
-#: How a forward rule says that its output does not move.
-STILL = "For an output that does not move return np.zeros_like(node.outputs[0])."
 #: How a rule says that an input has no gradient.
 WITHOUT = "For an input without gradient put None in the list: return [None] for one."
+
+
+def missing_tangent(made: Any, y: Any) -> tuple[str, str] | None:
+    """Return what to say of a forward rule that gave None, and what to write instead.
+
+    A tangent of 0 is written down, for every output: what a rule left out would be a
+    wrong derivative in silence. None of a rule that gave all, integers aside.
+    """
+    many = isinstance(y, tuple)
+    parts = made if many else (made,)
+    if made is None:
+        parts = (None,) * len(y) if many else (None,)
+    elif not many and isinstance(made, (tuple, list)) and len(made) == 1:
+        parts = made
+    for i, (t, part) in enumerate(zip(parts, y if many else (y,), strict=True)):
+        if t is None and (types.weak(part) or types.differentiable(part.dtype)):
+            each = " Give one tangent per output." if len(parts) > 1 else ""
+            return (
+                NOTHING
+                if made is None
+                else f"returned None for the tangent of output {i}",
+                "For an output that does not move return"
+                f" np.zeros_like(node.outputs[{i}]).{each}",
+            )
+    return None
 
 
 def read_only(x: Any) -> Any:

@@ -24,9 +24,9 @@ from workbench.transforms.expression import Expression
 from workbench.transforms.lending import (
     NOTHING,
     ONTO_COPIES,
-    STILL,
     WITHOUT,
     in_place,
+    missing_tangent,
     read_only,
     ruled,
 )
@@ -235,22 +235,27 @@ class Push:
             made = self.evaluate(rule, view, tangents)
         else:
             made = ruled(rule, view, tangents, view.inputs)
-        if made is None and any(map(has_derivative, view.outputs)):
-            self.pull.refuse(f"the rule {NOTHING}", STILL)
-        if not isinstance(y, tuple):
-            return self.checked(made, y, "the tangent", "the node")
-        if not isinstance(made, (tuple, list)) or len(made) != len(y):
+        many = isinstance(y, tuple)
+        if (
+            many
+            and made is not None
+            and (not isinstance(made, (tuple, list)) or len(made) != len(y))
+        ):
             had = len(made) if isinstance(made, (tuple, list)) else 1
             self.pull.refuse(
                 f"the rule gives {had} tangent{'s' * (had != 1)}; {node.op.name} has"
                 f" {len(y)} outputs",
-                "Return one tangent (or None) per output, as a tuple.",
+                "Return one tangent per output, as a tuple.",
             )
+        if (lacks := missing_tangent(made, y)) is not None:
+            self.pull.refuse(f"the rule {lacks[0]}", lacks[1])
+        if not many:
+            return self.checked(made, y, "the tangent", "the node")
         return tuple(
             np.zeros_like(part)
-            if t is None or not has_derivative(part)
+            if not has_derivative(part)
             else self.checked(t, part, f"tangent {i}", f"output {i}")
-            for i, (t, part) in enumerate(zip(made, y, strict=True))
+            for i, (t, part) in enumerate(zip(made or y, y, strict=True))
         )
 
     def checked(self, t: Any, y: Any, what: str, of: str) -> Any:
