@@ -146,7 +146,7 @@ def test_reflected_operators_of_arrays_and_scalars() -> None:
 
 def test_in_place_operators_rebind() -> None:
     def f(x: Any) -> Any:
-        y = x
+        y = x * 1
         y *= 3
         y += x
         return y

@@ -301,6 +301,41 @@ def test_what_numpy_would_change_elsewhere_is_an_error(
         assert cells.names[name].flags.writeable
 
 
+BUMP = "def bump(a):\n    a *= 3\n    return a\n"
+
+
+def test_a_function_from_outside_changes_in_place(cells: Notebook) -> None:
+    cells.run(BUMP)
+    lines = "y = w * 2\nz = bump(y)\nout = z.sum()"
+    plain = {}
+    for magic in ("", "%%autodiff out --show none\n"):
+        cells.run(magic + lines)
+        for name in ("y", "z", "out"):
+            found = cells.names[name]
+            np.testing.assert_array_equal(found, plain.setdefault(name, found))
+    np.testing.assert_array_equal(cells.names["y"], 6 * cells.names["w"])
+    np.testing.assert_array_equal(cells.names["ad"].grads["w"], [6, 6, 6])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("y = w * 2\nbump(y)\ny.sum()", "2: a *= 3) has changed its memory in place"),
+        ("y = w * 2\nv = y[1:]\nbump(v)\ny.sum()", "5: y.sum()) after *= (at"),
+        ("y = w.sum() * np.ones(())\nz = y[...]\nbump(z)\ny", "is the output"),
+        ("y = w * 2\nv = y[1:]\nz = bump(y)\nz.sum()", "is kept by the cell, and"),
+        ("bump(w)\nw.sum()", "the caller's array would change too"),
+    ],
+)
+def test_what_a_function_from_outside_made_stale(
+    cells: Notebook, body: str, said: str
+) -> None:
+    cells.run(BUMP)
+    ran = cells.run(f"%%autodiff --show none\n{body}", ok=False)
+    assert isinstance(ran.error, TraceError)
+    assert said in ran.text, ran.text
+
+
 def test_numpys_own_refusals_stay(cells: Notebook) -> None:
     ran = cells.run("%%autodiff\nk = np.zeros(3, int)\nk += w\nw.sum()", ok=False)
     assert "Cannot cast ufunc 'add'" in ran.text

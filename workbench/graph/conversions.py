@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from workbench.errors import TraceError
 from workbench.graph import blame, traces, types
 from workbench.graph.op import FUNCTIONS, Op
 
-__all__ = ["Conversions"]
+__all__ = ["Conversions", "assign_items"]
 
 #: The versions of the array API standard that the namespace follows.
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -203,16 +203,7 @@ class Conversions:
         return bool(np.any(self == item))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
-        assign = FUNCTIONS.get("assign")
-        if assign is not None and assign(self, index, value, sys._getframe(1)):
-            return
-        raise TraceError(
-            f"item assignment to {_name(self)}{blame.here()}"
-            ": a traced value never changes in place. Write x = wb.at(x)[i].set(v)"
-            " (or .add(v)); in a %%autodiff cell, x[i] = v works on arrays that the"
-            " cell made."
-        )
+        assign_items(self, index, value, sys._getframe(1))
 
     # How it is shown and copied
 
@@ -242,6 +233,19 @@ class Conversions:
             f"{blame.describe(self)} cannot be pickled: it is a place in a program."
             " Pickle x.value."
         )
+
+
+def assign_items(x: Any, index: Any, value: Any, frame: FrameType) -> None:
+    """Assign to items of a Tensor for the code that runs in ``frame``, or refuse."""
+    # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
+    assign = FUNCTIONS.get("assign")
+    if assign is not None and assign(x, index, value, frame):
+        return
+    raise TraceError(
+        f"item assignment to {_name(x)}{blame.here()}: a traced value never changes"
+        " in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff cell,"
+        " x[i] = v works on arrays that the cell made."
+    )
 
 
 def _name(x: Any) -> str:

@@ -78,7 +78,7 @@ class Late(Op):
         self.masked = None if base.masked is None else late(base.masked, count)
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
-        self.batch = self._batch
+        self.batch, self.view = self._batch, base.view
         self.rule, self.reads = base.rule, base.reads
 
     def settled(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from workbench.graph.op import CopyParams
+
 __all__ = ["ArrayMethods"]
 
 
@@ -85,8 +87,10 @@ class ArrayMethods:
         return np.transpose(self, axes or None)
 
     def flatten(self, order: str = "C") -> Any:
-        """The entries as one axis; never a view, since a Tensor never changes."""
-        return np.ravel(cast(Any, self), order=cast(Any, order))
+        """The entries as one axis: a copy, whoever changes what it came from."""
+        made: Any = np.ravel(cast(Any, self), order=cast(Any, order))
+        made.params = CopyParams(made.params)
+        return made
 
     def conj(self) -> Any:
         """The complex conjugate; a real Tensor is its own, as in NumPy."""

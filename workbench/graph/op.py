@@ -18,7 +18,10 @@ __all__ = [
     "MAKERS",
     "OPS",
     "UFUNCS",
+    "CopyParams",
     "Op",
+    "ViewParams",
+    "always",
     "declare",
     "implements",
     "load",
@@ -84,6 +87,9 @@ class Op:
     custom
         A user has made it: the text of a program hands its ``compute`` over, and does
         not look for its name in NumPy.
+    view
+        ``view(params) -> bool``, whether NumPy's result shares memory with the
+        operand. None: it has memory of its own.
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
@@ -113,6 +119,7 @@ class Op:
         "push",
         "reads",
         "rule",
+        "view",
     )
 
     def __init__(self, name: str) -> None:
@@ -126,6 +133,7 @@ class Op:
         self.lengths: Callable[..., Any] | None = None
         self.maker: Any = None
         self.masked: Op | None = None
+        self.view: Callable[[dict[str, Any]], bool] | None = None
         self.cure = ""
         self.custom = False
         self.elementwise = False
@@ -168,6 +176,11 @@ FILLING = RLock()
 LATE: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
 
 
+def always(params: dict[str, Any]) -> bool:
+    """The ``view`` of an op that never copies."""
+    return True
+
+
 def severed(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bool]]:
     """The ``connection`` of an op whose one output needs no value of its inputs."""
     return [[False] for _ in inputs]
@@ -175,6 +188,14 @@ def severed(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bool]]
 
 def _undefined(*arrays: Any, **params: Any) -> Any:
     raise NotImplementedError("this op was declared but never defined")
+
+
+class ViewParams(dict[str, Any]):
+    """The settings of a node that makes an array of its own where NumPy has a view."""
+
+
+class CopyParams(dict[str, Any]):
+    """The settings of a node that makes a view where NumPy has an array of its own."""
 
 
 #: Every op by its name.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import source
+from workbench.graph.aliases import in_place
 from workbench.graph.op import Op, declare
 from workbench.graph.tensor import (
     NO_PARAMS,
@@ -138,6 +139,7 @@ OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "lshift": ("left_shift", operator.lshift),
     "rshift": ("right_shift", operator.rshift),
 }
+SIGNS = "+= -= *= /= //= %= **= @= &= |= ^= <<= >>=".split()
 COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "lt": ("less", operator.lt),
     "le": ("less_equal", operator.le),
@@ -146,10 +148,11 @@ COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "eq": ("equal", operator.eq),
     "ne": ("not_equal", operator.ne),
 }
-for _name, (_op, _compute) in OPERATORS.items():
+for (_name, (_op, _compute)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
     _method, _reflected = _operator(_op, _compute)
     setattr(Tensor, f"__{_name}__", _method)
     setattr(Tensor, f"__r{_name}__", _reflected)
+    setattr(Tensor, f"__i{_name}__", in_place(_sign, _method))
 for _name, (_op, _compute) in COMPARISONS.items():
     setattr(Tensor, f"__{_name}__", _operator(_op, _compute)[0])
 for _name, _op, _apply in (
@@ -158,7 +161,8 @@ for _name, _op, _apply in (
     ("abs", "absolute", abs),
 ):
     setattr(Tensor, f"__{_name}__", _unary(_op, _apply))
-for _name, (_op, _) in OPERATORS.items():
+for (_name, (_op, _)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
     _method, _reflected = _masked_operator(_op)
     setattr(MaskedTensor, f"__{_name}__", _method)
     setattr(MaskedTensor, f"__r{_name}__", _reflected)
+    setattr(MaskedTensor, f"__i{_name}__", in_place(_sign, _method))

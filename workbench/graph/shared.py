@@ -44,7 +44,7 @@ class Shared(Tensor):
     5.0
     """
 
-    __slots__ = ("__weakref__", "lock", "state")
+    __slots__ = ("lock", "state")
 
     #: What it holds now.
     state: Any

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from itertools import count
 from numbers import Complex, Real
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -26,7 +27,16 @@ from workbench.graph.methods import ArrayMethods
 from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
 from workbench.graph.types import Spec
 
-__all__ = ["MaskedTensor", "Tensor", "admit", "apply", "infer", "leaf", "value_of"]
+__all__ = [
+    "MaskedTensor",
+    "Tensor",
+    "admit",
+    "apply",
+    "infer",
+    "leaf",
+    "note_view",
+    "value_of",
+]
 
 next_serial = count(1).__next__
 _frame = sys._getframe
@@ -71,6 +81,7 @@ class Tensor(ArrayMethods, Conversions):
     """
 
     __slots__ = (
+        "__weakref__",
         "_value",
         "args",
         "code",
@@ -86,6 +97,7 @@ class Tensor(ArrayMethods, Conversions):
         "params",
         "serial",
         "spec",
+        "views",
     )
 
     def __init__(
@@ -118,13 +130,15 @@ class Tensor(ArrayMethods, Conversions):
     compiled: Any
     #: What old programs write on a variable (`compat.theano.tags`).
     notes: Any
+    #: Weak references to the views of it that a program has made (`aliases.py`).
+    views: Any
 
     def __init_subclass__(cls) -> None:
         TENSORS.add(cls)
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("name", "origin", "facts", "notes"):
+        if attribute in ("name", "origin", "facts", "notes", "views"):
             return None
         return super().__getattr__(attribute)
 
@@ -323,7 +337,10 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                 if told is error:
                     raise
                 raise told from error
-            return Tensor(op, inputs, (a,), params, value, code, lasti, context)
+            made = Tensor(op, inputs, (a,), params, value, code, lasti, context)
+            if op.view is not None and type(value) is np.ndarray:
+                note_view(x, made)
+            return made
     kinds = {type(x) for x in inputs}
     if TENSORS.isdisjoint(kinds):
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
@@ -357,6 +374,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             return late.made(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
         late.look(made, *inferred(op, inputs, params))
+        if op.view is not None:
+            note_view(inputs[0], made)
         return made
     try:
         value = op.compute(*args, **params)
@@ -367,7 +386,27 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         if told is error:
             raise
         raise told from error
-    return kind(op, inputs, args, params, value, code, lasti, context)
+    made = kind(op, inputs, args, params, value, code, lasti, context)
+    if op.view is not None:
+        note_view(inputs[0], made)
+    return made
+
+
+#: How many views a Tensor notes before it looks which of them are still there.
+MANY_VIEWS = 64
+
+
+def note_view(x: Any, view: Tensor) -> None:
+    """Let a Tensor know of a view of it, for who changes one of the two in place."""
+    if traces.OPEN and isinstance(x, Tensor):
+        views = x.views
+        if views is None:
+            x.views = [ref(view)]
+            return
+        n = len(views)
+        if n >= MANY_VIEWS and not n & (n - 1):
+            views[:] = [other for other in views if other() is not None]
+        views.append(ref(view))
 
 
 def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:

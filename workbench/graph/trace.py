@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import DtypeError, GradientLostError, UsageError
-from workbench.graph import source, traces, tree, types
+from workbench.graph import aliases, source, traces, tree, types
 from workbench.graph.atoms import Length, atoms_of
 from workbench.graph.dims import Dim
 from workbench.graph.graph import Graph
@@ -153,6 +153,7 @@ def record(
     """Run ``call`` on fresh leaves inside a trace that closes when it returns."""
     with opened(values, names or [None] * len(values)) as leaves:
         outputs, structure = tree.flatten(call(leaves))
+        aliases.check_read(outputs, "is returned")
         outputs = [
             admit(x) if isinstance(x, np.ndarray) and x.dtype == object else x
             for x in outputs

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Callable, Sequence
+from itertools import count
 from types import TracebackType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -22,6 +25,8 @@ __all__ = ["OpenTrace", "active", "any_open", "lock"]
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[OpenTrace] = []
+        #: The number of the last change in place that what runs need not heed.
+        self.seen = 0
 
 
 LOCAL = _Local()
@@ -36,6 +41,79 @@ ENTRIES_SUMMED = 1024
 #: The open traces of all threads: a function that is traced may use a thread of
 #: its own, and what it computes there must not lose its gradient either.
 OPEN: list[OpenTrace] = []
+
+
+#: Numbers of changes in place, and the last one so far.
+_numbers = count(1)
+LATEST = [0]
+#: What has been changed in place, by the id of each Tensor that is stale.
+MARKED: dict[int, Change] = {}
+
+
+class Change:
+    """One change in place: where it is, and the Tensors that it has made stale.
+
+    ``stale`` gives the class of those for a class of Tensors.
+    """
+
+    __slots__ = ("code", "lasti", "made", "marked", "name", "number", "old")
+
+    def __init__(
+        self,
+        old: Any,
+        made: Any,
+        name: str,
+        family: Sequence[Any],
+        stale: Callable[[type], type],
+    ) -> None:
+        LATEST[0] = self.number = next(_numbers)
+        #: The Tensor that was changed.
+        self.old = ref(old)
+        #: The Tensor that is the result.
+        self.made = ref(made)
+        #: How it is written, ``"+="``.
+        self.name = name
+        self.code, self.lasti = made.code, made.lasti
+        self.marked: list[tuple[int, ref[Any], type]] = []
+        for x in family:
+            kind = type(x)
+            if (other := stale(kind)) is not kind:
+                self.marked.append((id(x), ref(x), kind))
+                MARKED[id(x)] = self
+                x.__class__ = other
+
+    def lift(self) -> None:
+        """Take all marks off again."""
+        for key, tensor, kind in self.marked:
+            if MARKED.get(key) is self:
+                del MARKED[key]
+                if (alive := tensor()) is not None:
+                    alive.__class__ = kind
+        self.marked.clear()
+
+
+class OldValues:
+    """A block of code that may read Tensors which are stale by now.
+
+    Derivatives and programs that run again read what was recorded before the change.
+    Of changes that are made inside the block it must not read the old values.
+    """
+
+    __slots__ = ("before",)
+
+    before: int
+
+    def __enter__(self) -> None:
+        self.before = LOCAL.seen
+        LOCAL.seen = LATEST[0]
+
+    def __exit__(self, *error: object) -> None:
+        LOCAL.seen = self.before
+
+
+def reads_old() -> bool:
+    """Whether what runs may read all Tensors that are stale now."""
+    return LOCAL.seen == LATEST[0]
 
 
 class OpenTrace:
@@ -57,6 +135,8 @@ class OpenTrace:
         self.locked: list[Array] = []
         #: Their checksums, by identity.
         self.sums: dict[int, int] = {}
+        #: What has been changed in place of the Tensors that it made.
+        self.changes: list[Change] = []
 
     def __enter__(self) -> OpenTrace:
         LOCAL.stack.append(self)
@@ -71,6 +151,8 @@ class OpenTrace:
     ) -> None:
         LOCAL.stack.remove(self)
         OPEN.remove(self)
+        for change in self.changes:
+            change.lift()
         # A view can be made writeable again only after its base.
         for array in reversed(self.locked):
             try:

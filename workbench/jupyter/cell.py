@@ -25,7 +25,7 @@ from workbench.errors import (
     TraceError,
     UsageError,
 )
-from workbench.graph import trace, traces, types, walk
+from workbench.graph import aliases, trace, traces, types, walk
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor, next_serial
 from workbench.graph.tree import is_sparse
@@ -220,8 +220,10 @@ class Cell:
                         if end is not None:
                             value = eval(end, self.names)
                 finally:
+                    memory.note_changes(opening.changes)
                     memory.locked = {id(root(x)): x for x in opening.locked}
                 output = self._output(value)
+                aliases.check_read([output], "is the output of the cell")
             self._check_reads(memory, output)
         finally:
             with uninterrupted():

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.errors import TraceError
-from workbench.graph import blame, traces
+from workbench.graph import blame, source, traces
 from workbench.graph.tensor import Tensor, next_serial, value_of
 from workbench.jupyter import frames
 
@@ -107,6 +107,9 @@ class Memory:
         self.locked: dict[int, Any] = {}
         #: By the id of the memory's owner.
         self.replaced: dict[int, list[Replaced]] = {}
+        #: What functions from outside of the cell have changed by ``+=``, by the id
+        #: of what shares memory with it.
+        self.changed: dict[int, tuple[Tensor, traces.Change]] = {}
         #: What could not be put right at the end.
         self.problem: str | None = None
         self._new: dict[int, Replaced] = {}
@@ -123,11 +126,17 @@ class Memory:
 
     def _check_views(self, obj: Any, name: str) -> None:
         """Refuse an array that shares memory with one that another name shows."""
-        value = value_of(obj)
-        owner = root(value)
         visible: list[tuple[str, Any]] = list(self.names.items())
         for frame in frames.running():
             visible += frames.locals_of(frame).items()
+        with traces.OldValues():
+            self._refuse_views(obj, name, visible)
+
+    def _refuse_views(
+        self, obj: Any, name: str, visible: Sequence[tuple[str, Any]]
+    ) -> None:
+        value = value_of(obj)
+        owner = root(value)
         for label, x in visible:
             if x is obj or not is_array(x) or root(value_of(x)) is not owner:
                 continue
@@ -204,6 +213,30 @@ class Memory:
         """What an object has become through all item assignments."""
         while (entry := self._new.get(id(x))) is not None:
             x = entry.new
+        return x
+
+    def note_changes(self, changes: Iterable[traces.Change]) -> None:
+        """Keep in mind what is stale when the trace of the cell closes."""
+        for change in changes:
+            for key, tensor, _ in change.marked:
+                if (alive := tensor()) is not None:
+                    self.changed[key] = alive, change
+
+    def newest(self, x: Any) -> Any:
+        """What a Tensor has become by ``+=`` in functions from outside of the cell."""
+        while (found := self.changed.get(id(x))) is not None:
+            change = found[1]
+            made = change.made()
+            if change.old() is not x or made is None:
+                site = source.decode(change.code, change.lasti)
+                self.problem = (
+                    f"{change.name}{blame.at(site)} has changed an array in place, and"
+                    f" {blame.describe(x)}{blame.at(x.site)}, which shares its memory,"
+                    " is kept by the cell, and would have changed too. Keep a .copy()"
+                    " instead."
+                )
+                return x
+            x = made
         return x
 
     def stale_read(self, nodes: Sequence[Tensor]) -> tuple[Tensor, str] | None:
@@ -292,7 +325,7 @@ def plain(x: Any, memory: Memory, start: int) -> Any:
     Symbols, expressions of them and Tensors that were there before the cell, whose
     first serial is ``start``, are what the user made them.
     """
-    x = memory.latest(x)
+    x = memory.newest(memory.latest(x))
     if isinstance(x, Tensor) and (x._value is None or x.serial < start):
         return x
     value = value_of(x)

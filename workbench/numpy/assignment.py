@@ -26,9 +26,8 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame, traces
-from workbench.graph.op import FUNCTIONS
+from workbench.graph.op import FUNCTIONS, CopyParams
 from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor
-from workbench.numpy.places import Fresh
 from workbench.ops.indexing import GETITEM
 from workbench.ops.keys import ARRAY
 from workbench.ops.updates import at
@@ -39,7 +38,12 @@ __all__: list[str] = []
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.")
 
 KINDS = frozenset({Tensor, MaskedTensor})
-SLOTS = [name for kind in Tensor.__mro__ for name in getattr(kind, "__slots__", ())]
+SLOTS = [
+    name
+    for kind in Tensor.__mro__
+    for name in getattr(kind, "__slots__", ())
+    if name != "__weakref__"
+]
 
 #: Objects that the collector has been told to forget, before any Tensor was made.
 FROZEN = gc.get_freeze_count()
@@ -145,7 +149,8 @@ def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
     while root is not None:
         top = root
         root = next((i for i in top.inputs if _shares(top, i)), None)
-    if type(top.params) is not Fresh and any(_same_memory(i, top) for i in top.inputs):
+    fresh = type(top.params) is CopyParams
+    if not fresh and any(_same_memory(i, top) for i in top.inputs):
         return [], True  # with an array that is no Tensor: who holds it is not known
     users = _users(top.serial)
     family = [top]

@@ -14,19 +14,16 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import source, traces
-from workbench.graph.op import declare
+from workbench.graph.op import CopyParams, declare
 from workbench.graph.tensor import NO_PARAMS, Tensor, admit, value_of
 
-__all__ = ["Fresh", "constant", "devices", "is_host", "made_on", "same_device"]
+__all__ = ["constant", "devices", "is_host", "made_on", "same_device"]
 
 HOST = "cpu"
 
 
-class Fresh(dict[str, Any]):
-    """The (empty) params of what the namespace has made and nobody else has seen."""
-
-
-FRESH = Fresh()
+#: The settings of what the namespace has made and nobody else has seen.
+FRESH = CopyParams()
 
 
 def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:

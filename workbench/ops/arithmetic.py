@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import UFUNCS, declare, implements, severed
+from workbench.graph.op import UFUNCS, always, declare, implements, severed
 from workbench.graph.tensor import apply
 from workbench.ops.define import (
     RULE_NAMES,
@@ -323,7 +323,8 @@ for _name in (
 # Identity, the kind of a leaf; `stop` cuts; `strong` makes a number a scalar
 
 elementwise("identity", lambda x: x, "1")
-elementwise("stop_gradient", lambda x: x, "0").connection = severed
+STOP = elementwise("stop_gradient", lambda x: x, "0")
+STOP.connection, STOP.view = severed, always
 elementwise("strong", np.asarray, "1")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.graph import blame
 from workbench.graph.broadcasting import largest, smallest
-from workbench.graph.op import Op, implements
+from workbench.graph.op import Op, ViewParams, always, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, no_out, shape_of
@@ -50,6 +50,7 @@ FLIP = linear(
     lambda g, x, *, axis: np.flip(g, axis),
     rule="g flipped",
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
+    view=always,
 )
 FLIP.batch = _shifted(FLIP)
 
@@ -235,7 +236,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     rows, columns = shape_of(matrices)[-2:]
     places = _places(a, offset, rows, columns)
     key = (Ellipsis, ARRAY, ARRAY)
-    return apply(GETITEM, (matrices, *places), {"key": key})
+    return apply(GETITEM, (matrices, *places), ViewParams(key=key))
 
 
 @implements(np.linalg.diagonal)

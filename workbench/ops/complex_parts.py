@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.errors import TraceError
 from workbench.graph import blame
-from workbench.graph.op import declare, implements
+from workbench.graph.op import always, declare, implements
 from workbench.graph.tensor import admit, apply, value_of
 from workbench.ops.define import dtype_of, elementwise, op
 
@@ -27,6 +27,7 @@ _imag = op(
     rule="−i g",
 )
 _imag.elementwise = True
+_real.view = _imag.view = always
 
 
 def conjugate(x: Any) -> Any:

@@ -182,7 +182,7 @@ def op(
     ``pulls[i](g, y, *inputs, **params)`` gives the cotangent of input i, or is
     None where there is none; ``push(tangents, y, *inputs, **params)`` the tangent,
     by default the transpose of the pulls. With several outputs, ``g`` and ``y``
-    are tuples. ``more`` sets ``batch``, ``infer``, ``cure`` or ``reads``.
+    are tuples. ``more`` sets ``batch``, ``infer``, ``cure``, ``reads`` or ``view``.
     """
     made = declare(name)
     made.compute = compute
@@ -216,7 +216,7 @@ def op(
 
 def _more(made: Op, more: dict[str, Any]) -> None:
     for key, value in more.items():
-        if key not in ("batch", "infer", "lengths", "cure", "reads"):
+        if key not in ("batch", "infer", "lengths", "cure", "reads", "view"):
             raise TypeError(f"{made.name}: unknown setting {key!r}")
         setattr(made, key, value)
 

@@ -161,9 +161,16 @@ def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
     return apply(EINSUM, inputs, {**params, "subscripts": subscripts})
 
 
+def _einsum_view(params: Params) -> bool:
+    """Whether NumPy gives a view: axes of one operand in another order, a diagonal."""
+    terms, output = parse(params["subscripts"])
+    return len(terms) == 1 and set(terms[0]) == set(output)
+
+
 EINSUM = declare("einsum")
 EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
 EINSUM.lengths = _einsum_infer
+EINSUM.view = _einsum_view
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.rule = "einsum of g and the other operands"
 EINSUM.cure = "Axes of the same letter must have the same length."

@@ -15,8 +15,8 @@ import numpy as np
 from workbench.errors import UnknownLengthError
 from workbench.graph import blame, dims, source
 from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import Tensor, apply
+from workbench.graph.op import FUNCTIONS, ViewParams
+from workbench.graph.tensor import Tensor, apply, note_view
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, masked, shape_of
 from workbench.ops.keys import (
@@ -129,12 +129,20 @@ def _take_lengths(x: Any, *arrays: Any, key: Key) -> Spec:
     return Spec(indexed(shape_of(x), key, arrays), dtype_of(x))
 
 
+def _take_view(params: Params) -> bool:
+    """Whether NumPy gives a view: for an index without arrays, and a diagonal."""
+    return (
+        all(part is not ARRAY for part in params["key"]) or type(params) is ViewParams
+    )
+
+
 GETITEM = linear(
     "getitem",
     _take,
     _take_transpose,
     rule="g at the index, else 0",
     lengths=_take_lengths,
+    view=_take_view,
 )
 SCATTER = linear(
     "scatter",
@@ -181,7 +189,7 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
             return getitem(self, index)
         except (IndexError, ValueError) as error:
             raise _refusal(self, error) from error
-        return Tensor(
+        made = Tensor(
             GETITEM,
             (self,),
             (value,),
@@ -191,6 +199,9 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
             frame.f_lasti,
             source.surroundings(),
         )
+        if type(taken) is np.ndarray:
+            note_view(self, made)
+        return made
     return getitem(self, index)
 
 

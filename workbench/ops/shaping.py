@@ -17,7 +17,7 @@ from workbench.errors import TraceError, UnknownLengthError
 from workbench.graph import blame, dims
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.dims import Dim, same
-from workbench.graph.op import FUNCTIONS, declare, implements
+from workbench.graph.op import FUNCTIONS, CopyParams, always, declare, implements
 from workbench.graph.tensor import Tensor, admit, apply
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
@@ -109,6 +109,7 @@ linear(
     _reshape_transpose,
     rule="g in the shape of x",
     batch=_reshape_batch,
+    view=always,
     lengths=_reshape_lengths,
     cure="The new shape must hold as many entries; one length may be -1.",
 )
@@ -119,7 +120,8 @@ def reshape(
     a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None
 ) -> Any:
     """`numpy.reshape`."""
-    params: Params = {"shape": integers(shape)}
+    kind = CopyParams if copy else dict
+    params: Params = kind(shape=integers(shape))
     if _reading(a, order) == "F":
         params["order"] = "F"
     return apply(declare("reshape"), (a,), params)
@@ -243,6 +245,7 @@ linear(
     _transpose_transpose,
     rule="gᵀ",
     batch=_transpose_batch,
+    view=always,
     lengths=_transpose_lengths,
 )
 
@@ -318,6 +321,7 @@ linear(
     lambda g, x, **_: sum_to(g, shape_of(x)),
     rule="g summed over the new axes",
     batch=_broadcast_batch,
+    view=always,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
 )
 

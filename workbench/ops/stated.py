@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.errors import ShapeError
 from workbench.graph.dims import Dim
+from workbench.graph.op import always
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, shape_of
@@ -43,7 +44,14 @@ def _infer(x: Any, *, shape: Lengths) -> Spec:
     return Spec(tuple([m if n is None else n for m, n in both]), dtype_of(x))
 
 
-_op = linear("specify_shape", _compute, lambda g, x, **_: g, rule="g", lengths=_infer)
+_op = linear(
+    "specify_shape",
+    _compute,
+    lambda g, x, **_: g,
+    rule="g",
+    lengths=_infer,
+    view=always,
+)
 
 
 def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:

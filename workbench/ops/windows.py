@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.graph import blame
 from workbench.graph.dims import below
-from workbench.graph.op import Op, implements
+from workbench.graph.op import Op, always, implements
 from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec, value_spec
 from workbench.ops.define import linear, shape_of
@@ -67,6 +67,7 @@ WINDOWS = linear(
     rule="g added up where windows overlap",
     infer=_windows_infer,
     lengths=_windows_infer,
+    view=always,
 )
 OVERLAP = linear(
     "overlap_add",

@@ -105,6 +105,9 @@ class Batched:
         ``values`` holds one array or Tensor of ``size`` examples per leaf, or a
         `Structured` form of one.
         """
+        if traces.MARKED and not traces.reads_old():
+            with traces.OldValues():
+                return self(values, size)
         made: dict[int, Any] = {
             x.serial: v for x, v in zip(self.leaves, values, strict=True)
         }

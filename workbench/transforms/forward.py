@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import UnknownLengthError
-from workbench.graph import blame, dims, types
+from workbench.graph import blame, dims, traces, types
 from workbench.graph.op import waiting
 from workbench.graph.tensor import Tensor, leaf, next_serial
 from workbench.graph.traces import OpenTrace
@@ -47,6 +47,12 @@ def push_forward(
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
+    if traces.MARKED and not traces.reads_old():
+        with traces.OldValues():
+            return push_forward(
+                outputs, wrt, tangents, rules=rules, record=record,
+                nulls_pass=nulls_pass,
+            )  # fmt: skip
     if rules:
         rules = settled(rules, wrt)
     steps = plan(outputs, wrt, rules)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source, walk
+from workbench.graph import source, traces, walk
 from workbench.graph.tensor import MaskedTensor, Tensor, apply, value_of
 from workbench.graph.trace import live
 from workbench.ops.define import masked
@@ -67,6 +67,9 @@ class Program:
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The outputs for one value per leaf."""
+        if traces.MARKED and not traces.reads_old():
+            with traces.OldValues():
+                return self(values)
         slots = self._template.copy()
         slots[: len(values)] = values
         if self._recorded or any(map(_recording, values)):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-from workbench.graph import blame, dims, types, walk
+from workbench.graph import blame, dims, traces, types, walk
 from workbench.graph.dims import Dim
 from workbench.graph.facts import assumed
 from workbench.graph.op import waiting
@@ -85,6 +85,12 @@ def pull_back(
         Return gradients that cannot be computed (see `ops/nulls.py`), in the place of
         an error.
     """
+    if traces.MARKED and not traces.reads_old():
+        with traces.OldValues():
+            return pull_back(
+                outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
+                closed=closed, nulls_pass=nulls_pass,
+            )  # fmt: skip
     if rules:
         rules = settled(rules, wrt, closed)
     steps = plan(outputs, wrt, rules)

@@ -1,0 +1,276 @@
+"""What `+=` and its kin mean on a Tensor: a new value, and aliases that are stale.
+
+A Tensor never changes, so ``y += 1`` binds the name to a new one. NumPy would change
+the memory, and with it all that shares it: other names of ``y``, its base, its views.
+These Tensors become stale, and who reads one of them later gets an error with both
+lines. They become so by their class, whose ``_value`` is a property in place of the
+slot: no op asks whether an operand is stale, and none that is gets through.
+
+What was recorded before is right as it is: the sweeps of derivatives and programs that
+run again read the old values (`traces.OldValues`), and a trace that closes takes off
+the marks that were set in it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import DtypeError, ShapeError, TraceError
+from workbench.graph import blame, dims, source, traces, types
+from workbench.graph.conversions import assign_items
+from workbench.graph.op import CopyParams, ViewParams
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.graph.traces import Change, OldValues, OpenTrace
+
+_frame = sys._getframe
+
+#: The slot behind the property of stale Tensors.
+SLOT: Any = vars(Tensor)["_value"]
+READ = SLOT.__get__
+SHAPE, DTYPE = (vars(Tensor)[name].fget for name in ("shape", "dtype"))
+
+#: How much work may go into finding out whether two views have an entry in common.
+MOST_WORK = 10_000
+#: Ops whose result NumPy gives as a view that cannot be written to.
+READ_ONLY = frozenset({"broadcast_to", "windows"})
+
+
+def in_place(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the in-place operator that belongs to an operator: ``+=`` to ``+``."""
+
+    def changed(self: Tensor, other: Any) -> Any:
+        made = method(self, other)
+        if made is NotImplemented:
+            return made
+        if made.code is own:  # the fast way of an operator has taken our frame
+            frame = _frame(1)
+            made.code, made.lasti = frame.f_code, frame.f_lasti
+        value = self._value
+        if type(value) is np.ndarray:
+            return _rebound(self, value, made, name) if traces.OPEN else made
+        if isinstance(value, np.generic) or types.weak(value) or not traces.OPEN:
+            return made  # numbers have no memory to share, symbols none at all
+        return _rebound(self, value, made, name)
+
+    own = changed.__code__
+    return changed
+
+
+def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
+    """Fit the result to the memory of ``x``, and mark what shares that as stale."""
+    opened = traces.LOCAL.stack or tuple(traces.OPEN)
+    if value is None:
+        if not x.shape:
+            return made  # an entry, which is a number to NumPy
+        if x.serial < min(min(trace.leaves, default=0) for trace in opened):
+            return made  # a symbol from outside
+    result = made._value
+    if result is None or result.dtype != value.dtype or result.shape != value.shape:
+        made = _fitted(x, made, name)
+    owner, family = opened[0], [x]
+    own = x.op.view is None and x.op is not IDENTITY and x.views is None
+    if not own or len(opened) > 1 or owner.unknown is not None:
+        with OldValues():
+            base, path = _memory(x)
+            _check_writeable(x, base, path, opened, name)
+            family = _sharing(x, base)
+        for trace in opened:
+            if min(trace.leaves, default=0) <= base.serial:
+                owner = trace
+    owner.changes.append(Change(x, made, name, family, _stale))
+    return made
+
+
+def _fitted(x: Tensor, made: Tensor, name: str) -> Tensor:
+    """The result in the shape and dtype of the memory that would hold it."""
+    cure = f"Write x = x {name[:-1]} y, which makes a new array."
+    if dims.differ(made.shape, x.shape):
+        raise ShapeError(
+            f"x {name} y{blame.here()}: the result has shape {made.shape}, and does not"
+            f" fit into {blame.describe(x)}. {cure}"
+        )
+    if made.dtype == x.dtype:
+        return made
+    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
+        raise DtypeError(
+            f"x {name} y{blame.here()}: the result is of dtype {made.dtype}, and does"
+            f" not fit into {blame.describe(x)}. {cure}"
+        )
+    found: Tensor = made.astype(x.dtype)
+    return found
+
+
+def _check_writeable(
+    x: Tensor,
+    base: Tensor,
+    path: list[Tensor],
+    opened: Iterable[OpenTrace],
+    name: str,
+) -> None:
+    """Refuse a change that NumPy refuses, or that others than the program would see."""
+    what = "it" if base is x else f"{blame.describe(base)}, of which it is a view,"
+    cure = f"Write x = x {name[:-1]} y, or work on a copy: x = x.copy()."
+    if base.op is IDENTITY or _shows_array(base):
+        raise TraceError(
+            f"x {name} y{blame.here()} changes {blame.describe(x)} in place, and {what}"
+            f" was given to the function: the caller's array would change too. {cure}"
+        )
+    for view in path:
+        if view.op.name in READ_ONLY or type(view.params) is ViewParams:
+            raise TraceError(
+                f"x {name} y{blame.here()}: x is a view by {view.op.name}"
+                f"{blame.at(view.site)}, which NumPy does not let anybody write to."
+                f" {cure}"
+            )
+    for trace in opened:
+        if trace.unknown is not None and base.serial < min(trace.leaves, default=0):
+            raise TraceError(
+                f"x {name} y{blame.here()} changes {blame.describe(x)} in place in a"
+                " function that is recorded once and runs many times, and it was made"
+                f" outside of that: each run would change it again. {cure}"
+            )
+
+
+# Who shares the memory
+
+
+def _shows_array(x: Tensor) -> bool:
+    """Whether the memory is that of a plain array, which others may see."""
+    if x.op.view is None or type(x.params) is CopyParams:
+        return False
+    return type(x.inputs[0]) is np.ndarray
+
+
+def _memory(x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The Tensor whose memory ``x`` shows, and the views on the way to it."""
+    path = []
+    while x.op.view is not None and _is_view(x, base := x.inputs[0]):
+        path.append(x)
+        x = base
+    return x, path
+
+
+def _sharing(x: Tensor, base: Tensor) -> list[Tensor]:
+    """All Tensors that show something of what ``x`` shows of its base's memory."""
+    found, stack = [], [base]
+    while stack:
+        member = stack.pop()
+        if member is x or _overlaps(member, x):
+            found.append(member)
+        for view in member.views or ():
+            if (alive := view()) is not None and _is_view(alive, member):
+                stack.append(alive)
+    return found
+
+
+def _is_view(x: Tensor, base: Any) -> bool:
+    """Whether a Tensor is a view of the one that it was made of."""
+    if not isinstance(base, Tensor):
+        return False
+    a, b = READ(x), READ(base)
+    if isinstance(a, np.generic) or types.weak(a) or type(x.params) is CopyParams:
+        return False
+    if (
+        type(a) is np.ndarray
+        and type(b) is np.ndarray
+        and type(x.params) is not ViewParams
+    ):
+        return a is b or bool(np.may_share_memory(a, b))
+    return x.op.view is not None and x.op.view(x.params)
+
+
+def _overlaps(x: Tensor, other: Tensor) -> bool:
+    """Whether two Tensors of one memory have an entry in common, or may have."""
+    a, b = READ(x), READ(other)
+    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+        return True
+    if type(x.params) is ViewParams or type(other.params) is ViewParams:
+        return True
+    try:
+        return bool(np.shares_memory(a, b, max_work=MOST_WORK))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+# What is stale
+
+#: The classes of stale Tensors.
+STALE: set[type] = set()
+
+
+@cache
+def _stale(kind: type[Tensor]) -> type[Tensor]:
+    """Return the class that Tensors of a class have when they are stale."""
+    if kind in STALE:
+        return kind
+    made: type[Tensor] = type(
+        f"Stale{kind.__name__}",
+        (kind,),
+        {
+            "__slots__": (),
+            "__module__": __name__,
+            "__doc__": "A Tensor whose memory has been changed in place since.",
+            "__repr__": lambda self: f"{_old(kind.__repr__, self)[:-1]}, stale>",
+            "__setitem__": _assigned,
+            "_value": property(_read, SLOT.__set__),
+            # What a change in place leaves as it was.
+            "shape": property(lambda self: _old(SHAPE, self)),
+            "dtype": property(lambda self: _old(DTYPE, self)),
+        },
+    )
+    STALE.add(made)
+    return made
+
+
+def _read(x: Tensor) -> Any:
+    """Return the old value to who may see it; who may not gets an error."""
+    change = traces.MARKED.get(id(x))
+    if change is None or change.number <= traces.LOCAL.seen:
+        return READ(x)
+    raise _refusal(x, change, "is read")
+
+
+def _old(function: Any, x: Tensor) -> Any:
+    """Call a function on a stale Tensor, which shows what it was."""
+    with OldValues():
+        return function(x)
+
+
+def _assigned(x: Tensor, index: Any, value: Any) -> None:
+    """Assign items: ``x[i] += v`` has changed a view before, for this very purpose."""
+    change = traces.MARKED.get(id(x))
+    if change is not None and change.made() is value:
+        change.lift()
+    with OldValues():
+        assign_items(x, index, value, _frame(1))
+
+
+def check_read(values: Iterable[Any], how: str) -> None:
+    """Refuse to hand over Tensors that are stale, as the results of a function.
+
+    Raises
+    ------
+    TraceError
+        With the line of the change, and ``how`` it is read.
+    """
+    for x in values:
+        if type(x) in STALE:
+            raise _refusal(x, traces.MARKED[id(x)], how)
+
+
+def _refusal(x: Tensor, change: Change, how: str) -> TraceError:
+    with OldValues():
+        site = source.decode(change.code, change.lasti)
+        name = change.name
+        return TraceError(
+            f"{blame.describe(x)}{blame.at(x.site)} {how}{blame.here()} after {name}"
+            f"{blame.at(site)} has changed its memory in place. NumPy would show the"
+            " change here; a traced value never changes. Read the result of the"
+            f" {name}, or write x = x {name[:-1]} y there, which leaves what others"
+            " see as it is, or take a .copy() before."
+        )
