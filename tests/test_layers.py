@@ -33,6 +33,7 @@ FLOORS = {
     "loops": 5,
     "systems": 5,
     "matrices": 5,
+    "patterns": 5,
     "rules": 5,
     "symbolic": 5,
     "gradient": 5,

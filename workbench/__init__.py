@@ -25,7 +25,7 @@ from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
 
 if TYPE_CHECKING:
-    from workbench import rules
+    from workbench import patterns, rules
     from workbench.checkpoints import checkpoint
     from workbench.checks.doctor.asking import diagnose
     from workbench.checks.verify import check_grads
@@ -107,6 +107,7 @@ __all__ = [
     "override",
     "overrides",
     "pattern",
+    "patterns",
     "plots",
     "register_gradient",
     "rules",
@@ -179,6 +180,7 @@ _LATER = {
 _MODULES = {
     "gradient": "workbench.gradient",
     "numpy": "workbench.numpy",
+    "patterns": "workbench.patterns",
     "plots": "workbench.jupyter.plots",
     "random": "workbench.random",
     "rules": "workbench.rules",

@@ -104,8 +104,9 @@ class Call:
             if parts:
                 # A structure is seen where each step of it is, also those that the
                 # leaves take no part in: the other arguments are recorded too.
-                new = [recorded(x) for x in new]
-                named = {key: recorded(x) for key, x in named.items()}
+                named_places = _labels_at(f, args, kwargs)
+                new = [recorded(x, named_places[i]) for i, x in enumerate(new)]
+                named = {k: recorded(x, named_places[k]) for k, x in named.items()}
             for place, x in zip(places, (rebuilt,) if single else rebuilt, strict=True):
                 if isinstance(place, int):
                     new[place] = x
@@ -212,12 +213,17 @@ class Call:
         return self.nested(owned(filled, (*self.values, *cotangents)))
 
 
-def recorded(x: Any) -> Any:
+def recorded(x: Any, labels: Sequence[str | None]) -> Any:
     """An argument that nothing is differentiated by, its arrays as Tensors."""
     flat, structure = tree.flatten(x)
     if not any(map(is_plain, flat)):
         return x
-    return structure([wrap(y) if is_plain(y) else y for y in flat])
+    return structure(
+        [
+            wrap(y, label) if is_plain(y) else y
+            for y, label in zip(flat, labels, strict=True)
+        ]
+    )
 
 
 def is_plain(x: Any) -> bool:
@@ -328,6 +334,14 @@ def _labels(
     places: Sequence[int | str],
 ) -> list[str | None]:
     """The names of the leaves of the arguments at these places."""
+    found = _labels_at(f, args, kwargs)
+    return [label for place in places for label in found[place]]
+
+
+def _labels_at(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[int | str, list[str | None]]:
+    """The names of the leaves of each argument, by its place."""
     names = argument_names(f, args, kwargs)
     keys: list[int | str] = [*range(len(args)), *sorted(kwargs)]
     found: dict[int | str, list[str | None]] = {}
@@ -337,7 +351,7 @@ def _labels(
         count = 0 if value is None else len(tree.flatten(value)[0])
         found[key] = names[start : start + count]
         start += count
-    return [label for place in places for label in found[place]]
+    return found
 
 
 def has_derivative(value: Any) -> bool:

@@ -201,6 +201,10 @@ def _batch(
     return several.several(CHECKPOINT, inputs, {"closed": many})
 
 
+within.SOURCES["checkpoint"] = lambda node: [
+    (leaf, (x,))
+    for leaf, x in zip(node.params["closed"].program.leaves, node.inputs, strict=False)
+]
 within.WITHIN["checkpoint"] = lambda params: _nodes(params["closed"])
 CHECKPOINT.compute = _compute
 CHECKPOINT.infer = _infer

@@ -195,6 +195,102 @@ def test_a_gradient_of_a_wrong_shape_names_the_pattern() -> None:
         wb.grad(loss, ALL, overrides=[one])(*PARAMETERS)
 
 
+# Ranks, and places that can be read in two ways
+
+
+def turned(x: Any, W: Any, b: Any) -> Any:
+    return x @ W + b
+
+
+def test_ranks_tell_a_weight_from_an_input() -> None:
+    """Without them a wildcard is what stands in its place, whatever it is called."""
+    seen: list[Any] = []
+
+    def rule(node: Any, g: Any) -> Any:
+        seen.append([np.shape(x) for x in node.inputs])
+        return node.vjp(g)
+
+    def both(w: Any, v: Any, b: Any) -> Any:
+        return np.sum(np.sin(w @ X + b)) + np.sum(np.cos(X @ v + b))
+
+    v = RNG.normal(size=(2, 3))
+    swapped = wb.override(wb.pattern(turned), rule)
+    wb.grad(both, (0, 1, 2), overrides=[swapped])(W1, v, B1)
+    assert sorted(seen) == [[(2,), (2, 3), (3,)], [(3, 2), (2,), (3,)]]
+    seen.clear()
+    ranks: list[dict[str, Any]] = [
+        {"W": 2, "x": 1}, {"W": 2, "x": (1, 3)}, {"x": [1]},
+    ]  # fmt: skip
+    for declared in ranks:
+        one = wb.override(wb.pattern(turned, **declared), rule)
+        wb.grad(both, (0, 1, 2), overrides=[one])(W1, v, B1)
+        assert seen == [[(2,), (2, 3), (3,)]]
+        seen.clear()
+    # A rule for the weight hits the weight.
+    text = "2 * d + 0 * sum(x0)"
+    double = wb.override(wb.pattern(linear, W=2, x=1, b=1), text)
+    d_w, d_v, _ = wb.grad(both, (0, 1, 2), overrides=[double])(W1, v, B1)
+    assert np.allclose(d_w, 2 * np.outer(np.cos(W1 @ X + B1), X))
+    assert np.allclose(d_v, -np.outer(X, np.sin(X @ v + B1)))
+
+
+def test_ranks_that_fit_nowhere_say_so() -> None:
+    one = wb.override(wb.pattern(turned, W=2, x=1), "0.5 * d")
+    with pytest.raises(OverrideError, match="it stands x is of rank 2, not x=1"):
+        wb.grad(loss, ALL, overrides=[one])(*PARAMETERS)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"V": 2}, "it has no wildcard 'V', but x, W, b"),
+        ({"W": "2"}, "is no rank"),
+        ({"W": -1}, "is no rank"),
+        ({"W": ()}, "is no rank"),
+    ]
+    for declared, told in wrong:
+        with pytest.raises(OverrideError, match=told):
+            wb.pattern(turned, **declared)
+
+
+def test_ranks_stand_in_the_code() -> None:
+    session = wb.Session(wb.trace(loss)(*PARAMETERS), name="net")
+    made = wb.pattern(lambda W, x, b: W @ x + b, W=2, x=(1, 2))
+    attached = session.override(made, "0.5 * d")
+    assert made.code == "wb.pattern(lambda W, x, b: W @ x + b, W=2, x=(1, 2))"
+    assert made.code in session.code()
+    assert len(attached.matched) == 3
+
+
+def two_products(a: Any, u: Any, b: Any, v: Any) -> Any:
+    return np.sum(np.sin(a @ u + b @ v))
+
+
+def test_two_readings_with_other_roles_are_an_error() -> None:
+    """``A @ u + B @ v``: which product is inside, and which the wildcard ``b``?"""
+    a, u, b, v = W1, X, RNG.normal(size=(3, 3)), B1
+    one = wb.override(LINEAR, halved_rule)
+    with pytest.raises(OverrideError) as caught:
+        wb.grad(two_products, ALL[:4], overrides=[one])(a, u, b, v)
+    text = str(caught.value)
+    for part in ("in two ways", "the input 'a'", "the input 'b'", "where=lambda"):
+        assert part in text
+    with pytest.raises(OverrideError, match="in two ways"), wb.overrides(one):
+        wb.grad(two_products)(a, u, b, v)
+    session = wb.Session(wb.trace(two_products)(a, u, b, v))
+    with pytest.raises(OverrideError, match="in two ways"):
+        session.override(LINEAR, halved_rule)
+    session.override(LINEAR, halved_rule, enabled=False)
+    # A condition decides, and nothing else: not the order, not the names.
+    g = np.cos(a @ u + b @ v)
+    for shape, factors in (((3, 2), (0.5, 3)), ((3, 3), (3, 0.5))):
+        chosen = wb.pattern(linear, where=lambda m, s=shape: m["W"].shape == s)
+        given = [wb.override(chosen, halved_rule)]
+        found = wb.grad(two_products, (0, 2), overrides=given)(a, u, b, v)
+        first, second = factors
+        assert_same(found, [first * np.outer(g, u), second * np.outer(g, v)])
+    # A text that treats all inputs alike need not know.
+    alike = wb.override(LINEAR, "0.25 * d")
+    found = wb.grad(two_products, (0, 2), overrides=[alike])(a, u, b, v)
+    assert_same(found, [0.25 * np.outer(g, u), 0.25 * np.outer(g, v)])
+
+
 # Forward mode, higher orders
 
 

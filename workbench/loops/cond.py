@@ -334,6 +334,11 @@ def _spread(y: Any, size: Any) -> Any:
     return np.broadcast_to(y, (size, *shape_of(y)))
 
 
+within.SOURCES["cond"] = lambda node: [
+    (leaf, (x,))
+    for body in node.params["branches"]
+    for leaf, x in zip(body.leaves, node.inputs[1:], strict=False)
+]
 within.WITHIN["cond"] = lambda params: [
     node for body in params["branches"] for node in body.nodes
 ]

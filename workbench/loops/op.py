@@ -10,6 +10,7 @@ import numpy as np
 from workbench.errors import UsageError
 from workbench.graph import types
 from workbench.graph.op import declare
+from workbench.graph.tensor import Tensor
 from workbench.graph.types import Spec
 from workbench.loops.lengths import outward
 from workbench.loops.loop import Loop
@@ -107,6 +108,18 @@ def _connection(inputs: Sequence[Any], params: dict[str, Any]) -> list[list[bool
     return [count, *rows] if loop.counted else rows
 
 
+def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
+    """What each leaf of a step takes its values from; a carry from the step too."""
+    loop: Loop = node.params["loop"]
+    given = node.inputs[int(loop.counted) :]
+    found: list[Any] = [[x] for x in given[: len(loop.body.leaves)]]
+    carried = loop.body.outputs[: loop.carries]
+    for values, y in zip(found[loop.consts + loop.seqs :], carried, strict=False):
+        values.append(y)
+    return list(zip(loop.body.leaves, found, strict=False))
+
+
+within.SOURCES["scan"] = _sources
 within.WITHIN["scan"] = lambda params: params["loop"].body.nodes
 SCAN.compute = _compute
 SCAN.infer = _infer

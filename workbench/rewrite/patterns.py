@@ -17,8 +17,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench.errors import OverrideError
+from workbench.graph import types
 from workbench.graph.tensor import Tensor
-from workbench.rewrite.forms import Form, Forms, own_op, through
+from workbench.rewrite.forms import Form, Forms, own_inputs, own_op, through
 from workbench.rewrite.values import (
     MISSING,
     equal,
@@ -29,7 +30,7 @@ from workbench.rewrite.values import (
     same_settings,
 )
 
-__all__ = ["COMMUTATIVE", "Match", "Matches", "find"]
+__all__ = ["COMMUTATIVE", "Match", "Matches", "Ranks", "find", "fit_ranks"]
 
 #: Ops whose two arguments may stand in either order.
 COMMUTATIVE = frozenset(
@@ -39,8 +40,12 @@ COMMUTATIVE = frozenset(
 #: As many steps a search at one node may take: wildcards that are read often, in
 #: arguments of commutative ops, can be tried in very many ways.
 MOST_STEPS = 20_000
+#: As many the search for a second reading: what is left then are orders of the same.
+MOST_SECOND = 2_000
 
 Pairs = tuple[tuple[Any, Any], ...]
+#: The ranks that wildcards may have, by their names.
+Ranks = Mapping[str, Collection[int]]
 #: What is left to compare: a linked list, which choices share.
 Todo = tuple[Any, Any, Any] | None
 
@@ -57,11 +62,14 @@ class Match(NamedTuple):
     steps
         The nodes, each with where its inputs come from: a wildcard, or (counted on
         from these) an earlier step; -1 for a constant.
+    other
+        What the wildcards stand for in a second reading, with other nodes inside.
     """
 
     root: Tensor
     bound: tuple[Any, ...]
     steps: list[tuple[Tensor, tuple[int, ...]]]
+    other: tuple[Any, ...] | None = None
 
 
 class Matches(NamedTuple):
@@ -77,18 +85,23 @@ class Matches(NamedTuple):
         Nodes where the structure stands, and settings or constants are others.
     forms
         The pattern as it was recorded for this program.
+    misfits
+        Where the structure stands, and a wildcard's rank is not the declared one:
+        what the wildcards stand for.
     """
 
     found: list[Match]
     refused: int
     unlike: list[tuple[Tensor, Form]]
     forms: list[Form]
+    misfits: list[tuple[Any, ...]]
 
 
 def find(
     forms: Forms,
     nodes: Sequence[Tensor],
     where: Callable[[Mapping[str, Any]], Any] | None = None,
+    ranks: Ranks | None = None,
 ) -> Matches:
     """Every place of a program where a pattern stands.
 
@@ -100,7 +113,21 @@ def find(
         The nodes of the program; no other is part of a match.
     where
         A condition on what the wildcards stand for, by their names.
+    ranks
+        The ranks that some wildcards may have, by their names.
     """
+    misfits: list[tuple[Any, ...]] = []
+
+    def accepts(root: Tensor, bound: tuple[Any, ...]) -> bool:
+        """Whether ranks and condition let the wildcards stand for these."""
+        if not fit_ranks(forms.names, bound, ranks):
+            misfits.append(bound)
+            return False
+        if where is None or where(named(forms.names, bound)):
+            return True
+        refused.add(root.serial)
+        return False
+
     by_op: dict[str, list[Tensor]] = defaultdict(list)
     for node in nodes:
         by_op[node.op.name].append(node)
@@ -115,27 +142,41 @@ def find(
         for root in by_op.get(form.root.op.name, ()):
             if root.serial in found:
                 continue
-            match = exact.again(root)
-            if match and (where is None or where(named(forms.names, match.bound))):
-                found[root.serial] = match
-                continue
+            first = exact.again(root)
+            if first is not None and not accepts(root, first.bound):
+                first = None
             if not search.fits(form.root, root):
                 continue
-            for binding in search.bindings(root):
+            for binding in search.bindings(root) if first is None else ():
                 bound = tuple([binding[x.serial] for x in form.leaves])
                 match = exact.match(root, bound)
                 if match is None:
                     unlike.setdefault(root.serial, (root, exact.form(bound) or form))
-                elif where is not None and not where(named(forms.names, bound)):
-                    refused.add(root.serial)
-                else:
-                    found[root.serial] = match
+                elif accepts(root, bound):
+                    first = match
                     break
+            if first is not None and search.swaps:
+                for bound in search.readings(root, first):
+                    match = exact.match(root, bound)
+                    if match is not None and accepts(root, bound):
+                        first = first._replace(other=bound)
+                        break
+            if first is not None:
+                found[root.serial] = first
     return Matches(
         [found[serial] for serial in sorted(found)],
         len(refused.difference(found)),
         [pair for serial, pair in unlike.items() if serial not in found],
         known,
+        misfits,
+    )
+
+
+def fit_ranks(names: Sequence[str], bound: Sequence[Any], ranks: Ranks | None) -> bool:
+    """Return whether what the wildcards stand for has the ranks that they may have."""
+    return not ranks or all(
+        name not in ranks or len(types.spec_of(x).shape) in ranks[name]
+        for name, x in zip(names, bound, strict=True)
     )
 
 
@@ -216,6 +257,15 @@ class Search:
         #: Whether settings and constants must be equal, not the structure alone.
         self.exact = exact
         self.wild = {x.serial for x in form.leaves}
+        #: Whether it may stand in two ways at one node, with other nodes inside.
+        self.swaps = any(
+            x.op.name in COMMUTATIVE
+            and any(
+                isinstance(a, Tensor) and a.serial not in self.wild
+                for a in own_inputs(x)
+            )
+            for x in form.nodes
+        )
         #: Wildcards and parts by number.
         self.place = {x.serial: i for i, x in enumerate([*form.leaves, *form.nodes])}
         #: Which part of the pattern could stand where, wildcards left open.
@@ -280,9 +330,22 @@ class Search:
         ):
             return []
         made: list[Pairs] = [tuple(zip(inputs, operands, strict=True))]
-        if len(inputs) == 2 and op.name in COMMUTATIVE:
+        # The other order of one value, in either of the two, is the same again.
+        if (
+            len(inputs) == 2
+            and op.name in COMMUTATIVE
+            and not (same(*inputs) or same(*operands))
+        ):
             made.append(((inputs[0], operands[1]), (inputs[1], operands[0])))
         return made
+
+    def fitting(self, p: Tensor, x: Tensor) -> list[Pairs]:
+        """The ways in which the inputs of two nodes fit together."""
+        return [
+            pairs
+            for pairs in self.orders(p, x)
+            if all(self.fits(a, b) for a, b in pairs)
+        ]
 
     def constant(self, p: Any, x: Any) -> bool:
         """Whether a constant of the pattern may stand at a value."""
@@ -297,8 +360,25 @@ class Search:
         y = x if p.serial in self.wild else through(x)
         return same(binding.get(p.serial, MISSING), y)
 
+    def readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
+        """What else the wildcards may be at a node, where other nodes are inside then.
+
+        Of a product of two wildcards each is what stands in its place: the other order
+        is no reading of its own.
+        """
+        placed = zip(self.form.nodes, first.steps, strict=False)
+        if not any(len(self.fitting(p, node)) > 1 for p, (node, _) in placed):
+            return
+        inside = {node.serial for node, _ in first.steps}
+        for binding in self.bindings(root, most=MOST_SECOND):
+            if {binding[p.serial].serial for p in self.form.nodes} != inside:
+                yield tuple([binding[x.serial] for x in self.form.leaves])
+
     def bindings(
-        self, root: Tensor, fixed: Mapping[int, Any] | None = None
+        self,
+        root: Tensor,
+        fixed: Mapping[int, Any] | None = None,
+        most: int | None = None,
     ) -> Iterator[dict[int, Any]]:
         """What each part of the pattern may be where it ends at a node, by serial."""
         bound: dict[int, Any] = dict(fixed or {})
@@ -311,6 +391,8 @@ class Search:
                 del bound[trail.pop()]
             while todo is not None:
                 steps += 1
+                if most is not None and steps > most:
+                    return
                 if steps > MOST_STEPS:
                     raise OverrideError(
                         f"the pattern {self.text} can be laid over"
@@ -335,11 +417,7 @@ class Search:
                     bound[p.serial] = x
                     trail.append(p.serial)
                     continue
-                ways = [
-                    pairs
-                    for pairs in self.orders(p, x)
-                    if all(self.fits(a, b) for a, b in pairs)
-                ]
+                ways = self.fitting(p, x)
                 if not ways:
                     break
                 bound[p.serial] = x

@@ -7,10 +7,13 @@ moments are the empirical Fisher information, of which `kfac` takes the two fact
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench import patterns
 from workbench.errors import DtypeError, OverrideError
 from workbench.graph import dims
 from workbench.ops.define import dtype_of, shape_of
@@ -46,9 +49,10 @@ def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True)
 
     Returns
     -------
-    The text of a rule, for `matmul` and `dot`, or a pattern ``W @ x + b``. The other
-    inputs keep their true gradients. It is not linear in what arrives: forward mode
-    needs a rule of its own. Second order differentiates the metric too.
+    The text of a rule, for :func:`workbench.patterns.linear`, `matmul` and `dot`, or a
+    pattern ``W @ x + b``. The other inputs keep their true gradients. It is not linear
+    in what arrives: forward mode needs a rule of its own. Second order differentiates
+    the metric too.
 
     Raises
     ------
@@ -90,9 +94,10 @@ def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -
 
     Returns
     -------
-    The text of a rule, for `matmul` and `dot`, or a pattern ``W @ x + b``. The other
-    inputs keep their true gradients. It is not linear in what arrives: forward mode
-    needs a rule of its own. Second order differentiates the metric too.
+    The text of a rule, for :func:`workbench.patterns.linear`, `matmul` and `dot`, or a
+    pattern ``W @ x + b``. The other inputs keep their true gradients. It is not linear
+    in what arrives: forward mode needs a rule of its own. Second order differentiates
+    the metric too.
 
     Raises
     ------
@@ -126,22 +131,15 @@ class Layer(NamedTuple):
         What goes in and what arrives, a row for each example.
     d
         The true gradient of the weights, a row for each output.
-    turned
-        Whether the weights have a column for each output instead.
-    shape
-        The shape of the weights.
+    back
+        Gives a matrix with a row for each output as the weights have it.
     """
 
     place: int
     a: Any
     s: Any
     d: Any
-    turned: bool
-    shape: tuple[int, ...]
-
-    def back(self, made: Any) -> Any:
-        """A matrix with a row for each output, as the weights have it."""
-        return np.reshape(made.T if self.turned else made, self.shape)
+    back: Callable[[Any], Any]
 
 
 @named_rule("fisher", label=lambda damping, **_: f"Fisher +{short(damping)}")
@@ -251,7 +249,15 @@ def _layer(
 ) -> Layer | None:
     """The node as a linear layer; None if no gradient of the weights is asked for."""
     inputs = node.inputs
-    place = _place(name, node, true) if weights is None else weights
+    linear = "subscripts" in node.params  # of wb.patterns.linear(), which knows
+    place = weights
+    if place is None:
+        place = 0 if linear else _place(name, node, true)
+    if linear and place != 0:
+        raise OverrideError(
+            f"{name}: weights={place}, and input 0 of a linear structure is its weight."
+            " Leave weights out."
+        )
     if not 0 <= place < len(inputs):
         raise OverrideError(
             f"{name}: weights={place}, and {node.op.name} has {len(inputs)} inputs."
@@ -269,6 +275,12 @@ def _layer(
             f"{name}: {node.op.name} is complex here, and the Fisher information is"
             " that of real weights. Use wb.rules.natural with a metric of your own."
         )
+    if linear:
+        whole = patterns.layer(node, g)
+        return Layer(
+            0, whole.input, whole.gradient, whole.rows(d),
+            lambda made: whole.restore(made, None)[0],
+        )  # fmt: skip
     for other, x in enumerate(inputs):
         if other == place:
             continue
@@ -283,12 +295,18 @@ def _layer(
             a, s, turned = found[0]
             rows = np.reshape(d, (-1, shape_of(s)[1])[:: 1 if turned else -1])
             rows = rows.T if turned else rows
-            return Layer(place, a, s, rows, turned, shape_of(inputs[place]))
+            back = partial(_back, shape=shape_of(inputs[place]), turned=turned)
+            return Layer(place, a, s, rows, back)
     shapes = " and ".join(str(shape_of(x)) for x in inputs)
     raise OverrideError(
         f"{name}: {node.op.name} of shapes {shapes} is no linear layer: weights W with"
-        " W @ x or x @ W. Attach the rule to matmul, or to a pattern W @ x + b."
+        " W @ x or x @ W. Attach the rule to matmul, or to wb.patterns.linear()."
     )
+
+
+def _back(made: Any, shape: tuple[int, ...], turned: bool) -> Any:
+    """A matrix with a row for each output in the shape of weights."""
+    return np.reshape(made.T if turned else made, shape)
 
 
 def _place(name: str, node: Node, true: list[Any]) -> int:

@@ -18,6 +18,7 @@ from workbench.graph.op import CUSTOM, OPS
 from workbench.graph.tensor import Tensor
 from workbench.session import statistics
 from workbench.session.nodes import Nodes
+from workbench.transforms.linear_structures import ByLinear
 from workbench.transforms.overrides import Override
 from workbench.transforms.patterns import ByPattern
 from workbench.transforms.subgraphs import BySubgraph
@@ -251,6 +252,8 @@ def data_target(target: Target) -> bool:
     """Whether a target is data: nodes, an op, a scope; code it is not."""
     if isinstance(target, ByOp):
         return target.maker is None
+    if isinstance(target, ByLinear):
+        return target.is_data_alone
     return isinstance(target, (ByNode, ByScope, BySubgraph))
 
 
@@ -277,10 +280,26 @@ def _same_target(one: Target, other: Target) -> bool:
     if isinstance(one, ByPredicate) and isinstance(other, ByPredicate):
         return _same(one.predicate, other.predicate)
     if isinstance(one, ByPattern) and isinstance(other, ByPattern):
-        return _same(one.function, other.function) and _same(one.where, other.where)
+        return (
+            _same(one.function, other.function)
+            and _same(one.where, other.where)
+            and one.ranks == other.ranks
+        )
+    if isinstance(one, ByLinear) and isinstance(other, ByLinear):
+        return _same(one.where, other.where) and _same_data(one.data, other.data)
     if isinstance(one, BySubgraph) and isinstance(other, BySubgraph):
         return (one.outputs, one.inputs) == (other.outputs, other.inputs)
     return bool(one == other)
+
+
+def _same_data(one: Any, other: Any) -> bool:
+    """Whether two lists of names, Tensors and arrays hold the same."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, str) and isinstance(b, str) and a == b)
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def _same(one: Any, other: Any) -> bool:

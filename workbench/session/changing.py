@@ -359,7 +359,8 @@ class Changing(Saving):
         parsed = read(rule)
         meant = target.override.target if isinstance(target, Attached) else target
         found = overriding.override(attached.target_in(self.nodes, nodes, meant), rule)
-        resolution = resolve([found], nodes)
+        wrt = [self.forward.graph.nodes[i] for i in self.wrt]
+        resolution = resolve([found], nodes, wrt=wrt)
         (matched,) = resolution.matched
         # For a part of the program stands a node with the inputs of the part.
         stood = (whole_of(node) for _, node in resolution.winners.values())

@@ -9,6 +9,7 @@ from workbench.session.attached import is_data
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 from workbench.transforms.lambdas import lambda_text
+from workbench.transforms.linear_structures import ByLinear
 from workbench.transforms.patterns import ByPattern
 from workbench.transforms.subgraphs import BySubgraph
 from workbench.transforms.targets import (
@@ -84,11 +85,18 @@ def target_code(
             for part in (target.outputs, target.inputs)
         )
         return f"wb.subgraph([{ends}], [{reads}])"
+    if isinstance(target, ByLinear):
+        data, where = target.data_text, target.where
+        if data is None:
+            yours.append(data := f"data_{number}")
+        return target.spelled(
+            data, None if where is None else called(where, f"where_{number}", yours)
+        )
     if isinstance(target, ByPattern):
         text = called(target.function, f"pattern_{number}", yours)
         if target.where is not None:
             text += f", where={called(target.where, f'where_{number}', yours)}"
-        return f"wb.pattern({text})"
+        return f"wb.pattern({text}{target.declared})"
     predicate = getattr(target, "predicate", None)
     return called(predicate, f"where_{number}", yours)
 

@@ -133,11 +133,13 @@ class Moved(ByPart):
     def __init__(self, found: Callable[[], list[Region]]) -> None:
         self.found = found
 
-    def regions(self, nodes: Sequence[Tensor]) -> list[Region]:
+    def regions(
+        self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
+    ) -> list[Region]:
         """The parts, as they are in the last run."""
         return self.found()
 
-    def missed(self, nodes: Sequence[Tensor]) -> str:
+    def missed(self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()) -> str:
         """Said of none, since they are known."""
         return "they are not computed"
 

@@ -161,7 +161,9 @@ class Kept:
     def _alone(self, forward: Forward, override: Override) -> Mapping[int, Any]:
         """The gradients with one override and no other."""
         # Without what flows elsewhere, which is large.
-        seed, found = self._seed_of(forward), resolve([override], forward.program)
+        wrt = [forward.graph.nodes[i] for i in self.wrt]
+        found = resolve([override], forward.program, wrt=wrt)
+        seed = self._seed_of(forward)
         return stages.gradients(forward, self.output, seed, self.wrt, found)
 
     def _tell(self, what: str) -> None:

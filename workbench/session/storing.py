@@ -25,6 +25,7 @@ from workbench.session import attached
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 from workbench.transforms import overrides as overriding
+from workbench.transforms.linear_structures import ByLinear
 from workbench.transforms.overrides import Override
 from workbench.transforms.subgraphs import BySubgraph, subgraph
 from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
@@ -102,6 +103,8 @@ def _target_data(
         }
     if isinstance(target, ByOp):
         return {"kind": "op", "op": target.op}
+    if isinstance(target, ByLinear):
+        return {"kind": "linear", "data": target.data and list(target.data)}
     assert isinstance(target, ByScope)
     return {"kind": "scope", "scope": target.glob}
 
@@ -206,6 +209,14 @@ def _check_target(target: dict[str, Any], where: str) -> None:
             _damaged(f"{where}.shape is no shape")
     elif kind in ("op", "scope"):
         _text(target.get(kind), f"{where}.{kind}")
+    elif kind == "linear":
+        names = target.get("data")
+        if names is not None and (
+            not isinstance(names, list) or not 0 < len(names) <= MOST_PLACES
+        ):
+            _damaged(f"{where}.data is no list of names")
+        for i, name in enumerate(names or ()):
+            _text(name, f"{where}.data[{i}]")
     elif kind == "subgraph":
         for which in ("outputs", "inputs"):
             listed = target.get(which)
@@ -216,7 +227,10 @@ def _check_target(target: dict[str, Any], where: str) -> None:
                     _damaged(f"{where}.{which}[{i}] is no node")
                 _check_target(item, f"{where}.{which}[{i}]")
     else:
-        _damaged(f"{where}.kind is {cut(repr(kind))}, not node, op, scope or subgraph")
+        _damaged(
+            f"{where}.kind is {cut(repr(kind))}, not node, op, scope, linear or"
+            " subgraph"
+        )
 
 
 def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
@@ -246,6 +260,8 @@ def _target(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> Ta
         return ByOp(data["op"])
     if data["kind"] == "scope":
         return ByScope(data["scope"])
+    if data["kind"] == "linear":
+        return ByLinear(data.get("data"))
     if data["kind"] == "subgraph":
         ends, reads = (
             [_node(x, nodes, tensors) for x in data[which]]

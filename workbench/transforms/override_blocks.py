@@ -30,7 +30,8 @@ class OverrideBlock(Block):
     seen
         One node for each op and scope that a derivative in the block has seen.
     last
-        The last program that an override of parts of programs was not found in.
+        The last program that an override of parts of programs was not found in, and
+        what was differentiated by.
     """
 
     __slots__ = ("given", "last", "seen", "unmatched")
@@ -40,7 +41,7 @@ class OverrideBlock(Block):
         self.given = given
         self.unmatched = {i for i, one in enumerate(given or ()) if one.enabled}
         self.seen: dict[tuple[str, str | None], Tensor] = {}
-        self.last: Any = ()
+        self.last: tuple[Any, Any] = (), ()
         stack = [block for block in STACK.get() if block.open]
         STACK.set((*stack, self))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from workbench.errors import OverrideError
 from workbench.graph.tensor import Tensor
+from workbench.transforms.expression import Expression
 from workbench.transforms.labels import label_of
 from workbench.transforms.rules import Pull, Push
 from workbench.transforms.targets import Target, name_of, target_of
@@ -74,6 +75,21 @@ class Override:
             rule is None or isinstance(rule, str) or hasattr(rule, "to_json")
             for rule in (self.vjp, self.jvp)
         )
+
+    @property
+    def tells_inputs(self) -> bool:
+        """Whether the rules may treat one input otherwise than another.
+
+        A function may; so may an expression that names one: ``x0``, ``t1``.
+        """
+        for rule, arriving in ((self.vjp, "g"), (self.jvp, "t")):
+            made = None if rule is None else ready(rule, arriving)
+            if isinstance(made, Expression):
+                if any(name[1:].isdigit() for name in made.names):
+                    return True
+            elif made is not None:
+                return True
+        return False
 
     def pull(self, node: Tensor, position: int = 0) -> Pull | None:
         """The reverse rule at a node; None for the true one.

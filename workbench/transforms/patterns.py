@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from operator import index
 from typing import Any
 
+import numpy as np
+
 from workbench.errors import OverrideError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor
+from workbench.graph import blame, types
+from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.rewrite.forms import Form, Forms
-from workbench.rewrite.patterns import Matches, find
+from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
+from workbench.rewrite.values import same
 from workbench.transforms.lambdas import body_of, lambda_text, short, written
 from workbench.transforms.regions import Region
-from workbench.transforms.targets import UNSEEN, ByPart
+from workbench.transforms.targets import UNSEEN, ByPart, Nodes
 
-__all__ = ["ByPattern", "pattern"]
+__all__ = ["ByPattern", "Condition", "check_condition", "pattern"]
 
 Condition = Callable[[Mapping[str, Any]], Any]
 
@@ -44,28 +48,35 @@ class ByPattern(ByPart):
         The pattern.
     where
         Its condition, or None.
+    ranks
+        The ranks that wildcards may have, by their names.
     names
         The wildcards.
     """
 
-    def __init__(self, function: Callable[..., Any], where: Condition | None) -> None:
-        if where is not None and not callable(where):
-            raise OverrideError(
-                f"where={where!r} is not a condition. Give a function of what the"
-                ' wildcards stand for: where=lambda m: m["W"].ndim == 2.'
-            )
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        where: Condition | None = None,
+        ranks: Mapping[str, int | Collection[int]] | None = None,
+    ) -> None:
+        check_condition(where, "W")
         self.function = function
         self.where = where
         body = body_of(function)
         self.text = body if body and len(body) <= 60 else short(function)
         self.forms = Forms(function, self.text)
         self.names = self.forms.names
+        self.ranks = {
+            name: ranks_of(name, rank, self.names)
+            for name, rank in (ranks or {}).items()
+        }
 
     def matches(self, nodes: Sequence[Tensor]) -> Matches:
         """Every place where it stands in a program."""
-        return find(self.forms, nodes, self.where)
+        return find(self.forms, nodes, self.where, self.ranks)
 
-    def regions(self, nodes: Sequence[Tensor]) -> list[Region]:
+    def regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """The parts of a program that it matches."""
         return [
             Region(
@@ -75,13 +86,31 @@ class ByPattern(ByPart):
                 match.steps,
                 [match.root],
                 [source_of(match.steps, match.root)],
+                unclear=self.two_readings(match),
             )
             for match in self.matches(nodes).found
         ]
 
-    def select(self, nodes: Sequence[Tensor]) -> list[Tensor]:
-        """The nodes that its matches end with."""
-        return [match.root for match in self.matches(nodes).found]
+    def two_readings(self, match: Match) -> str:
+        """Say what the wildcards may stand for, where that is not one thing alone."""
+        if match.other is None:
+            return ""
+        differ = [
+            i
+            for i, pair in enumerate(zip(match.bound, match.other, strict=True))
+            if not same(*pair)
+        ]
+        one, two = (
+            " and ".join(f"{self.names[i]} = {called(bound[i])}" for i in differ)
+            for bound in (match.bound, match.other)
+        )
+        return (
+            f"{self} stands at {blame.describe(match.root)}"
+            f"{blame.at(match.root.site)} in two ways: {one}, or {two}. A rule must"
+            " know which is which. Say it by a condition, where=lambda m:"
+            f' m["{self.names[differ[0]]}"].name == ..., or by their ranks, if these'
+            f" differ: wb.pattern(..., {self.names[differ[0]]}=2)."
+        )
 
     @cached_property
     def label(self) -> str:
@@ -93,9 +122,17 @@ class ByPattern(ByPart):
     def code(self) -> str:
         """The Python that makes it, with functions by name that are no lambdas."""
         made = written(self.function)
-        if self.where is None:
-            return f"wb.pattern({made})"
-        return f"wb.pattern({made}, where={written(self.where)})"
+        if self.where is not None:
+            made += f", where={written(self.where)}"
+        return f"wb.pattern({made}{self.declared})"
+
+    @property
+    def declared(self) -> str:
+        """The ranks as they are written: ``", W=2, x=(1, 2)"``."""
+        return "".join(
+            f", {name}={ranks[0] if len(ranks) == 1 else ranks}"
+            for name, ranks in self.ranks.items()
+        )
 
     @property
     def functions(self) -> list[Any]:
@@ -106,7 +143,7 @@ class ByPattern(ByPart):
             if f is not None and lambda_text(f) is None
         ]
 
-    def missed(self, nodes: Sequence[Tensor]) -> str:
+    def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
         """Why it matches nothing in a program: what was close."""
         tried = self.matches(nodes)
         if not tried.forms:
@@ -121,6 +158,15 @@ class ByPattern(ByPart):
                 f"its condition where= refused {'the one' if count == 1 else 'all'}"
                 f" {'place' if count == 1 else f'{count} places'} where it stands"
             )
+        for bound in tried.misfits:
+            name, x = next(
+                (name, x)
+                for name, x in zip(self.names, bound, strict=True)
+                if not fit_ranks([name], [x], self.ranks)
+            )
+            rank = len(types.spec_of(x).shape)
+            declared = " or ".join(map(str, self.ranks[name]))
+            return f"where it stands {name} is of rank {rank}, not {name}={declared}"
         if tried.unlike:
             node, form = tried.unlike[0]
             return (
@@ -162,20 +208,30 @@ class ByPattern(ByPart):
         return f"<pattern {self.text}>"
 
 
-def pattern(function: Callable[..., Any], where: Condition | None = None) -> ByPattern:
+def pattern(
+    function: Callable[..., Any],
+    /,
+    where: Condition | None = None,
+    **ranks: int | Collection[int],
+) -> ByPattern:
     """Every part of a program that computes what a function does: a target.
 
     Parameters
     ----------
     function
         A NumPy function of wildcards, ``lambda W, x, b: W @ x + b``. Each parameter
-        stands for any Tensor, array or number, of any rank: ``X @ W`` and ``W @ x``
-        are the same to it. One that is read twice means the same value. Constants
+        stands for any Tensor, array or number, of any rank, whatever it is called:
+        ``x @ W`` and ``W @ x`` are the same to it, unless ranks say what is what. For
+        every linear structure at once there is :func:`workbench.patterns.linear`.
+        One that is read twice means the same value. Constants
         (``2 * x + 1``, ``x**2``) match equal ones. Parameters with a default are
         constants of the pattern.
     where
         A condition: a function of a dict from the names of the wildcards to what they
-        stand for, Tensors or arrays, ``lambda m: m["W"].ndim == 2``.
+        stand for, Tensors or arrays, ``lambda m: m["W"].shape[0] == 3``.
+    ranks
+        The rank of a wildcard, or several, by its name:
+        ``wb.pattern(lambda x, W, b: x @ W + b, W=2, x=(1, 2))``.
 
     Returns
     -------
@@ -192,7 +248,10 @@ def pattern(function: Callable[..., Any], where: Condition | None = None) -> ByP
     a function does with numbers in the place of arrays (``np.dot`` multiplies). The
     arguments of add, multiply, maximum, minimum, fmax, fmin, hypot, logaddexp,
     logaddexp2, equal, not_equal and the logical and bitwise and, or, xor may stand in
-    either order.
+    either order. Where both orders of an ``a * b`` fit, each wildcard is what stands in
+    its place. Where the pattern fits in two ways that have other nodes inside, as
+    ``W @ x + b`` at ``A @ u + B @ v``, ranks or ``where=`` must say which is meant,
+    unless the rule is a text that treats all inputs alike.
 
     Steps of loops, branches and checkpointed functions are looked into; an op of your
     own is one node. What a function computes from plain arrays of its closure
@@ -207,7 +266,8 @@ def pattern(function: Callable[..., Any], where: Condition | None = None) -> ByP
     ------
     OverrideError
         If the function cannot be a pattern: it ignores a parameter, returns a
-        parameter, a constant or several values, or fails for arrays of all ranks.
+        parameter, a constant or several values, or fails for arrays of all ranks. When
+        it is used, for a part that can be read in two ways.
 
     Examples
     --------
@@ -220,7 +280,43 @@ def pattern(function: Callable[..., Any], where: Condition | None = None) -> ByP
     >>> wb.grad(model, argnums=2, overrides=[half])(W, x, b)
     array([0.5, 0.5])
     """
-    return ByPattern(function, where)
+    return ByPattern(function, where, ranks)
+
+
+def check_condition(where: Any, name: str) -> None:
+    """Refuse a condition that is no function; ``name`` is one that it may ask for."""
+    if where is not None and not callable(where):
+        raise OverrideError(
+            f"where={where!r} is not a condition. Give a function of what the"
+            f' wildcards stand for: where=lambda m: m["{name}"].ndim == 2.'
+        )
+
+
+def ranks_of(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
+    """The ranks that a wildcard may have, as they are declared."""
+    if name not in names:
+        raise OverrideError(
+            f"pattern(..., {name}={rank!r}): it has no wildcard {name!r}, but"
+            f" {', '.join(names)}. Declare the rank of one of these."
+        )
+    try:
+        found = tuple(map(index, rank)) if np.iterable(rank) else (index(rank),)
+    except TypeError:
+        found = ()
+    if not found or min(found) < 0:
+        raise OverrideError(
+            f"pattern(..., {name}={rank!r}) is no rank. Give a number of axes,"
+            f" {name}=2, or several, {name}=(1, 2)."
+        )
+    return found
+
+
+def called(x: Any) -> str:
+    """What a wildcard stands for, in words."""
+    if isinstance(x, Tensor):
+        return blame.describe(x) + (blame.at(x.site) if x.op is not IDENTITY else "")
+    shape = types.spec_of(x).shape
+    return f"an array of shape {shape}" if shape else repr(x)
 
 
 def source_of(steps: Sequence[tuple[Tensor, Any]], root: Tensor) -> int:

@@ -50,6 +50,10 @@ class Region:
         The serials of other Tensors that are read: constants of the region.
     strict
         Whether a derivative by what lies inside or is read besides is an error.
+    settings
+        What its rule reads as ``node.params``.
+    unclear
+        That it can be read in two ways, and what to do; empty if it is clear.
     """
 
     def __init__(
@@ -63,6 +67,8 @@ class Region:
         *,
         strays: Sequence[int] = (),
         strict: bool = False,
+        settings: Params | None = None,
+        unclear: str = "",
     ) -> None:
         self.name = name
         self.inputs = tuple(inputs)
@@ -72,6 +78,8 @@ class Region:
         self.places = tuple(places)
         self.strays = frozenset(strays)
         self.strict = strict
+        self.settings = dict(settings or NO_PARAMS)
+        self.unclear = unclear
 
     @cached_property
     def covered(self) -> list[Tensor]:
@@ -110,6 +118,7 @@ class Region:
             self.places,
             strays=[*self.strays],
             strict=False,
+            settings=self.settings,
         )
 
     # As a node
@@ -143,7 +152,8 @@ class Region:
 
     def _like(self, x: Tensor, op: Op, inputs: tuple[Any, ...], value: Any) -> StandIn:
         args = tuple(map(value_of, inputs))
-        made = StandIn(op, inputs, args, NO_PARAMS, value, x.code, x.lasti, x.context)
+        params = self.settings if op is self.op else NO_PARAMS
+        made = StandIn(op, inputs, args, params, value, x.code, x.lasti, x.context)
         made.serial = x.serial
         made.region = self
         made.name = x.name

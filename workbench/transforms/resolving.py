@@ -156,7 +156,12 @@ def resolve(
         among = nodes if by_id else ops if isinstance(target, ByPart) else own
         if isinstance(target, ByPart):
             whole = sorted([*among, *asked], key=serial_of) if asked else among
-            regions[i] = target.regions(whole)
+            parts = target.regions(whole, wrt)
+            if given.enabled and given.tells_inputs:
+                for part in parts:
+                    if part.unclear:
+                        raise OverrideError(f"override {given.label!r}: {part.unclear}")
+            regions[i] = parts
             found = [x for region in regions[i] for x in region.outputs]
         else:
             found = target.select(among)
@@ -168,7 +173,7 @@ def resolve(
         if found:
             _MATCHED[given] = next_serial()
         elif given.enabled and _MATCHED.get(given, 0) < since:
-            raise OverrideError(missed(given.target, given.label, nodes, where))
+            raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
         matched.append(found)
     made = Resolution(overrides, matched, regions, [x.serial for x in wrt])
     for i, parts in regions.items():
@@ -253,31 +258,30 @@ class overrides:
                     f"override {given.label!r} on {given.target}: no derivative was"
                     " taken in the `with` block. Call wb.grad(f)(x) inside it."
                 )
-            raise OverrideError(
-                missed(
-                    given.target,
-                    given.label,
-                    block.last
-                    if isinstance(given.target, ByPart)
-                    else block.seen.values(),
-                    "what the block differentiated",
-                )
-            )
+            nodes, wrt = block.last
+            if not isinstance(given.target, ByPart):
+                nodes = block.seen.values()
+            where = "what the block differentiated"
+            raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
 
 
-def find_matching(block: OverrideBlock, nodes: Nodes) -> list[Override]:
+def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
     """Return those of a block that apply to a program, which it then does not miss."""
     for node in nodes:
         block.seen.setdefault((node.op.name, node.scope), node)
     found = []
     own = [node for node in nodes if not is_helper(node)]
     for i, given in enumerate(block.given or ()):
-        parts = isinstance(given.target, (ByPart, ByNode))
-        if given.target.select(nodes if parts else own):
+        target = given.target
+        if isinstance(target, ByPart):
+            matched = target.select(nodes, wrt)
+            if not matched:
+                block.last = nodes, wrt
+        else:
+            matched = target.select(nodes if isinstance(target, ByNode) else own)
+        if matched:
             block.unmatched.discard(i)
             found.append(given)
-        elif isinstance(given.target, ByPart):
-            block.last = nodes
     return found
 
 
@@ -347,7 +351,7 @@ def resolve_call(
         if node.op is not IDENTITY and node.serial not in inside
     ]
     nodes = [node for node in within.everything(nodes) if node.origin is None]
-    found = [one for block in blocks for one in find_matching(block, nodes)]
+    found = [one for block in blocks for one in find_matching(block, nodes, leaves)]
     own = checked(given or ())
     for value in own:
         target = value.target

@@ -11,7 +11,7 @@ from workbench.graph import blame
 from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import several
 from workbench.transforms.regions import Region, Step
-from workbench.transforms.targets import ByPart
+from workbench.transforms.targets import ByPart, Nodes
 
 __all__ = ["BySubgraph", "subgraph"]
 
@@ -71,7 +71,7 @@ class BySubgraph(ByPart):
         """Whether it names nodes by ids, which belong to a session."""
         return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
 
-    def regions(self, nodes: Sequence[Tensor]) -> list[Region]:
+    def regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """The part, if the program has these values.
 
         Raises
@@ -97,7 +97,7 @@ class BySubgraph(ByPart):
         sides = [side[0] if len(side) == 1 else side for side in ends]
         return f"wb.subgraph({sides[0]!r}, {sides[1]!r})"
 
-    def missed(self, nodes: Sequence[Tensor]) -> str:
+    def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
         """Which of its values a program has not, and which are close."""
         values = Values(nodes)
         for x in (*self.outputs, *self.inputs):

@@ -146,15 +146,15 @@ class ByPart:
     #: What a note calls it.
     kind = "pattern"
 
-    def regions(self, nodes: Nodes) -> list[Region]:
-        """The parts that the target means."""
+    def regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
+        """The parts that the target means; ``wrt`` is what is differentiated by."""
         raise NotImplementedError
 
-    def select(self, nodes: Nodes) -> list[Tensor]:
+    def select(self, nodes: Nodes, wrt: Nodes = ()) -> list[Tensor]:
         """The nodes that they end with."""
-        return [x for region in self.regions(nodes) for x in region.outputs]
+        return [x for region in self.regions(nodes, wrt) for x in region.outputs]
 
-    def missed(self, nodes: Nodes) -> str:
+    def missed(self, nodes: Nodes, wrt: Nodes = ()) -> str:
         """Why there are none in a program: what was close."""
         raise NotImplementedError
 
@@ -263,7 +263,13 @@ def name_of(function: Any) -> str:
     return str(name)
 
 
-def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> str:
+def missed(
+    target: Target,
+    label: str,
+    nodes: Iterable[Tensor],
+    where: str,
+    wrt: Nodes = (),
+) -> str:
     """What to say of an override that matches nothing: what was close."""
     from difflib import get_close_matches
 
@@ -290,7 +296,7 @@ def missed(target: Target, label: str, nodes: Iterable[Tensor], where: str) -> s
             " Target an op, a scope or a predicate, or use session.override."
         )
     if isinstance(target, ByPart):
-        text += f": {target.missed(everything).removesuffix('.')}."
+        text += f": {target.missed(everything, wrt).removesuffix('.')}."
     elif isinstance(target, ByOp) and target.maker is not None and target.op in ops:
         text += (
             f": the {target.op} there is another, made elsewhere, again, or with other"

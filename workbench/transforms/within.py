@@ -13,13 +13,17 @@ from typing import Any
 
 from workbench.graph.tensor import Tensor
 
-__all__ = ["PULLS", "PUSHES", "WITHIN", "everything", "held"]
+__all__ = ["PULLS", "PUSHES", "SOURCES", "WITHIN", "everything", "held"]
 
 Rules = Mapping[int, Any]
 
 #: The nodes inside a node, from its settings, by the name of its op; filled by the
 #: modules that declare such ops.
 WITHIN: dict[str, Callable[[dict[str, Any]], Sequence[Tensor]]] = {}
+
+#: For each leaf of a program inside a node, what it takes its values from; filled
+#: beside `WITHIN`.
+SOURCES: dict[str, Callable[[Tensor], Sequence[tuple[Tensor, Sequence[Any]]]]] = {}
 
 #: The rules in force in the sweep that runs now, by the serial of the node.
 PULLS: ContextVar[Rules | None] = ContextVar("PULLS", default=None)

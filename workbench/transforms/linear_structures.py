@@ -1,0 +1,560 @@
+"""`linear`: an override's target that is every linear structure of a program.
+
+A linear structure is a product of a weight and an input, summed over at least one axis
+of both, and a bias that is added or subtracted, if there is one, whatever NumPy
+function it was written with. Which operand is the weight follows from what depends on
+data: see :func:`workbench.patterns.linear`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from string import ascii_letters
+from typing import Any, NamedTuple
+
+from workbench.errors import OverrideError
+from workbench.graph import blame, types
+from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.ops import several
+from workbench.rewrite.forms import own_op, through
+from workbench.rewrite.values import equal, named
+from workbench.transforms import within
+from workbench.transforms.lambdas import lambda_text, written
+from workbench.transforms.patterns import Condition, called, check_condition
+from workbench.transforms.regions import Region, Step
+from workbench.transforms.targets import UNSEEN, ByPart, Nodes
+
+__all__ = ["ROLES", "ByLinear", "Subscripts"]
+
+ROLES = ("weight", "input", "bias")
+#: What a value depends on: data, what may be a weight, a product of two arrays.
+DATA, WEIGHT, PRODUCT = 1, 2, 4
+
+
+class Subscripts(NamedTuple):
+    """The axes of a product of two operands as letters, as `numpy.einsum` has them."""
+
+    weight: str
+    input: str
+    output: str
+
+    def __str__(self) -> str:
+        return f"{self.weight},{self.input}->{self.output}"
+
+    @property
+    def summed(self) -> str:
+        """The axes that both operands have, and the output has not."""
+        return "".join(
+            c for c in self.weight if c in self.input and c not in self.output
+        )
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it sums over an axis of both, and over none of one alone."""
+        return bool(self.summed) and all(
+            len(set(term)) == len(term) and set(term) - set(self.output) <= set(other)
+            for term, other in ((self.weight, self.input), (self.input, self.weight))
+        )
+
+    def swapped(self) -> Subscripts:
+        """Return the same with the operands in the other order."""
+        return Subscripts(self.input, self.weight, self.output)
+
+    def renamed(self) -> Subscripts:
+        """Return the same in letters that tell what an axis is.
+
+        Those from ``i`` on are summed over, from ``o`` on the weight's own, from ``b``
+        on the input's own, and in capitals those of all three.
+        """
+        names: dict[str, str] = {}
+        count: Counter[str] = Counter()
+        for c in (*self.weight, *self.input):
+            if c not in names:
+                in_both = c in self.weight and c in self.input
+                kind = "i" if c in self.summed else "A" if in_both else (
+                    "o" if c in self.weight else "b"
+                )  # fmt: skip
+                names[c] = chr(ord(kind) + count[kind])
+                count[kind] += 1
+        if any(count[k] > n for k, n in (("b", 7), ("i", 6), ("o", 12), ("A", 26))):
+            return self
+        return Subscripts._make("".join(names[c] for c in term) for term in self)
+
+
+class Operand(NamedTuple):
+    """One of two operands: as it is stored, and the transposes up to the product."""
+
+    value: Any
+    turns: tuple[Tensor, ...]
+    letters: str
+    bits: int
+
+
+class Place(NamedTuple):
+    """A product of two operands in a program.
+
+    ``addend`` is what is added to it, and ``add`` the node that does, if the product is
+    read by that node alone.
+    """
+
+    node: Tensor
+    operands: tuple[Operand, Operand]
+    output: str
+    add: Tensor | None
+    addend: Any
+    addend_bits: int
+
+
+class Reading(NamedTuple):
+    """A place with its roles; ``unclear`` says why they may be others."""
+
+    place: Place
+    weight: Operand
+    input: Operand
+    unclear: str
+
+
+class ByLinear(ByPart):
+    """Every linear structure of a program; made by `workbench.patterns.linear`.
+
+    Attributes
+    ----------
+    data
+        What is data, as it was given; None for all that nobody differentiates by.
+    where
+        A condition on the roles, or None.
+    """
+
+    def __init__(self, data: Any = None, where: Condition | None = None) -> None:
+        check_condition(where, "weight")
+        self.data = None if data is None else tuple(listed(data))
+        self.where = where
+
+    label = "linear"
+
+    @property
+    def code(self) -> str:
+        """The Python that makes it; arrays without a name are called ``data``."""
+        where = None if self.where is None else written(self.where)
+        return self.spelled(self.data_text or "data", where)
+
+    @property
+    def data_text(self) -> str | None:
+        """What is data as code; None where an array of it has no name."""
+        if self.data is None:
+            return ""
+        names = [
+            x if isinstance(x, str) else getattr(x, "name", None) for x in self.data
+        ]
+        return None if None in names else repr(names[0] if len(names) == 1 else names)
+
+    def spelled(self, data: str, where: str | None) -> str:
+        """The Python that makes it, of parts that are spelled already."""
+        parts = [f"data={data}"] if self.data is not None else []
+        if where is not None:
+            parts.append(f"where={where}")
+        return f"wb.patterns.linear({', '.join(parts)})"
+
+    @property
+    def is_data_alone(self) -> bool:
+        """Whether a file can hold it: names, and no condition."""
+        return self.where is None and all(isinstance(x, str) for x in self.data or ())
+
+    @property
+    def functions(self) -> list[Any]:
+        """Those that its code calls by name, which it does not hold."""
+        known = self.where is None or lambda_text(self.where) is not None
+        return [] if known else [self.where]
+
+    def regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
+        """The linear structures of a program."""
+        return [region_of(one, self) for one in self.readings(nodes, wrt)[0]]
+
+    def readings(self, nodes: Nodes, wrt: Nodes) -> tuple[list[Reading], Counter[str]]:
+        """The places with their roles, and why others have none, how many each."""
+        program = Analysis(nodes, wrt, self.data)
+        found, left = [], Counter[str]()
+        for place in program.products:
+            roles = program.roles(place)
+            if isinstance(roles, str):
+                left[roles] += 1
+                continue
+            fit = [
+                one
+                for one in roles
+                if self.where is None or self.where(named(ROLES, bound_of(one)))
+            ]
+            if not fit:
+                left["refused"] += 1
+            elif len(fit) == 1 and self.where is not None:
+                found.append(fit[0]._replace(unclear=""))
+            else:
+                found.append(fit[0])
+        return found, left
+
+    def missed(self, nodes: Nodes, wrt: Nodes = ()) -> str:
+        """Why there is none in a program."""
+        program = Analysis(nodes, wrt, self.data)
+        lost = [x for x in self.data or () if not program.is_there(x)]
+        if lost:
+            names = ", ".join(sorted(program.names)) or "none"
+            what = lost[0] if isinstance(lost[0], str) else called(lost[0])
+            return f"nothing there is its data={what!r}; its names: {names}"
+        left = self.readings(nodes, wrt)[1]
+        if not left:
+            return (
+                "the program has no product of two arrays that sums over an axis of"
+                f" both.{UNSEEN}"
+            )
+        words = {
+            "refused": "its condition where= refused",
+            "both": "both operands depend on data in",
+            "neither": "neither operand depends on data in",
+        }
+        return "; ".join(
+            f"{words[why]} {count} product{'s' if count > 1 else ''}"
+            for why, count in left.items()
+        )
+
+    def __str__(self) -> str:
+        return "every linear structure"
+
+    def __repr__(self) -> str:
+        return f"<{self.code}>"
+
+
+def listed(data: Any) -> list[Any]:
+    """Return what is data, one or several, as a list."""
+    several_given = isinstance(data, (list, tuple, set, frozenset))
+    found = list(data) if several_given else [data]
+    for x in found:
+        if not (isinstance(x, (str, Tensor)) or hasattr(x, "shape")):
+            raise OverrideError(
+                f"linear(data={data!r}): {x!r} is no data. Give the names of inputs,"
+                ' data=["X"], or the arrays or Tensors themselves.'
+            )
+    return found
+
+
+class Analysis:
+    """What the values of a program depend on, and its products of two operands."""
+
+    def __init__(
+        self, nodes: Nodes, wrt: Nodes, data: Sequence[Any] | None = None
+    ) -> None:
+        self.nodes = sorted(
+            (x for x in nodes if x.op is not IDENTITY), key=lambda x: x.serial
+        )
+        self.inside = {x.serial for x in self.nodes}
+        self.asked = {x.serial for x in wrt}
+        self.data = data
+        self.bits: dict[int, int] = {}
+        self.names: set[str] = set()
+        #: Leaves and constants that have been told to be data.
+        self.met: list[Any] = []
+        self._products: list[Place] | None = None
+        self.contractions = {
+            x.serial: made
+            for x in self.nodes
+            if (made := subscripts_of(x)) is not None and made.is_product
+        }
+        self.sources = [
+            pair
+            for x in self.nodes
+            if (links := within.SOURCES.get(x.op.name)) is not None
+            for pair in links(x)
+        ]
+        self._spread()
+        self.readers = Counter(
+            y.serial
+            for x in self.nodes
+            for y in {id(y): y for y in map(through, x.inputs)}.values()
+            if isinstance(y, Tensor)
+        )
+
+    def _spread(self) -> None:
+        """Find what each node depends on; again while loops carry something on."""
+        for leaf, _ in self.sources:
+            self.bits[leaf.serial] = 0
+        changed = True
+        while changed:
+            before = dict(self.bits)
+            for leaf, given in self.sources:
+                self.bits[leaf.serial] |= self.of_all(given)
+            for node in self.nodes:
+                found = self.of_all(node.inputs)
+                if node.serial in self.contractions:
+                    found |= PRODUCT
+                if self.data is None and node.serial in self.asked:
+                    found = WEIGHT  # what is differentiated by stands for itself
+                if self.is_data(node):
+                    found |= DATA
+                self.bits[node.serial] = found
+                if node.name is not None:
+                    self.names.add(node.name)
+            changed = bool(self.sources) and self.bits != before
+
+    def of_all(self, values: Iterable[Any]) -> int:
+        """What any of some values depends on."""
+        found = 0
+        for x in values:
+            found |= self.of(x)
+        return found
+
+    def of(self, x: Any) -> int:
+        """What a value depends on."""
+        while isinstance(x, Tensor):
+            if x.serial in self.bits:
+                return self.bits[x.serial]
+            if x.serial in self.inside:
+                return 0  # not yet: what a step carries on
+            if x.op is not IDENTITY or not x.inputs:
+                break
+            if self.is_data(x) or (self.data is None and x.serial in self.asked):
+                break
+            x = x.inputs[0]
+        if isinstance(x, Tensor):
+            found = self._leaf(x)
+            self.bits[x.serial] = found
+            return found
+        return self._leaf(x) if hasattr(x, "shape") else 0
+
+    def _leaf(self, x: Any) -> int:
+        """What an input or a constant is."""
+        if isinstance(x, Tensor) and x.name is not None:
+            self.names.add(x.name)
+        if self.data is not None:
+            return DATA if self.is_data(x, leaf=True) else WEIGHT
+        if isinstance(x, Tensor) and x.serial in self.asked:
+            return WEIGHT
+        made_by_several = isinstance(x, Tensor) and several.parts(x) is not None
+        # A number is a setting: it tells nothing of what is multiplied with it.
+        return DATA if made_by_several or len(types.spec_of(x).shape) else 0
+
+    def is_data(self, x: Any, leaf: bool = False) -> bool:
+        """Whether a value has been told to be data; an input also by its entries."""
+        for given in self.data or ():
+            if isinstance(given, str):
+                found = isinstance(x, Tensor) and x.name == given
+            elif isinstance(given, Tensor):  # of a session's copy by its name
+                found = x is given or (
+                    given.name is not None and getattr(x, "name", None) == given.name
+                )
+            else:
+                value = x._value if isinstance(x, Tensor) else x
+                found = value is given or (
+                    leaf
+                    and hasattr(value, "shape")
+                    and getattr(value, "dtype", None) == given.dtype
+                    and equal(value, given)
+                )
+            if found:
+                self.met.append(given)
+                return True
+        return False
+
+    def is_there(self, given: Any) -> bool:
+        """Whether the program has what was told to be data."""
+        return any(x is given for x in self.met)
+
+    # Products
+
+    def places(self) -> list[Place]:
+        """The products of two operands, in the order of the program."""
+        sums: dict[int, tuple[Tensor, Any]] = {}
+        for x in self.nodes:
+            if x.op.name not in ("add", "subtract"):
+                continue
+            operands = own_op(x)[1]
+            for one, other in (operands, operands[::-1]):
+                one = through(one)
+                serial = getattr(one, "serial", None)
+                if (
+                    serial in self.contractions
+                    and self.readers[serial] == 1
+                    and self.is_bias(one, other, x)
+                ):
+                    sums.setdefault(serial, (x, other))
+        found = []
+        for node in self.nodes:
+            letters = self.contractions.get(node.serial)
+            if letters is None:
+                continue
+            pair = own_op(node)[1]
+            operands = tuple(
+                self.operand(x, term) for x, term in zip(pair, letters[:2], strict=True)
+            )
+            add, addend = sums.get(node.serial, (None, None))
+            found.append(
+                Place(node, (operands[0], operands[1]), letters.output, add, addend,
+                      self.of(addend))
+            )  # fmt: skip
+        return found
+
+    def is_bias(self, product: Tensor, addend: Any, total: Tensor) -> bool:
+        """Whether what is added to a product is a bias: of no data, and no larger."""
+        if self.of(addend) & DATA or (
+            isinstance(addend, Tensor) and several.parts(addend) is not None
+        ):
+            return False
+        a, b = types.spec_of(product).shape, types.spec_of(total).shape
+        return len(a) == len(b) and all(
+            not (isinstance(m, int) and isinstance(n, int)) or m == n
+            for m, n in zip(a, b, strict=True)
+        )
+
+    def operand(self, x: Any, letters: str) -> Operand:
+        """An operand as it is stored, behind the transposes on its way."""
+        turns: list[Tensor] = []
+        node = through(x)
+        while (
+            isinstance(node, Tensor)
+            and node.serial in self.inside
+            and node.op.name == "transpose"
+            and not (self.data is None and node.serial in self.asked)
+        ):
+            turns.append(node)
+            _, operands, params = own_op(node)
+            axes = params.get("axes") or range(len(letters))[::-1]
+            stored = [""] * len(letters)
+            for letter, axis in zip(letters, axes, strict=True):
+                stored[axis] = letter
+            letters, x = "".join(stored), operands[0]
+            node = through(x)
+        return Operand(x, tuple(turns[::-1]), letters, self.of(x))
+
+    # Roles
+
+    def roles(self, place: Place) -> list[Reading] | str:
+        """The roles at a place, both ways where that is not clear; or why none."""
+        a, b = place.operands
+        data = [x for x in place.operands if x.bits & DATA]
+        if self.data is not None:
+            if len(data) != 1:
+                return "both" if data else "neither"
+            return [Reading(place, b if a is data[0] else a, data[0], "")]
+        if len(data) == 2:
+            mixed = [x for x in data if x.bits & WEIGHT]
+            if len(mixed) == 2:
+                return "both"
+            if not mixed:
+                if not place.addend_bits & WEIGHT:
+                    return "both"  # a constant: no derivative passes here
+                why = "the derivative is asked by neither of the operands"
+            else:
+                why = (
+                    "the derivative is asked by nothing in the one operand, and the"
+                    " other depends on data and on what it is asked by"
+                )
+        elif data:
+            weight, x = (b, a) if a is data[0] else (a, b)
+            if not weight.bits & WEIGHT:
+                return "neither"
+            if not weight.bits & PRODUCT or x.bits & WEIGHT:
+                return [Reading(place, weight, x, "")]
+            why = (
+                "the derivative is asked by nothing in the one operand, and the other"
+                " is the result of a product itself"
+            )
+        elif any(x.bits & DATA for p in self.products for x in p.operands):
+            return "neither"  # a weight made of weights
+        else:
+            why = (
+                "the derivative is asked by all that stands in products, so that"
+                " nothing is known to be data"
+            )
+        shapes = " and ".join(str(types.spec_of(x.value).shape) for x in (a, b))
+        text = (
+            f"which operand of {place.node.op.name}{blame.at(place.node.site)}, of"
+            f" shapes {shapes}, is the weight is not clear: {why}. Say what is data,"
+            f' wb.patterns.linear(data=["X"]), or which are weights, where=lambda m:'
+            f' m["weight"].ndim == 2.'
+        )
+        return [Reading(place, a, b, text), Reading(place, b, a, text)]
+
+    @property
+    def products(self) -> list[Place]:
+        """The places, found once."""
+        if self._products is None:
+            self._products = self.places()
+        return self._products
+
+
+def bound_of(one: Reading) -> tuple[Any, Any, Any]:
+    """What the roles stand for; a bias that there is none of is 0."""
+    place = one.place
+    return one.weight.value, one.input.value, 0.0 if place.add is None else place.addend
+
+
+def region_of(one: Reading, target: ByLinear) -> Region:
+    """A linear structure as a part of the program."""
+    place = one.place
+    steps: list[Step] = []
+
+    def turned(operand: Operand, source: int) -> int:
+        """The step that gives an operand as the product reads it."""
+        for node in operand.turns:
+            steps.append((node, padded(node, (source,))))
+            source = 2 + len(steps)
+        return source
+
+    at = {id(one.weight): turned(one.weight, 0), id(one.input): turned(one.input, 1)}
+    a, b = (at[id(x)] for x in place.operands)
+    steps.append((place.node, padded(place.node, (a, b))))
+    root, sign, bias_sign = place.node, 1, 1
+    if place.add is not None:
+        root, product = place.add, 2 + len(steps)
+        first = through(own_op(root)[1][0]) is place.node
+        steps.append((root, padded(root, (product, 2) if first else (2, product))))
+        if root.op.name == "subtract":
+            sign, bias_sign = (1, -1) if first else (-1, 1)
+    letters = Subscripts(one.weight.letters, one.input.letters, place.output).renamed()
+    return Region(
+        target.label,
+        bound_of(one),
+        ROLES,
+        steps,
+        [root],
+        [len(steps) - 1],
+        settings={"subscripts": str(letters), "sign": sign, "bias_sign": bias_sign},
+        unclear=one.unclear,
+    )
+
+
+def padded(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
+    """Sources for all operands; those beyond the op's own are read for lengths."""
+    return (*sources, *[-1] * (len(node.inputs) - len(sources)))
+
+
+def subscripts_of(node: Tensor) -> Subscripts | None:
+    """The axes of a node that multiplies two operands; None for another node."""
+    op, operands, params = own_op(node)
+    if op.name not in ("matmul", "tensordot", "einsum") or len(operands) != 2:
+        return None
+    if any(isinstance(x, Tensor) and several.parts(x) is not None for x in operands):
+        return None
+    ranks = [len(types.spec_of(x).shape) for x in operands]
+    if op.name == "einsum":
+        inputs, _, output = str(params["subscripts"]).partition("->")
+        terms = inputs.split(",")
+        return Subscripts(terms[0], terms[1], output) if len(terms) == 2 else None
+    if sum(ranks) > len(ascii_letters) or not all(ranks):
+        return None
+    a, b = ascii_letters[: ranks[0]], ascii_letters[ranks[0] : sum(ranks)]
+    if op.name == "tensordot":
+        pairs = dict(zip(*reversed(params["axes"]), strict=True))
+        b = "".join(a[pairs[i]] if i in pairs else c for i, c in enumerate(b))
+        output = "".join(c for c in a + b if (c in a) != (c in b))
+        return Subscripts(a, b, output)
+    summed = a[-1]
+    tail = b[-1] if len(b) > 1 else ""
+    heads = a[:-2], b[:-2]
+    shared = min(map(len, heads))
+    if shared:  # axes of a batch belong together from the last on
+        heads = heads[0], heads[1][: len(heads[1]) - shared] + heads[0][-shared:]
+    batch = max(heads, key=len)
+    own = a[-2] if len(a) > 1 else ""
+    return Subscripts(
+        heads[0] + own + summed, heads[1] + summed + tail, batch + own + tail
+    )
