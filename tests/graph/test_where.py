@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from workbench.batches import vmap
+from workbench.errors import TraceError
 from workbench.graph.tensor import MaskedTensor
 from workbench.ops.updates import at
 
@@ -101,9 +102,33 @@ PROGRAMS: list[tuple[str, Program, Program]] = [
      lambda x: np.linalg.solve(
         np.diag(np.concatenate([np.ones(2), np.log(x)])) + 0.1,
         np.concatenate([np.zeros(2), 1 / x]))),
+    ("at set", lambda x: at(np.log(x))[x <= 0].set(0.0), np.log),
+    ("at set, chain", lambda x: at(np.exp(np.sqrt(np.log(x) ** 2)))[~TAKEN].set(0),
+     lambda x: np.exp(np.sqrt(np.log(x) ** 2))),
+    ("at set of another", lambda x: at(np.log(x) / x)[~TAKEN].set(
+        np.where(x > 0, 0, x)[:2] * 0), lambda x: np.log(x) / x),
+    ("at set of rows", lambda x: at(np.log(x)[:, None] * np.ones(2))[~TAKEN].set(0.0),
+     lambda x: 2 * np.log(x)),
+    ("at set of columns", lambda x: at(np.ones((2, 1)) * x**-1.5)[:, ~TAKEN].set(0.0),
+     lambda x: 2 * x**-1.5),
+    ("at set of a part", lambda x: at(np.ones((2, 1)) * np.sqrt(x) * np.log(x))[
+        np.array([[True], [True]]) & ~TAKEN].set(0.0),
+     lambda x: 2 * np.sqrt(x) * np.log(x)),
+    ("compress", lambda x: np.compress(x > 0, np.log(x)), np.log),
+    ("compress an axis", lambda x: np.compress(
+        TAKEN, np.ones((2, 1)) * x * np.log(x), axis=1), lambda x: 2 * x * np.log(x)),
+    ("compress by numbers", lambda x: np.compress([0, 0, 1, 1], 1 / x),
+     lambda x: 1 / x),
+    ("compress by less", lambda x: np.compress([True, True], np.log(x)[::-1]), np.log),
+    ("extract", lambda x: np.extract(x > 0, np.log(x)), np.log),
+    ("delete", lambda x: np.delete(np.log(x) ** 2, ~TAKEN), lambda x: np.log(x) ** 2),
     ("sort", lambda x: np.sort(np.where(x > 0, np.log(x), 9)) ** 2,
      lambda x: np.log(x) ** 2),
 ]  # fmt: skip
+
+
+#: Those whose shape depends on values, so that no batch has them.
+SHAPED = {"boolean index", "mask", "at multiply", "compress", "extract"}
 
 
 @pytest.fixture(autouse=True)
@@ -181,6 +206,81 @@ def test_products_that_are_summed(
         np.testing.assert_allclose(found, truth, rtol=1e-12)
 
 
+MASKED: list[Callable[[Any], Any]] = [
+    lambda y: np.ma.masked_array(y, mask=~TAKEN).filled(0),
+    lambda y: np.ma.masked_where(~TAKEN, y),
+    lambda y: np.ma.masked_invalid(y),
+    lambda y: np.ma.array([y[2], y[3]]),
+    lambda y: np.ma.sum(y),
+]
+
+
+@pytest.mark.parametrize("form", MASKED)
+def test_a_masked_array_of_a_tensor_is_refused_with_the_where_form(form: Any) -> None:
+    with pytest.raises(TraceError) as caught:
+        wb.grad(lambda x: np.sum(form(np.log(x))))(X)
+    told = str(caught.value)
+    assert "np.where(mask, 0.0, x)" in told
+    assert "test_where.py" in told
+
+
+def test_a_masked_array_of_plain_numbers_is_no_matter_of_a_trace() -> None:
+    def f(x: Any) -> Any:
+        weights = np.ma.masked_array(X, mask=(x <= 0).value).filled(0.0)
+        return np.sum(weights * x)
+
+    np.testing.assert_array_equal(wb.grad(f)(X), np.where(TAKEN, X, 0))
+
+
+HONEST: list[Callable[[Any], Any]] = [
+    lambda x: (x > 0) * np.log(x),
+    lambda x: np.fmax(np.log(x), -5.0),
+    lambda x: np.minimum(1 / x, 9.0),
+    lambda x: np.log(x)[3],
+    lambda x: np.take(np.log(x), [2, 3]),
+    lambda x: at(np.log(x))[1].set(0.0),
+]
+
+
+@pytest.mark.parametrize("f", HONEST)
+def test_what_the_docstring_of_where_says_of_others(f: Any) -> None:
+    """Nothing says there what is left out: the slope of `log` at 0 meets its 0."""
+    assert np.isnan(wb.grad(lambda x: np.sum(f(x)))(np.abs(X) * TAKEN)).any()
+
+
+def test_a_mask_of_each_example_and_a_mask_of_all() -> None:
+    many = np.stack([X, X[::-1], 2 * X])
+    own = lambda x: np.sum(at(np.log(x))[x <= 0].set(0.0))  # noqa: E731
+    found = wb.grad(lambda xs: np.sum(vmap(own)(xs)))(many)
+    np.testing.assert_allclose(found, np.where(many > 0, 1 / many, 0))
+
+    def same(x: Any) -> Any:
+        return at(np.log(x)[:, None] * np.ones(2))[~TAKEN].set(0.0)
+
+    rows = np.stack([X, 3 * X])
+    found = wb.grad(lambda xs: np.sum(vmap(same)(xs)))(rows)
+    np.testing.assert_allclose(found, np.where(rows > 0, 2 / rows, 0))
+
+
+SYMBOLS: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
+    (lambda x: np.log(x)[x > 0], np.log),
+    (lambda x: at(np.log(x))[x <= 0].set(0.0), np.log),
+    (lambda x: at(x**-1.5)[x <= 0].set(np.exp(x[x <= 0])),
+     lambda x: x**-1.5),
+    (lambda x: np.compress(x > 0, np.log(x) * x), lambda x: np.log(x) * x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "alone"), SYMBOLS)
+def test_masks_of_symbols(f: Any, alone: Any) -> None:
+    x = wb.vector("x")
+    found = wb.function([x], wb.grad(np.sum(f(x)), x))(X)
+    np.testing.assert_allclose(
+        found[TAKEN], wb.grad(lambda x: np.sum(alone(x)))(X[TAKEN])
+    )
+    assert np.isfinite(found).all()
+
+
 def test_both_factors_of_a_product_vary() -> None:
     x = np.array([1.0, 2.0])
 
@@ -226,7 +326,7 @@ def test_in_a_batch() -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
 def test_batches_of_gradients(program: tuple[str, Program, Program]) -> None:
     name, f, _ = program
-    if name in ("boolean index", "mask", "at multiply"):
+    if name in SHAPED:
         pytest.skip("its shape depends on values")
     many = np.stack([X, X, 2 * X])
     found = vmap(wb.grad(lambda x: np.sum(f(x))))(many)
@@ -241,7 +341,7 @@ def test_batches_of_gradients(program: tuple[str, Program, Program]) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
 def test_jacobians(program: tuple[str, Program, Program], mode: Any) -> None:
     name, f, alone = program
-    if name in ("boolean index", "mask", "at multiply"):
+    if name in SHAPED:
         pytest.skip("its shape depends on values")
     J = wb.jacobian(f, mode=mode)(X)
     assert np.all(np.isfinite(J))
@@ -254,7 +354,7 @@ def test_jacobians(program: tuple[str, Program, Program], mode: Any) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
 def test_hessians(program: tuple[str, Program, Program]) -> None:
     name, f, alone = program
-    if name in ("boolean index", "mask", "at multiply"):
+    if name in SHAPED:
         pytest.skip("its shape depends on values")
     H = wb.hessian(lambda x: np.sum(f(x)))(X)
     truth = wb.hessian(lambda x: np.sum(alone(x)))(X[TAKEN])

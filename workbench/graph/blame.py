@@ -18,6 +18,7 @@ from workbench.errors import (
     MatrixError,
     MatrixShapeError,
     ShapeError,
+    TraceError,
     WorkbenchError,
 )
 from workbench.graph import source, traces, types
@@ -96,6 +97,16 @@ def _spelling(home: str = "np") -> str:
     found = None if site is None else re.search(r"\bmath\.(\w+)\(", site.text)
     name = found[1] if found is not None and hasattr(np, found[1]) else "sin"
     return f"{home}.{name}(x)"
+
+
+def unmasked(x: Any) -> TraceError:
+    """Return the error for a Tensor that would become the data of a masked array."""
+    return TraceError(
+        f"a masked array of {describe(x)}{here()}: np.ma does not see Tensors, and what"
+        " it masks would poison the gradient. Write np.where(mask, 0.0, x), whose"
+        " branch not taken never does, and the NumPy functions with where=~mask, such"
+        " as np.mean(x, where=~mask)."
+    )
 
 
 def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:

@@ -212,7 +212,16 @@ _where.reads = (0,)
 
 @implements(np.where)
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """`numpy.where`; with the condition alone, the indices, as plain arrays."""
+    """`numpy.where`; with the condition alone, the indices, as plain arrays.
+
+    What is not taken never poisons a derivative: ``0 * inf`` on the way back is 0, in
+    both modes, at any order. So it is with `numpy.select`, `choose`, `piecewise`,
+    ``where=``, with a boolean index (``x[mask]``, ``wb.at(x)[mask].set(v)``),
+    `compress`, `extract` and `delete` by a mask, and the branch of a `cond` that does
+    not run. It is not so, since nothing there says what is left out, with a product
+    (``mask * f(x)``), with `minimum`, `maximum`, `fmin`, `fmax`, `clip` of what is not
+    finite, and with entries taken by number: ``y[2]``, `take`.
+    """
     if x is None and y is None:
         return np.nonzero(condition)
     if x is None or y is None:

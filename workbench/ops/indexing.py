@@ -15,7 +15,7 @@ import numpy as np
 from workbench.errors import UnknownLengthError
 from workbench.graph import blame, dims, source
 from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import FUNCTIONS, ViewParams
+from workbench.graph.op import FUNCTIONS, ViewParams, declare
 from workbench.graph.tensor import Tensor, apply, note_view
 from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, masked, shape_of
@@ -161,6 +161,8 @@ def getitem(x: Any, index: Any) -> Any:
         return FUNCTIONS["span"](x, index)
     if arrays and masked_by_symbols(arrays):
         key, arrays = split_index(FUNCTIONS["unmasked"](index))
+        # Numbers of the entries now: that they were a mask is said of the array.
+        x = apply(declare("mask"), (x,))
     known_masks(x, arrays)
     return apply(GETITEM, (x, *arrays), {"key": key})
 
@@ -240,6 +242,7 @@ def batched_index(
     """
     if not arrays:
         return Moves((WHOLE, *key), (), ((), ()))
+    given = key, arrays
     key, arrays, batched = without_masks(key, arrays, batched)
     key = without_ellipsis(key, rank)
     shapes = [shape_of(a)[b:] for a, b in zip(arrays, batched, strict=True)]
@@ -251,6 +254,7 @@ def batched_index(
         start = 0
     if not any(batched):
         apart = not together and width > 0
+        key, arrays = given  # masks stay what they are: they never poison
         return Moves((WHOLE, *key), arrays, ((width,), (0,)) if apart else ((), ()))
     size = next(shape_of(a)[0] for a, b in zip(arrays, batched, strict=True) if b)
     aligned = tuple(

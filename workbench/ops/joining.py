@@ -250,13 +250,17 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 @implements(np.delete)
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """`numpy.delete`."""
+    """`numpy.delete`; what a mask deletes never poisons, as in `numpy.where`."""
     arr = admit(arr)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normal_axis(axis, len(shape_of(arr)))
     line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
-    return np.take(arr, np.delete(line, _plain_index(obj)), axis)
+    obj = _plain_index(obj)
+    kept = np.delete(line, obj)
+    if np.asarray(obj).dtype == bool:  # host array: a plain index
+        return arr[(slice(None),) * axis + (np.isin(line, kept),)]
+    return np.take(arr, kept, axis)
 
 
 @implements(np.insert)

@@ -114,15 +114,18 @@ def _bound(part: Any) -> Any:
     return operator.index(part)
 
 
-def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...]]:
-    """As `split_index`, of a place that is written: slices may end at Tensors."""
+def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...], bool]:
+    """As `split_index`, of a place that is written: slices may end at Tensors.
+
+    The last is whether a mask was made into the numbers of its entries.
+    """
     try:
         key, arrays = split_index(index)
     except Unvalued:
-        return split_index(FUNCTIONS["positions"](x, index))
+        return *split_index(FUNCTIONS["positions"](x, index)), False
     if arrays and masked_by_symbols(arrays):
-        return split_index(FUNCTIONS["unmasked"](index))
-    return key, arrays
+        return *split_index(FUNCTIONS["unmasked"](index)), True
+    return key, arrays, False
 
 
 def masked_by_symbols(arrays: tuple[Any, ...]) -> bool:

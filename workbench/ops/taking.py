@@ -13,13 +13,13 @@ import numpy as np
 
 from workbench.errors import GradientLostError, ShapeError, TraceError
 from workbench.graph import blame
-from workbench.graph.dims import none
+from workbench.graph.dims import found, none
 from workbench.graph.methods import FUNCTION_METHODS
 from workbench.graph.op import FUNCTIONS, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM
-from workbench.ops.keys import ARRAY, WHOLE
+from workbench.ops.keys import ARRAY, WHOLE, masked_by_symbols
 from workbench.ops.shaping import normal_axis
 from workbench.ops.updates import at
 
@@ -113,11 +113,15 @@ def permute_row_elements(x: Any, order: Any, inverse: bool = False) -> Any:
 
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
-    """`numpy.compress`."""
+    """`numpy.compress`; what is left out never poisons, as in `numpy.where`."""
     no_out("np.compress", out)
+    a = admit(a)
     if axis is None:
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
+    mask = _full_mask(condition, shape_of(a)[axis])
+    if mask is not None:
+        return a[(slice(None),) * axis + (mask,)]
     places = np.nonzero(condition)
     if len(places) != 1:
         raise ValueError(
@@ -129,8 +133,28 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
 
 @implements(np.extract)
 def extract(condition: Any, arr: Any) -> Any:
-    """`numpy.extract`."""
-    return np.take(np.ravel(arr), np.nonzero(np.ravel(condition))[0])
+    """`numpy.extract`; what is left out never poisons, as in `numpy.where`."""
+    return np.compress(np.ravel(condition), np.ravel(arr))
+
+
+def _full_mask(condition: Any, length: Any) -> Any:
+    """Return a condition as one flag an entry; None where NumPy would refuse it."""
+    condition = admit(condition)
+    if not hasattr(condition, "dtype"):
+        condition = np.asarray(condition)  # host array: a list of flags
+    shape = shape_of(condition)
+    if len(shape) != 1:
+        return None
+    if dtype_of(condition).kind != "b":
+        condition = np.not_equal(condition, 0)
+    if value_of(condition) is None or found((shape[0], length)):
+        return condition if masked_by_symbols((condition,)) else None
+    if shape[0] > length:
+        return None
+    if shape[0] < length:
+        rest = np.zeros_like(condition, shape=(length - shape[0],))
+        condition = np.concatenate([condition, rest])
+    return condition
 
 
 @implements(np.select)

@@ -14,12 +14,12 @@ import numpy as np
 
 from workbench.errors import DtypeError, TraceError
 from workbench.graph import blame, dims
-from workbench.graph.op import Op, waiting
+from workbench.graph.op import Op, declare, waiting
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.graph.types import differentiable
-from workbench.ops.define import dtype_of, op, shape_of, sum_to
+from workbench.ops.define import dtype_of, masked, op, shape_of, sum_to
 from workbench.ops.indexing import GETITEM, batched_index, distinct, getitem, own_ufunc
-from workbench.ops.keys import Key, as_index, known_masks, split_place
+from workbench.ops.keys import Key, as_index, is_mask, known_masks, split_place
 
 __all__ = ["Place", "at"]
 
@@ -66,6 +66,12 @@ def _set_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
     return out
 
 
+def _set_pull_array(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    passed = _put(SET, g, 0, arrays, key)
+    # What a mask replaces must stay 0, whatever its derivative is, as in `where`.
+    return masked(passed) if any(map(is_mask, arrays)) else passed
+
+
 def _set_pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
     passed = _taken(g, arrays, key)
     if not distinct(arrays):
@@ -88,7 +94,7 @@ def _set_push(
 SET: Op = op(
     "index_set",
     _set_compute,
-    lambda g, y, x, v, *arrays, key: _put(SET, g, 0, arrays, key),
+    _set_pull_array,
     _set_pull_values,
     push=_set_push,
     rule="0 at the index, else g   g at the index",
@@ -217,20 +223,38 @@ def _multiplied(x: Any, index: Any, values: Any) -> Any:
 class Place:
     """Some entries of an array, as ``at(x)[index]`` names them."""
 
-    __slots__ = ("arrays", "index", "key", "x")
+    __slots__ = ("arrays", "index", "key", "numbered", "x")
 
     def __init__(self, x: Any, index: Any) -> None:
         self.x = x
         self.index = index
-        self.key, self.arrays = split_place(x, index)
-        known_masks(x, self.arrays)
+        self.key, self.arrays, self.numbered = split_place(x, index)
+        if self._flags() is None:
+            known_masks(x, self.arrays)
+
+    def _flags(self) -> Any:
+        """The mask that the index is, if it has one flag for each entry; or None."""
+        mask = admit(self.index) if not isinstance(self.index, tuple) else None
+        if not is_mask(mask) or not dims.same(shape_of(mask), shape_of(self.x)):
+            return None
+        return mask
 
     def get(self) -> Any:
         """The entries: ``x[index]``."""
         return getitem(self.x, self.index)
 
     def set(self, values: Any) -> Any:
-        """A copy of ``x`` with these entries replaced."""
+        """A copy of ``x`` with these entries replaced.
+
+        Those that a boolean index replaces never poison a gradient, as in `np.where`:
+        what they were may be infinite or NaN, and so may its slope.
+        """
+        values, mask = admit(values), self._flags()
+        if mask is not None and shape_of(values) == ():
+            # In a batch each example may have a mask of its own.
+            made = np.where(mask, values, self.x)
+            if dtype_of(made) == dtype_of(self.x):
+                return made
         return self._change(SET, values)
 
     def add(self, values: Any) -> Any:
@@ -301,6 +325,7 @@ class Place:
 
     def _change(self, made: Op, values: Any) -> Any:
         values = admit(values)
+        known_masks(self.x, self.arrays)
         have, got = dtype_of(self.x), dtype_of(values)
         if isinstance(values, Tensor) and differentiable(got) and have.kind in "biu":
             raise DtypeError(
@@ -308,7 +333,10 @@ class Place:
                 " the values would be rounded and their gradient lost. Write"
                 " x.astype(float)."
             )
-        return _put(made, self.x, values, self.arrays, self.key)
+        # Numbers of the entries now: that they were a mask is said of the array.
+        hidden = self.numbered and made is SET
+        x = apply(declare("mask"), (self.x,)) if hidden else self.x
+        return _put(made, x, values, self.arrays, self.key)
 
 
 def _host(array: Any) -> Any:
