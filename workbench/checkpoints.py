@@ -207,6 +207,7 @@ within.SOURCES["checkpoint"] = lambda node: [
 ]
 within.WITHIN["checkpoint"] = lambda params: _nodes(params["closed"])
 CHECKPOINT.compute = _compute
+CHECKPOINT.unfold = lambda values, params: params["closed"].flat(values)
 CHECKPOINT.infer = _infer
 CHECKPOINT.pull = _pull
 CHECKPOINT.push = _push

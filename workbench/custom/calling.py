@@ -204,6 +204,7 @@ class Call:
 
         compute.__name__ = function.__op__
         made.compute = compute
+        made.unfold = lambda values, params: self.run(values)
         made.infer = self.infer
         made.lengths = self.lengths
         made.batch = self.batched(made)

@@ -164,6 +164,7 @@ class OpFromGraph(GraphOp):
         self.connection = self._connection
         self.body = self._body
         self.compute = self._compute
+        self.unfold = self._unfold
         self.infer = self._infer
         self.lengths = self.whole._lengths
         self.pull = self._pull
@@ -250,6 +251,9 @@ class OpFromGraph(GraphOp):
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs in a list, as the ops inside compute them."""
         return self.whole.program(values)
+
+    def _unfold(self, values: Sequence[Any], params: Params) -> list[Any]:
+        return self.run(values)
 
     def _infer(self, *specs: Any) -> Any:
         return self.whole._infer(*specs)

@@ -75,6 +75,7 @@ class Whole(Op):
         self.reads = None
         self.body = self._body
         self.compute = self._compute
+        self.unfold = self._unfold
         self.infer = self._infer
         self.lengths = self._lengths
         self.pull = self._pull
@@ -94,6 +95,9 @@ class Whole(Op):
     def _compute(self, *arrays: Any) -> Any:
         made = self.program([np.asarray(x) if types.weak(x) else x for x in arrays])
         return made[0] if self.single else tuple(made)
+
+    def _unfold(self, values: Sequence[Any], params: Params) -> list[Any]:
+        return self.program(values)
 
     def _infer(self, *specs: Any) -> Any:
         made = self.specs if not self.open else self._placed(specs)

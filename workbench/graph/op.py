@@ -77,6 +77,10 @@ class Op:
     body
         ``body(*specs) -> Graph``, what the op is made of, for the text of a program.
         None: its ``compute`` is all there is.
+    unfold
+        ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
+        it is made of, each recorded where values are Tensors: for who looks inside.
+        None: there are none.
     inline
         Whether a backend puts the ops of ``body`` in the place of its nodes.
     elementwise
@@ -119,6 +123,7 @@ class Op:
         "push",
         "reads",
         "rule",
+        "unfold",
         "view",
     )
 
@@ -132,6 +137,9 @@ class Op:
         self.infer: Callable[..., Any] | None = None
         self.lengths: Callable[..., Any] | None = None
         self.maker: Any = None
+        self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
+            None
+        )
         self.masked: Op | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.cure = ""

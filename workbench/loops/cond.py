@@ -189,6 +189,12 @@ def _compute(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any,
     return tuple(function_of(body)(*inputs))
 
 
+def _unfold(values: Sequence[Any], params: Params) -> list[Any]:
+    pred, *inputs = values
+    body = params["branches"][0 if bool(value_of(pred)) else 1]
+    return Program(body.outputs, body.leaves)(inputs)
+
+
 def function_of(body: Body) -> Function:
     """A body as a function of arrays, compiled once."""
     if body.function is None:
@@ -343,6 +349,7 @@ within.WITHIN["cond"] = lambda params: [
     node for body in params["branches"] for node in body.nodes
 ]
 COND.compute = _compute
+COND.unfold = _unfold
 COND.infer = _infer
 COND.lengths = _lengths
 COND.pull = _pull

@@ -1,8 +1,9 @@
-"""Inside a loop: at which step, and in which op of it, a value or slope breaks.
+"""Inside a node: at which step, and in which op of it, a value or slope breaks.
 
-The step runs again, recorded, on the values that it had; what the doctor says of the
-nodes of a program it says of those too. The loop stays the node to blame, since the
-program has no other; the finding names the step, the op and the line.
+A loop, a branch, a checkpointed function, an op made of a graph, a function with rules
+of its own: what is inside runs again, recorded, on the values that it had, and what
+the doctor says of the nodes of a program it says of those too. The outer node stays the
+one to blame, since the program has no other; the finding names the op and its line.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy as np
 
 from workbench.checks.doctor import slopes, values
 from workbench.checks.doctor.case import Case, finite
-from workbench.checks.doctor.finding import Finding
-from workbench.graph import blame
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.errors import WorkbenchError
 from workbench.graph.tensor import Tensor, leaf, next_serial, value_of
+from workbench.ops.several import Parts
 from workbench.transforms.program import Program
+from workbench.transforms.within import WITHIN
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "forward", "outer", "refined", "unfolded"]
 
 #: Loops of more ops in all their steps are not recorded for their backward sweep.
 MOST = 200_000
@@ -47,37 +50,62 @@ class _Run:
         return int(self.loop.carries + self.loop.visible)
 
 
-def forward(case: Case, node: Tensor) -> Finding | None:
-    """What broke first inside a loop whose result is not finite."""
-    if node.op.name != "scan" or node.op.custom or case.depth >= DEPTH:
+def unfolded(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
+    """The inputs of a node as leaves, and its outputs as the ops inside make them.
+
+    None for an op without any.
+    """
+    unfold = node.op.unfold
+    if unfold is None:
         return None
+    leaves = [leaf(np.asarray(value_of(x))) for x in (node.args or node.inputs)]
+    return leaves, list(unfold(leaves, node.params))
+
+
+def forward(case: Case, node: Tensor) -> Finding | None:
+    """What broke first inside a node whose result is not finite."""
+    if case.depth >= DEPTH:
+        return None
+    if node.op.name != "scan" or node.op.custom:
+        inside = unfolded(node)
+        return inside and _first(case, node, inside[1], "inside", "Inside")
     run = _Run(node)
     carries = list(run.inits)
     for t in run.order:
         rows = [x[t] for x in run.seqs]
         made = run.step([*run.consts, *rows, *carries])
         if not all(finite(y) for y in made[: run.stacked]):
-            inside = [leaf(x) for x in (*run.consts, *rows, *carries)]
-            again = run.step(inside)[: run.stacked]
-            bad = [y for y in again if isinstance(y, Tensor) and not finite(y._value)]
-            sub = Case("a step", bad, [], [], depth=case.depth + 1)
-            found = values.origins(sub, bad)
-            for origin, path in found.items():
-                if origin.inputs:
-                    inner = forward(sub, origin) or values.told(sub, origin, path)
-                    return _outer(case, node, inner, t, origin)
-            return None
+            leaves = [leaf(x) for x in (*run.consts, *rows, *carries)]
+            again = run.step(leaves)[: run.stacked]
+            return _first(case, node, again, f"at step {t}", "In the step")
         carries = made[: run.loop.carries]
     return None
 
 
+def _first(
+    case: Case, node: Tensor, made: list[Any], where: str, within: str
+) -> Finding | None:
+    """What broke first of what has been recorded inside a node."""
+    bad = [y for y in made if isinstance(y, Tensor) and not finite(y._value)]
+    sub = Case("what is inside", bad, [], [], depth=case.depth + 1)
+    for origin, path in values.origins(sub, bad).items():
+        if origin.inputs:
+            inner = forward(sub, origin) or values.told(sub, origin, path)
+            return outer(case, node, inner, where, within)
+    return None
+
+
 def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
-    """What broke first on the way back through a loop, to which ``g`` arrived."""
-    if node.op.name != "scan" or node.op.custom or case.depth >= DEPTH:
+    """What broke first on the way back through a node, to which ``g`` arrived."""
+    if case.depth >= DEPTH or case.rules:
         return None
+    if node.op.name != "scan" or node.op.custom:
+        return (
+            _in_rule(case, node, g) if _ruled(node) else _unfolded_back(case, node, g)
+        )
     run = _Run(node)
     loop = run.loop
-    if run.count * max(1, len(loop.body.nodes)) > MOST or case.rules:
+    if run.count * max(1, len(loop.body.nodes)) > MOST:
         return None
     consts = [leaf(x) for x in run.consts]
     inits = [leaf(x) for x in run.inits]
@@ -108,37 +136,96 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
     if not outputs or not leaves:
         return None
     sub = Case("a loop", outputs, seeds, leaves, depth=case.depth + 1)
-    for finding in slopes.look(sub):
-        inner_node = finding.node
-        at = max((s for s in starts if s[0] <= inner_node.serial), default=(0, 0))
-        return _outer(case, node, finding, at[1], inner_node)
+    for finding in refined(sub, slopes.look(sub)):
+        at = max((s for s in starts if s[0] <= finding.node.serial), default=(0, 0))
+        return outer(case, node, finding, f"at step {at[1]}", "In the step")
     return None
 
 
-def _outer(
-    case: Case, node: Tensor, inner: Finding, step: int, origin: Tensor
-) -> Finding:
-    """A finding about a node of a step, as one about the loop."""
-    fix = inner.fix
-    if fix is not None:
-        fix = replace(fix, rule=None)  # it is a rule for the node inside
-    place = blame.at(origin.site)
-    return replace(
-        inner,
-        node=node,
-        title=f"{case.call(node)}, at step {step}: {inner.title}",
-        evidence=f"In the step{place}: {inner.evidence}",
-        fix=fix,
-        path=(node,),
+def _ruled(node: Tensor) -> bool:
+    """Whether the derivative of a node is a rule of the user's own."""
+    inside = getattr(node.op, "inside", None)
+    args = node.args or node.inputs
+    return node.op.custom and (
+        inside is None or inside(list(map(value_of, args))) is None
     )
 
 
+def _unfolded_back(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """The first slope that breaks among the ops inside, whose rules are the node's."""
+    inside = unfolded(node)
+    if inside is None:
+        return None
+    leaves, made = inside
+    parts = g if isinstance(g, tuple) else (g,)
+    pairs = [
+        (y, value_of(c))
+        for y, c in zip(made, parts, strict=False)
+        if isinstance(y, Tensor) and c is not None and y.dtype.kind in "fc"
+    ]
+    wrt = [x for x in leaves if x.dtype.kind in "fc"]
+    if not pairs or not wrt:
+        return None
+    outputs, seeds = map(list, zip(*pairs, strict=True))
+    sub = Case("what is inside", outputs, seeds, wrt, depth=case.depth + 1)
+    for finding in refined(sub, slopes.look(sub)):
+        return outer(case, node, finding, "inside", "Inside")
+    return None
+
+
+def _in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """The first op of a user's rule whose value is not finite."""
+    pull: Any = node.op.pull
+    args = [np.asarray(value_of(x)) for x in (node.args or node.inputs)]
+    leaves = tuple([leaf(x) for x in args])
+    mask = sum(1 << i for i, x in enumerate(args) if x.dtype.kind in "fc")
+    y = node._value
+    y = tuple(map(leaf, y)) if isinstance(y, tuple) else leaf(y)
+    if isinstance(g, tuple):
+        arriving: Any = Parts(None if c is None else leaf(value_of(c)) for c in g)
+    else:
+        arriving = leaf(value_of(g))
+    made = list(pull(mask, arriving, y, leaves, node.params))
+    found = _first(case, node, made, "in its rule", "In the rule")
+    return found and replace(found, sweep="backward")
+
+
+def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> Finding:
+    """A finding about a node inside another, as one about that other.
+
+    ``where`` and ``within`` say in which part of it, for the title and the evidence.
+    """
+    fix = inner.fix
+    reached = node.op.name in WITHIN and not node.op.custom
+    if fix is not None and fix.rule is not None and not reached:
+        fix = None  # an override does not get there
+    evidence = inner.evidence
+    if inner.site is None:  # else it is told where already
+        evidence = f"{within}{inner.place}: {evidence}"
+    return replace(
+        inner,
+        node=node,
+        title=f"{case.call(node)}, {where}: {inner.title}",
+        evidence=evidence,
+        fix=fix,
+        path=(node,),
+        site=inner.site or inner.node.site,
+    )
+
+
+def _both(rule: Fix | None, line: Fix | None) -> Fix | None:
+    """A rule to attach, and what to write in the user's own rule instead."""
+    if rule is None or line is None:
+        return rule
+    return replace(rule, text=f"{rule.text}; or write {line.code} in its rule")
+
+
 def refined(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings, those about loops with what happened inside."""
+    """Findings, those about nodes that hold others with what happened inside."""
     for finding in found:
         node = finding.node
         inner = None
-        if node.op.name == "scan" and not node.op.custom:
+        if node.op.name == "scan" or node.op.unfold or node.op.custom:
             try:
                 if finding.sweep == "forward":
                     inner = forward(case, node)
@@ -146,6 +233,13 @@ def refined(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
                     step = case.step_of.get(node.serial)
                     if step is not None and step.arrays is not None:
                         inner = backward(case, node, step.arrays[0])
-            except (ArithmeticError, IndexError, TypeError, ValueError):
-                inner = None  # what is said of the loop as a whole holds
-        yield finding if inner is None else inner
+            except (ArithmeticError, IndexError, TypeError, ValueError, WorkbenchError):
+                inner = None  # what is said of the node as a whole holds
+        if inner is None:
+            yield finding
+        elif inner.fix is None or (finding.sweep == "backward" and _ruled(node)):
+            yield replace(inner, fix=_both(finding.fix, inner.fix))
+        elif case.depth:
+            yield inner
+        else:  # a rule of the node inside, which is none for the one outside
+            yield replace(inner, fix=replace(inner.fix, rule=None))
