@@ -70,8 +70,9 @@ def linear(
 
     Notes
     -----
-    An array that only masks or scales a weight counts as data too, unless ``data=``
-    says what is. A product of three operands in one `einsum` is none of two.
+    An array that only masks or scales a weight counts as data too; where a product of
+    two values of data has such a weight, ``data=`` must say what is. An `einsum` of
+    three operands is no product of two.
 
     Examples
     --------

@@ -326,6 +326,35 @@ def test_a_weight_that_is_a_product() -> None:
     assert np.allclose(whole[2], u.T @ total)
 
 
+def test_a_weight_with_a_mask() -> None:
+    """The mask is an array that nobody asks by, and no data all the same."""
+    mask = np.array([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 0.0]])
+
+    def loss(w1: Any, w2: Any) -> Any:
+        return np.sum(np.sin(np.tanh(X @ w1.T) @ (w2 * mask).T))
+
+    with pytest.raises(OverrideError, match="such as a mask"):
+        counted(loss, W1, W2, argnums=(0, 1))
+    known = wb.override(wb.patterns.linear(data=X), bent)
+    found = wb.grad(loss, (0, 1), overrides=[known])(W1, W2)
+    h = np.tanh(X @ W1.T)
+    g = np.cos(h @ (W2 * mask).T)
+    assert np.allclose(found[1], 2 * mask * (g.T @ h))
+    inner = 3 * (g @ (W2 * mask)) * (1 - h**2)
+    assert np.allclose(found[0], 2 * inner.T @ X)
+
+
+def test_two_values_of_data_that_are_looked_up() -> None:
+    """Two towers: what is looked up depends on data, as an input does."""
+    index = np.array([0, 2, 1])
+
+    def loss(rows: Any, columns: Any, w: Any) -> Any:
+        return np.sum(np.sin(rows[index] @ columns[index].T) @ w)
+
+    args = W1, RNG.normal(size=(4, 3)), np.ones(3)
+    assert counted(loss, *args, argnums=(0, 1, 2)) == 1
+
+
 def test_a_residual_is_no_bias_and_neither_is_a_target() -> None:
     def loss(W: Any) -> Any:
         return np.sum((X[:, :3] + X @ W) ** 2) + np.sum((X @ W - X) ** 2)

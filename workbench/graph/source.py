@@ -99,7 +99,7 @@ class Scope(Block):
 
     __slots__ = ("made", "moves", "name", "outer")
 
-    made: Context
+    made: Context | None
     moves: bool
 
     def __init__(self, name: str, outer: Context | None) -> None:
@@ -152,7 +152,8 @@ class scope(ContextDecorator):
         context = CONTEXT.get()
         block = take_left(self.opened, lambda: opened_scopes(context))
         block.close()
-        if context is not block.made:
+        made, block.made = block.made, None  # which is a circle
+        if context is not made:
             block.moves = True  # left in another task, or while another goes on
             return
         outer = block.outer

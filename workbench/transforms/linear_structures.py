@@ -31,6 +31,9 @@ ROLES = ("weight", "input", "bias")
 #: What a value depends on: data, what may be a weight, a product of two arrays.
 DATA, WEIGHT, PRODUCT = 1, 2, 4
 
+#: Ops by which a weight is masked or scaled.
+SCALING = ("multiply", "divide", "where")
+
 
 class Subscripts(NamedTuple):
     """The axes of a product of two operands as letters, as `numpy.einsum` has them."""
@@ -437,8 +440,13 @@ class Analysis:
         if len(data) == 2:
             mixed = [x for x in data if x.bits & WEIGHT]
             if len(mixed) == 2:
-                return "both"
-            if not mixed:
+                if not any(map(self.is_scaled, mixed)):
+                    return "both"
+                why = (
+                    "both operands depend on data, but one is a weight times an array"
+                    " that may be no data, such as a mask"
+                )
+            elif not mixed:
                 if not place.addend_bits & WEIGHT:
                     return "both"  # a constant: no derivative passes here
                 why = "the derivative is asked by neither of the operands"
@@ -472,6 +480,16 @@ class Analysis:
             f' m["weight"].ndim == 2.'
         )
         return [Reading(place, a, b, text), Reading(place, b, a, text)]
+
+    def is_scaled(self, operand: Operand) -> bool:
+        """Whether an operand is a weight that an array of data is multiplied with."""
+        node = through(operand.value)
+        if not isinstance(node, Tensor) or node.op.name not in SCALING:
+            return False
+        found = [self.of(x) for x in own_op(node)[1]]
+        return any(b & WEIGHT and not b & DATA for b in found) and any(
+            b & DATA and not b & WEIGHT for b in found
+        )
 
     @property
     def products(self) -> list[Place]:
