@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from workbench.calls import drawing, released
+from workbench.errors import UsageError
 from workbench.graph import tree
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import argument_names, check_function, record
@@ -62,6 +63,11 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     """
 
     check_function(f, "vmap")
+    if hasattr(in_axes, "shape"):
+        raise UsageError(
+            "vmap(f, x) is vmap(f)(x): it returns a function of the arguments of f. The"
+            " second place is for in_axes, the axis that holds the examples."
+        )
 
     @wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:

@@ -293,6 +293,10 @@ def chosen_arguments(
     places: list[int | str] = [n % len(args) for n in numbers]
     for label in names:
         places.append(_place(f, label, args, kwargs, name))
+    if not places and not args:
+        raise UsageError(
+            f"{name}: the function is given no arguments. Write wb.{name}(f, x)."
+        )
     if not places:
         raise UsageError(
             f"{name}: argnums and argnames name no argument. Name at least one."

@@ -35,6 +35,9 @@ is NumPy's own `AxisError` or `IndexError`, with the user's line.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 from numpy.linalg import LinAlgError
 
 __all__ = [
@@ -68,6 +71,18 @@ __all__ = [
 
 class WorkbenchError(Exception):
     """The root of the tree: everything Workbench raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: its own traceback, with long lines broken.
+
+        A notebook breaks a line wherever it ends, in the middle of a word too.
+        """
+        shell = sys.modules["IPython"].get_ipython()
+        return wrapped_text(
+            shell.InteractiveTB.structured_traceback(
+                type(self), self, self.__traceback__
+            )
+        )
 
 
 class ShapeError(WorkbenchError, ValueError):
@@ -202,3 +217,20 @@ class UnknownNodeError(UsageError, KeyError):
 
     # KeyError would put the message into quotes.
     __str__ = Exception.__str__
+
+
+def wrapped_text(lines: Sequence[str], width: int = 80) -> list[str]:
+    """Return the lines of a traceback, the last of which is its text, broken at words.
+
+    >>> wrapped_text(["Traceback", "ShapeError: one two three"], 20)
+    ['Traceback', 'ShapeError: one two\\nthree']
+    """
+    from textwrap import wrap
+
+    *frames, told = lines
+    broken = [
+        wrap(line, width, break_long_words=False, break_on_hyphens=False,
+             replace_whitespace=False, drop_whitespace=True) or [""]
+        for line in told.split("\n")
+    ]  # fmt: skip
+    return [*frames, "\n".join(line for part in broken for line in part)]

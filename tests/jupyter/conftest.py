@@ -12,6 +12,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+TOLD = re.compile(r"^\w+Error: .+(?:\n.+)*", re.MULTILINE)
 
 
 class Ran:
@@ -26,7 +27,15 @@ class Ran:
 
     @property
     def text(self) -> str:
-        """All that was printed, errors included."""
+        """All that was printed, errors included; the text of one is one line.
+
+        A notebook shows it broken between words.
+        """
+        return TOLD.sub(lambda told: told[0].replace("\n", " "), self.shown)
+
+    @property
+    def shown(self) -> str:
+        """All that was printed, line by line."""
         return self.stdout + self.stderr
 
 

@@ -22,6 +22,7 @@ from workbench.checks.running import Check
 from workbench.checks.telling import Progress, Telling
 from workbench.errors import UsageError
 from workbench.graph import source, tree, types, walk
+from workbench.graph.arguments import check_arguments
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_function, record
 from workbench.transforms.resolving import aside
@@ -31,7 +32,7 @@ __all__ = ["check_grads", "check_graph", "fresh_seed"]
 
 def check_grads(
     f: Callable[..., Any],
-    args: Any,
+    args: Any = (),
     order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"),
     *,
@@ -87,6 +88,11 @@ def check_grads(
     is wrong, the true gradients are, and the report tells what the overrides change.
     """
     check_function(f, "check_grads")
+    if not isinstance(order, int):
+        raise UsageError(
+            f"check_grads: order={order!r} is no number: the arguments of"
+            " the function stand in one tuple. Write wb.check_grads(f, (x, y))."
+        )
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes or order < 1:
         raise UsageError(
@@ -94,6 +100,7 @@ def check_grads(
             " 'rev', the order is 1 or more."
         )
     args = args if isinstance(args, tuple) else (args,)
+    check_arguments(f, args, "check_grads", "wb.check_grads(f, ({}))")
     flat, structure = tree.flatten(args)
     flat = [value_of(x) for x in flat]
     chosen = [i for i, x in enumerate(flat) if _is_float(x)]

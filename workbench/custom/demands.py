@@ -168,18 +168,25 @@ def _nested(x: Any) -> Any:
 
 
 def _resize(a: Any, new_shape: Any) -> Demand:
+    """NumPy joins as many arrays as it repeats, each of which takes memory."""
     made = prod(max(n, 0) for n in _numbers(new_shape, "new_shape"))
+    parts = made / _size(a)
+    return Demand(made + 16 * parts, CALLED * (1 + parts) + COPIED * made)
+
+
+def _of_shape(shape: Any) -> Demand:
+    made = prod(max(n, 0) for n in _numbers(shape, "shape"))
     return Demand(made, CALLED + COPIED * made)
 
 
 def _spread(array: Any, shape: Any) -> Demand:
-    return _resize(array, shape)
+    return _of_shape(shape)
 
 
 def _filled(a: Any, *value: Any, shape: Any = None, **more: Any) -> Demand:
     if shape is None:
         return handed_on(a, *value)
-    return _resize(a, shape)
+    return _of_shape(shape)
 
 
 def _diag(v: Any, k: Any = 0) -> Demand:
@@ -630,8 +637,8 @@ DEMANDS: dict[str, Estimate] = {
         atleast_1d atleast_2d atleast_3d block column_stack compress concatenate copy
         delete diagonal dstack ediff1d expand_dims extract fft.fftshift fft.ifftshift
         flatnonzero flip fliplr flipud hstack linalg.diagonal linalg.matrix_transpose
-        linalg.trace matrix_transpose moveaxis packbits ravel reshape rollaxis rot90 squeeze
-        stack swapaxes trace transpose trim_zeros vstack
+        linalg.trace matrix_transpose moveaxis packbits ravel reshape rollaxis rot90
+        squeeze stack swapaxes trace transpose trim_zeros vstack
         """,
         handed_on,
     ),

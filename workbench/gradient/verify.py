@@ -17,6 +17,7 @@ from workbench.errors import DtypeError, UsageError
 from workbench.errors import GradientError as WrongGradient
 from workbench.gradient.differences import array_of, numeric_grad
 from workbench.graph import tree
+from workbench.graph.arguments import check_arguments
 from workbench.graph.tensor import value_of
 from workbench.graph.trace import check_function
 
@@ -137,6 +138,7 @@ def verify_grad(
         )
     if not pt:
         raise UsageError("verify_grad: pt is empty. Give one array per argument.")
+    check_arguments(fun, pt, "verify_grad", "verify_grad(f, [{}])")
     arrays = [np.array(value_of(x)) for x in pt]
     for i, x in enumerate(arrays):
         if x.dtype.kind not in "fc":

@@ -103,6 +103,8 @@ class ArrayMethods:
         function = FUNCTION_METHODS.get(name)
         if function is None:
             message = f"a Tensor has no attribute {name!r}"
+            if name == "at":
+                message += ": write wb.at(x)[index].set(value), which gives a new array"
             if hasattr(np.ndarray, name):
                 message += f"; x.value.{name} reads it from the plain array"
             raise AttributeError(message)

@@ -196,16 +196,25 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
         made = record(call, [flat[i] for i in chosen], [names[i] for i in chosen])
         return Graph(made.leaves, made.outputs)
 
+    # Who is handed this in the place of a function or a graph can tell.
+    traced.traces = f  # type: ignore[attr-defined]
     return traced
 
 
 def check_function(f: Any, name: str) -> None:
     """Raise an error if what is to be a function of arrays cannot be called."""
-    if callable(f):
+    if callable(f) and not hasattr(f, "traces"):
         return
+    if callable(f):
+        raise UsageError(
+            f"{name} needs a function of arrays, and wb.trace(f) gives graphs. Pass f"
+            " itself."
+        )
     cure = "Pass the function itself, such as np.sum or lambda x: x @ x."
     if isinstance(f, Tensor):
         cure = "An expression becomes one by wb.function([x], expression)."
+    elif isinstance(f, Graph):
+        cure = "Pass the function that it was traced from."
     raise UsageError(
         f"{name} needs a function of arrays, and {f!r} cannot be called. {cure}"
     )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import UsageError
 from workbench.graph import walk
+from workbench.graph.arguments import check_graph
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.jupyter import plots
@@ -198,12 +198,7 @@ def session_of(x: Any) -> Session:
     """A session of a graph, or of the program behind a Tensor."""
     if isinstance(x, Tensor):
         x = Graph(inputs_of(x), [x])
-    if not isinstance(x, Graph):
-        raise UsageError(
-            f"wb.show takes a Session, a Graph, a Tensor or a Function, not"
-            f" {type(x).__name__}. Write wb.show(wb.trace(f)(*args)) for a function of"
-            " Python."
-        )
+    check_graph(x, "a picture", "wb.show({})")
     output = x.outputs[-1] if x.outputs else None
     seed = None
     if isinstance(output, Tensor) and output.shape != ():

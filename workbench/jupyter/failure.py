@@ -10,7 +10,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, wrapped_text
 
 __all__ = ["shown"]
 
@@ -51,7 +51,7 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
             )
         finally:
             error.__cause__, error.__suppress_context__ = cause, suppress
-        return lines
+        return wrapped_text(lines) if isinstance(error, WorkbenchError) else lines
 
     _render(error, render)
     return error

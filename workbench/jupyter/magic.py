@@ -64,7 +64,7 @@ class AutodiffMagics(magic.Magics):
             run = Cell(shell, chosen, line, cell, self.raw)
             session, value = run.run()
         except (UsageError, DtypeError) as problem:
-            if hasattr(problem, "_render_traceback_"):
+            if "_render_traceback_" in vars(problem):  # it has frames of the cell
                 raise
             raise error.UsageError(str(problem)) from None
         from workbench.jupyter import display

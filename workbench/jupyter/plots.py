@@ -9,8 +9,10 @@ stands in `plotting.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from workbench.errors import UsageError
+from workbench.graph.arguments import check_graph
 from workbench.jupyter import plotting
 from workbench.jupyter.plotting import Window, Wrt
 from workbench.session import Session
@@ -74,6 +76,7 @@ def jacobian(
     >>> jacobian(session, "tanh 1", window=((1, 2), (0, 3))).data[0].z.shape
     (1, 3)
     """
+    check_session(session, "jacobian")
     return plotting.jacobian_plot(session, of, wrt, window, robust=robust).figure
 
 
@@ -106,6 +109,7 @@ def hessian(
     >>> hessian(session).data[0].z.shape
     (3, 3)
     """
+    check_session(session, "hessian")
     return plotting.hessian_plot(session, wrt, window, robust=robust).figure
 
 
@@ -137,6 +141,7 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
     >>> [trace.name for trace in spectrum(session).data]
     ['positive', 'negative']
     """
+    check_session(session, "spectrum")
     return plotting.spectrum_plot(session, wrt).figure
 
 
@@ -166,6 +171,7 @@ def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figur
     >>> singular(session, "tanh 1").data[0].y
     array([0.41997434, 0.41997434, 0.41997434])
     """
+    check_session(session, "singular")
     return plotting.singular_plot(session, of, wrt).figure
 
 
@@ -202,6 +208,7 @@ def sparsity(
            [nan,  1., nan],
            [nan, nan,  1.]], dtype=float32)
     """
+    check_session(session, "sparsity")
     return plotting.sparsity_plot(session, of, wrt, window).figure
 
 
@@ -227,6 +234,7 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
     >>> check(session).data[0].name
     'agrees'
     """
+    check_session(session, "check")
     return plotting.check_plot(session, wrt).figure
 
 
@@ -256,4 +264,17 @@ def steps(session: Session, node: Node | None = None) -> Figure:
     >>> [line.name for line in steps(session, "tanh 1").data[:4]]
     ['forward', 'central', 'extrapolated', 'complex step']
     """
+    check_session(session, "steps")
     return plotting.steps_plot(session, node).figure
+
+
+def check_session(x: Any, name: str) -> None:
+    """Raise an error if what should be a session is a function or something else."""
+    if isinstance(x, Session):
+        return
+    line = f"wb.plots.{name}(wb.Session({{}}))"
+    check_graph(x, "what wb.plots draws", line)
+    raise UsageError(
+        f"wb.plots.{name} draws a Session, and this is a Graph. Write"
+        f" {line.format('graph')}."
+    )

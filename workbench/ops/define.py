@@ -348,7 +348,8 @@ def _compile(
             )
     push += "    return total\n"
     source = pull + push
-    filename = f"<rule of {name}>"
+    # NumPy's warnings show it, and the line of the rule, as the place.
+    filename = f"derivative of {name}"
     linecache.cache[filename] = (
         len(source), None, source.splitlines(True), filename,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, TraceError
+from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.graph import blame, dims
 from workbench.graph.op import Op, declare, waiting
 from workbench.graph.tensor import Tensor, admit, apply, value_of
@@ -215,6 +215,23 @@ class at:
     def __getitem__(self, index: Any) -> Place:
         return Place(self.x, index)
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("set", "add", "multiply", "min", "max", "get"):
+            raise AttributeError(
+                f"wb.at(x).{name}{blame.here()}: say which entries are meant. Write"
+                f" wb.at(x)[index].{name}(...); wb.at(x)[...] means all."
+            )
+        raise AttributeError(
+            f"wb.at(x){blame.here()} is no array, and has no {name!r}. x itself has"
+            " what arrays have."
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise UsageError(
+            f"wb.at(x)[i] = v{blame.here()}: nothing changes in place. Write"
+            " x = wb.at(x)[i].set(v)."
+        )
+
 
 def _multiplied(x: Any, index: Any, values: Any) -> Any:
     return Place(x, index).multiply(values)
@@ -238,6 +255,12 @@ class Place:
         if not is_mask(mask) or not dims.same(shape_of(mask), shape_of(self.x)):
             return None
         return mask
+
+    def __repr__(self) -> str:
+        return "wb.at(x)[index], a place and no value (x[index] reads it)"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{NO_VALUE.format(blame.here())} It has no {name!r}.")
 
     def get(self) -> Any:
         """The entries: ``x[index]``."""
@@ -337,6 +360,30 @@ class Place:
         hidden = self.numbered and made is SET
         x = apply(declare("mask"), (self.x,)) if hidden else self.x
         return _put(made, x, values, self.arrays, self.key)
+
+
+#: Said where a place is used as if it were the entries that it names.
+NO_VALUE = (
+    "wb.at(x)[index]{} is a place, and no value. Write x[index] to read its entries,"
+    " or wb.at(x)[index].set(v), .add(v), .multiply(v), .min(v), .max(v) for a changed"
+    " copy of x."
+)
+
+
+def _refuse_value(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise UsageError(NO_VALUE.format(blame.here()))
+
+
+# What reads or computes with a value; NumPy and Tensors ask the last three.
+for _name in """
+    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow
+    matmul rmatmul neg pos abs lt le gt ge eq ne and rand or ror xor rxor iadd isub imul
+    itruediv float int complex bool len iter getitem setitem contains array array_ufunc
+    array_function
+""".split():
+    setattr(Place, f"__{_name}__", _refuse_value)
+    if _name not in ("getitem", "setitem"):
+        setattr(at, f"__{_name}__", _refuse_value)
 
 
 def _host(array: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from workbench.errors import UnknownNodeError, UsageError
+from workbench.graph.arguments import check_graph
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
@@ -63,6 +64,7 @@ class Kept:
         seed: Any = None,
         copy: bool = True,
     ) -> None:
+        check_graph(graph, "a Session", "wb.Session({})")
         self._turns = Turns()
         #: What its own code calls it.
         self.name = question.name_of(name)

@@ -32,6 +32,7 @@ from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
 from workbench.errors import UsageError
 from workbench.graph import source, tree, types
+from workbench.graph.arguments import check_arguments
 from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.trace import argument_names, check_function, record
 from workbench.transforms.resolving import resolve_call
@@ -89,6 +90,7 @@ def diagnose(
     []
     """
     check_function(f, "diagnose")
+    check_arguments(f, args, "diagnose", "wb.diagnose(f, {})")
     flat, structure = tree.flatten(args)
     chosen = _chosen(args, flat, argnums)
     if not chosen:
