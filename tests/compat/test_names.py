@@ -41,11 +41,13 @@ NAMES = {
     max_and_argmax maximum mean mgrid min minimum mod moveaxis mul nan neg negative
     neq nlinalg nnet nonzero nonzero_values norm NotScalarConstantError ogrid ones
     ones_like or_ outer patternbroadcast permute_row_elements pi pow power prod
-    prod_without_zeros psi ptp rad2deg ravel_multi_index real rebroadcast repeat
+    Prod ProdWithoutZeros prod_without_zeros psi ptp rad2deg ravel_multi_index real
+    rebroadcast repeat
     reshape roll Rop round searchsorted second set_subtensor sgn shape shape_padaxis
     shape_padleft shape_padright shared shared_randomstreams sign signal sin sinh
     slinalg smallest sort specify_shape split sqr sqrt square squeeze stack
-    stacklists std sub subtensor sum swapaxes switch take tan tanh tensor tensor_copy
+    stacklists std sub subtensor sum Sum swapaxes switch take tan tanh tensor
+    tensor_copy
     TensorConstant tensordot TensorSharedVariable TensorType TensorVariable tile
     to_one_hot topk topk_and_argtopk trace transpose tri tri_gamma tril triu
     true_div trunc uint_dtypes unbroadcast unique unravel_index var verify_grad
@@ -87,7 +89,7 @@ NAMES = {
     """,
     "theano.gof": """
     ancestors Apply Constant get_test_value inputs io_toposort list_of_nodes
-    MissingInputError Op PureOp Type Variable variables
+    MissingInputError NullType Op PureOp Type Variable variables
     """,
     "theano.scan_module": """
     foldl foldr map reduce scan until

@@ -200,3 +200,15 @@ def test_directions_under_wb() -> None:
     assert at(wb.gnvp(f, np.sum(f**2) / 2, x, v), x=point).tolist() == [4.0, 16.0]
     with pytest.raises(UsageError, match="argnames='x' is for functions"):
         wb.elementwise_grad(f, x, argnames="x")
+
+
+def test_C2_the_tangent_of_a_gradient_that_is_the_same_everywhere() -> None:
+    """A derivative of x that does not read it is connected to it, and does not move."""
+    x, y = wb.vector("x", shape=3), wb.vector("y", shape=3)
+    slope = wb.gradient.grad(np.sum(x * 2), x)
+    assert Rop(slope, x, x).eval(x=np.ones(3)).tolist() == [0, 0, 0]
+    assert Rop(slope + x, x, x).eval(x=np.ones(3)).tolist() == [1, 1, 1]
+    with pytest.raises(DisconnectedInputError, match="depends on none of 'x'"):
+        Rop(y * 2, x, x)
+    with pytest.raises(DisconnectedInputError, match="depends on none of 'y'"):
+        Rop(slope, y, y)

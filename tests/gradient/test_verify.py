@@ -246,3 +246,15 @@ def test_C6_its_error_takes_the_six_numbers() -> None:
         assert "argument 1 is wrong at position 2: the absolute error 0.5" in str(made)
     with pytest.raises(theano_error):
         verify_grad(wrong, [np.ones(2)])
+
+
+def test_a_function_that_takes_a_gradient_of_either_kind() -> None:
+    """It gets the same at the differences as where it is differentiated."""
+    point = np.array([1.0, 2.0])
+    verify_grad(lambda x: wb.gradient.grad(np.sum(x**3), x), [point])
+    verify_grad(wb.grad(lambda x: np.sum(x**3)), [point])
+    verify_grad(lambda x: wb.gradient.jacobian(np.sin(x) * x[0], x), [point])
+    with pytest.raises(GradientError, match="argument 0 is wrong"):
+        verify_grad(
+            lambda x: wb.gradient.zero_grad(wb.gradient.grad(x @ x, x)), [point]
+        )

@@ -16,6 +16,7 @@ from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
     NonScalarOutputError,
+    NullTypeGradError,
     ShapeError,
     UsageError,
 )
@@ -451,3 +452,35 @@ def test_a_gradient_of_constants_is_a_constant() -> None:
     g = grad(3 * x - x / 2, x)
     assert float(g.value) == 2.5
     assert at(grad(grad(3 * x, x), x, disconnected_inputs="ignore"), x=1.0) == 0.0
+
+
+class Told(wb.Op):
+    """Two inputs, of which a rule says in words that it has no gradient."""
+
+    name = "told_in_words"
+    word: str
+
+    def compute(self, x: Any, w: Any) -> Any:
+        return x * w
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        null = wb.gradient.NullType("not smooth")
+        apart = wb.gradient.DisconnectedType()
+        return g * 3, null if self.word == "null" else apart
+
+
+def test_C6_a_rule_may_say_null_or_disconnected() -> None:
+    x, w = wb.scalars("x w")
+    null, apart = Told("null")(x, w), Told("apart")(x, w)
+    assert at(grad(null, x), x=1.0, w=2.0) == 3
+    with pytest.raises(NullTypeGradError, match=r"input 1 of told.*not smooth"):
+        grad(null, w)
+    with pytest.raises(DisconnectedInputError, match="'w'"):
+        grad(apart, w)
+    assert at(grad(apart + w, w), x=1.0, w=2.0) == 1
+    assert wb.grad(lambda w: Told("apart")(1.0, w))(2.0) == 0
+    with pytest.raises(NullTypeGradError, match=r"input 1 of told.*not smooth"):
+        wb.grad(lambda w: Told("null")(1.0, w))(2.0)
+    never = wb.override("sin", lambda node, g: wb.gradient.NullType())
+    with pytest.raises(NullTypeGradError, match="input 0 of sin"):
+        wb.grad(np.sin, overrides=[never])(1.0)

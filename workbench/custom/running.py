@@ -27,9 +27,10 @@ from workbench.errors import (
 from workbench.graph import types
 from workbench.graph.op import Op
 from workbench.graph.tensor import admit
+from workbench.ops import nulls
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
-from workbench.transforms.connections import DisconnectedType
+from workbench.transforms.connections import DisconnectedType, apart
 from workbench.transforms.lending import (
     NOTHING,
     ONTO_COPIES,
@@ -148,8 +149,10 @@ class Derivatives:
         returned = dict(zip(map(id, lent), cotangents, strict=True))
         fitted: list[Any] = []
         for i, (c, x) in enumerate(zip(made, inputs, strict=True)):
-            # Old rules return a DisconnectedType where ours return None.
-            c = None if isinstance(c, DisconnectedType) else c
+            c = nulls.told(c, self.op.name, i, x)
+            if isinstance(c, DisconnectedType):
+                apart(self.op, i, x)
+                c = None
             if connected is not None:
                 self.check_connected(c, i, connected[i], rule, x)
             wanted = c is not None and mask >> i & 1 and has_derivative(x)

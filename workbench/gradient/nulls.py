@@ -6,28 +6,9 @@ from typing import Any
 
 from workbench.graph.op import Op
 from workbench.ops import nulls
+from workbench.ops.nulls import NullType
 
 __all__ = ["NullType", "grad_not_implemented", "grad_undefined"]
-
-
-class _Null(type):
-    """Every Tensor is a `Tensor`; this one is known by its op."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return nulls.is_null(instance)
-
-
-class NullType(metaclass=_Null):
-    """What a gradient is that cannot be computed: for `isinstance`.
-
-    Examples
-    --------
-    >>> import workbench as wb
-    >>> from workbench.gradient import NullType, grad_undefined
-    >>> x = wb.scalar("x")
-    >>> isinstance(grad_undefined("step", 0, x), NullType), isinstance(x, NullType)
-    (True, False)
-    """
 
 
 def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:

@@ -19,7 +19,7 @@ from workbench.gradient.differences import array_of, numeric_grad
 from workbench.graph import tree
 from workbench.graph.arguments import check_arguments
 from workbench.graph.tensor import value_of
-from workbench.graph.trace import check_function
+from workbench.graph.trace import check_function, record
 
 __all__ = ["GradientError", "verify_grad"]
 
@@ -75,6 +75,23 @@ class GradientError(WrongGradient):
         return type(self), (*six, self.rel_tol, str(self))
 
 
+#: The modes that Theano knew by name: they chose how it compiled.
+MODES = (
+    "Mode", "FAST_RUN", "FAST_RUN_NOGC", "FAST_COMPILE", "STABILIZE", "JIT",
+    "DebugMode", "DEBUG_MODE", "ProfileMode", "PROFILE_MODE", "NanGuardMode",
+    "MonitorMode",
+)  # fmt: skip
+
+
+def check_mode(mode: Any, name: str) -> None:
+    """Refuse the name of a mode that there never was; modes have no effect here."""
+    if isinstance(mode, str) and mode not in MODES:
+        raise UsageError(
+            f"{name}: mode={mode!r} is no mode of Theano's. Those are"
+            f" {', '.join(MODES)}; none has an effect here, so leave it out."
+        )
+
+
 def verify_grad(
     fun: Callable[..., Any],
     pt: Sequence[Any],
@@ -123,6 +140,8 @@ def verify_grad(
         relative error, and both tolerances; and holds them.
     DtypeError
         If one of ``pt`` is not of float dtype.
+    UsageError
+        If ``pt`` is no list, or ``mode`` is no mode of Theano's.
 
     Examples
     --------
@@ -131,6 +150,7 @@ def verify_grad(
     >>> verify_grad(np.tanh, [np.array([[2, 3, 4], [-1, 3.3, 9.9]])], rng=np.random)
     """
     check_function(fun, "verify_grad")
+    check_mode(mode, "verify_grad")
     if not isinstance(pt, (list, tuple)):
         raise UsageError(
             "verify_grad: pt is a list or tuple with one array per argument of the"
@@ -166,9 +186,13 @@ def verify_grad(
         weights = [_drawn(rng, y, cast_to_output_type) for y in outputs]
 
         def projected(*moved: Array, weights: list[Any] = weights) -> Any:
+            # As the gradient runs it: on Tensors, whose derivatives it may take.
+            made = record(lambda leaves: fun(*leaves), list(moved))
             total: Any = 0.0
-            for u, part in zip(weights, tree.flatten(fun(*moved))[0], strict=True):
-                total = total + np.sum(u * np.asarray(array_of(part)))
+            for u, part in zip(weights, made.outputs, strict=True):
+                held = value_of(part)  # None where it reads a symbol or a shared value
+                held = array_of(part if held is None else held)
+                total = total + np.sum(u * np.asarray(held))
             return np.real(total) if complex_output else total
 
         # vjp takes a cotangent in the dtype of the output.

@@ -22,7 +22,17 @@ from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.graph.types import Spec
 from workbench.ops.define import op
 
-__all__ = ["NULL", "among", "first", "is_null", "like", "null", "refusal"]
+__all__ = [
+    "NULL",
+    "NullType",
+    "among",
+    "first",
+    "is_null",
+    "like",
+    "null",
+    "refusal",
+    "told",
+]
 
 #: The serial of the first one ever made; before it nobody looks for any.
 MADE: list[int] = []
@@ -31,6 +41,45 @@ ERRORS = {
     "undefined": (GradUndefinedError, "mathematically undefined"),
     "not implemented": (GradNotImplementedError, "not implemented"),
 }
+
+
+class _Null(type):
+    """Every Tensor is a `Tensor`; this one is known by its op."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return is_null(instance) or type(instance) is cls
+
+
+class NullType(metaclass=_Null):
+    """What a gradient is that cannot be computed: for `isinstance`, and for a rule.
+
+    A rule may return ``NullType(why)`` for the gradient that it does not have;
+    `grad_undefined` says more.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> from workbench.gradient import NullType, grad_undefined
+    >>> x = wb.scalar("x")
+    >>> isinstance(grad_undefined("step", 0, x), NullType), isinstance(x, NullType)
+    (True, False)
+    """
+
+    __slots__ = ("why_null",)
+
+    def __init__(self, why_null: str = "") -> None:
+        self.why_null = why_null
+
+    def __repr__(self) -> str:
+        why = f": {self.why_null}" if self.why_null else ""
+        return f"<a gradient that cannot be computed{why}>"
+
+
+def told(c: Any, name: str, position: int, x: Any) -> Any:
+    """Return what a rule gave for an input; a bare `NullType` as an expression."""
+    if type(c) is NullType:
+        return null("undefined", name, position, x, c.why_null)
+    return c
 
 
 def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from workbench.graph import blame, late, walk
+from workbench.graph.op import Op
 from workbench.graph.tensor import Tensor
 from workbench.ops import several
 from workbench.transforms.standins import standing
 
-__all__ = ["DisconnectedType", "connected"]
+__all__ = ["DisconnectedType", "apart", "connected", "noted"]
 
 
 class DisconnectedType:
@@ -45,11 +48,37 @@ class DisconnectedType:
         return f"<no gradient: {what} is disconnected>"
 
 
+#: Where rules said in this sweep that no output depends on an input: the op, which
+#: input of it, and what stood there.
+Apart = set[tuple[int, int, int]]
+
+_APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[Apart]:
+    """A block whose rules note the inputs that they call disconnected."""
+    found: Apart = set()
+    token = _APART.set(found)
+    try:
+        yield found
+    finally:
+        _APART.reset(token)
+
+
+def apart(op: Op, position: int, x: Any) -> None:
+    """Note that a rule of an op returned a `DisconnectedType` for an input."""
+    found = _APART.get()
+    if found is not None and isinstance(x, Tensor):
+        found.add((id(op), position, x.serial))
+
+
 def connected(
     outputs: Iterable[Tensor],
     stops: Collection[int] = (),
     closed: Collection[int] = (),
     rules: Collection[int] | Mapping[int, Any] = (),
+    cut: Collection[tuple[int, int, int]] = (),
 ) -> set[int]:
     """The serials of all Tensors that the outputs depend on by their values.
 
@@ -65,6 +94,8 @@ def connected(
         Serials of nodes with rules of their own: their inputs are connected, whatever
         the op says of its connections. Or the rules themselves: with one of a part
         of the program, its inputs are reached past the nodes inside.
+    cut
+        What rules have called disconnected; see `noted`.
     """
     instead = standing(rules) if isinstance(rules, Mapping) else {}
     roots = list(outputs)
@@ -85,7 +116,11 @@ def connected(
             given = instead[serial].region.inputs
             found = [x.serial for x in given if isinstance(x, Tensor)]
         elif declared is None or serial in rules:
-            found = [x.serial for x in inputs if isinstance(x, Tensor)]
+            found = [
+                x.serial
+                for i, x in enumerate(inputs)
+                if isinstance(x, Tensor) and (id(op), i, x.serial) not in cut
+            ]
         else:
             rows = declared(inputs, params)
             outs = read.get(serial, {0})

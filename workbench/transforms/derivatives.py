@@ -19,13 +19,13 @@ from workbench.errors import (
     ShapeError,
     UsageError,
 )
-from workbench.graph import blame, dims, source, tree, types
+from workbench.graph import blame, dims, source, tree, types, walk
 from workbench.graph.tensor import Tensor, admit, leaf, next_serial
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, ones, reverse
-from workbench.transforms.belonging import belonging
-from workbench.transforms.connections import DisconnectedType, connected
+from workbench.transforms.belonging import belonging, programs
+from workbench.transforms.connections import DisconnectedType, connected, noted
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve_call
 from workbench.transforms.standins import settled
@@ -179,15 +179,17 @@ def pull(
     resolution = resolve_call(overrides, outputs, wrt, name)
     rules: dict[int, Any] = {} if resolution is None else {**resolution.pulls()}
     rules = {**(settled(rules, wrt, stops | closed) or {})}
-    reached = connected(outputs, stops, closed, rules)
+    own_rules = {**rules}
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
     with source.pinned():
         seeds = [ones.one(x) if starts[x] is ones.ONE else starts[x] for x in outputs]
-        made = reverse.pull_back(
-            outputs, seeds, wrt, record=True, rules=rules, closed=closed,
-            nulls_pass=True,
-        )  # fmt: skip
+        with noted() as cut:
+            made = reverse.pull_back(
+                outputs, seeds, wrt, record=True, rules=rules, closed=closed,
+                nulls_pass=True,
+            )  # fmt: skip
+        reached = connected(outputs, stops, closed, own_rules, cut)
         own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ones.ONE]
         made = ones.without([admitted(g) for g in made], own, before)
         results: list[Any] = []
@@ -238,6 +240,9 @@ def push(
         for y, t in zip(outputs, made, strict=True):
             t = admitted(t)
             if t is None and sources & connected([y], stops, rules=at_rules):
+                t = zeros(y)
+            elif t is None and sources & {x.serial for x in programs(walk.order([y]))}:
+                # The derivative of what depends on it may be the same everywhere.
                 t = zeros(y)
             elif t is None:
                 still(y, wrt, disconnected_outputs, name)
@@ -308,7 +313,7 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
     """
     if g is None or isinstance(g, DisconnectedType):
         return DisconnectedType(x)
-    g = admitted(g)
+    g = admitted(nulls.told(g, name, 0, x))
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
         raise DtypeError(
             f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and what it"

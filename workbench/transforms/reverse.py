@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-from workbench.graph import blame, dims, traces, types, walk
+from workbench.graph import blame, dims, late, traces, types, walk
 from workbench.graph.dims import Dim
 from workbench.graph.facts import assumed
 from workbench.graph.op import waiting
@@ -233,6 +233,8 @@ def _sweep(
 
 def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
     """What a rule passes on; where it needs a length, a node that runs it later."""
+    if nulls.MADE and type(g) is several.Parts:
+        g = _without_nulls(mask, g, node)
     try:
         made: Sequence[Any] = pull(mask, g, shown(node), node.inputs, node.params)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
@@ -240,6 +242,19 @@ def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
             raise
         made = waiting("late vjp")(node, mask, g)
     return made
+
+
+def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
+    """The cotangents without nulls of outputs on which nothing that varies depends."""
+    op, inputs, params = late.stripped(node)
+    if op.connection is None:
+        return g
+    rows = op.connection(inputs, params)
+    rows = [row for i, row in enumerate(rows) if mask >> i & 1]
+    return several.Parts(
+        None if null is not None and not any(row[j] for row in rows) else c
+        for j, (c, null) in enumerate(zip(g, nulls.among(g), strict=True))
+    )
 
 
 def waits(node: Tensor, error: Exception) -> bool:

@@ -17,7 +17,7 @@ from workbench.errors import OverrideError
 from workbench.graph import blame, dims, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor
-from workbench.ops import several
+from workbench.ops import nulls, several
 from workbench.ops.define import masked, shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.expression import Expression
@@ -97,7 +97,10 @@ class Pull:
                 raise
             made = self.sequence(made)
             returned = dict(zip(map(id, lent), cotangents, strict=True))
-            made = [returned.get(id(c), c) for c in made]
+            made = [
+                nulls.told(returned.get(id(c), c), self.node.op.name, i, x)
+                for i, (c, x) in enumerate(zip(made, inputs, strict=True))
+            ]
         return [
             None if c is None or not mask >> i & 1 else self.checked(c, inputs[i], i)
             for i, c in enumerate(made)

@@ -12,11 +12,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from workbench.compat.theano.modes import LINKERS
 from workbench.errors import UsageError
+from workbench.gradient.verify import MODES
 
 __all__ = ["Config", "change_flags", "config"]
 
 FLOATS = ("float16", "float32", "float64")
+
+TESTED = ("off", "ignore", "warn", "raise", "pdb")
+#: What some flags may be; a slip of the pen would change nothing, and not be seen.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "floatX": FLOATS,
+    "mode": MODES,
+    "linker": LINKERS,
+    "on_unused_input": ("raise", "warn", "ignore"),
+    "compute_test_value": TESTED,
+    "compute_test_value_opt": TESTED,
+}
 
 #: Flags that are kept as they are set, with what Theano had.
 QUIET: dict[str, Any] = {
@@ -28,6 +41,7 @@ QUIET: dict[str, Any] = {
     "check_input": True,
     "compiledir": "",
     "compute_test_value": "off",
+    "compute_test_value_opt": "off",
     "cxx": "",
     "deterministic": "default",
     "device": "cpu",
@@ -99,9 +113,10 @@ class Config:
         vars(self).update(made)
 
     def __setattr__(self, flag: str, value: Any) -> None:
-        if flag == "floatX" and value not in FLOATS:
+        known = CHOICES.get(flag)
+        if known is not None and value not in known:
             raise UsageError(
-                f"theano.config.floatX is one of {', '.join(FLOATS)}, not {value!r}."
+                f"theano.config.{flag} is one of {', '.join(known)}, not {value!r}."
             )
         object.__setattr__(self, flag, value)
 
@@ -115,10 +130,8 @@ class Config:
         """Set what `THEANO_FLAGS` says: ``floatX=float32,device=cpu``."""
         for part in filter(None, (part.strip() for part in text.split(","))):
             flag, _, value = part.partition("=")
-            if flag.strip() == "floatX":
-                self.floatX = value.strip()
-            elif "." not in flag:
-                vars(self)[flag.strip()] = value.strip()
+            if "." not in flag:
+                setattr(self, flag.strip(), value.strip())
 
 
 config = Config()

@@ -124,7 +124,7 @@ def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., An
         if made is None:
             raise UsageError(f"OpFromGraph: {placed(given)} {NOTHING} {WITHOUT}")
         if isinstance(made, DisconnectedType):
-            return [None]
+            return [made]
         if isinstance(made, (list, tuple)):
             return plain(made, node.inputs)
         return plain([made], node.inputs)[0]

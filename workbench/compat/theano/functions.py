@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.compat.theano.apply import owner
 from workbench.compat.theano.config import config
+from workbench.compat.theano.modes import check_mode
 from workbench.compat.theano.sharing import DEFAULT_UPDATES, shared
 from workbench.compat.theano.types import as_tensor_variable, type_of
 from workbench.errors import UsageError
@@ -104,7 +105,8 @@ def function(
     outputs
         A variable, a list, a mapping, or None.
     mode
-        Taken, and without effect: nothing is compiled.
+        A `Mode` or the name of one: taken, and without effect, for nothing is
+        compiled. A name that Theano does not have is an error.
     updates, givens, name, profile, on_unused_input
         As `workbench.function` has them.
     no_default_updates
@@ -124,6 +126,7 @@ def function(
     """
     if not isinstance(inputs, (list, tuple)):
         raise UsageError(f"theano.function: inputs is a list of variables: {inputs!r}.")
+    check_mode(mode, "theano.function")
     given = [x if isinstance(x, In) else _input(x) for x in inputs]
     changed = _pairs(updates, "updates")
     replaced = _pairs(givens, "givens")

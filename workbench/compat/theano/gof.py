@@ -16,6 +16,7 @@ from workbench.compat.theano.tags import get_test_value
 from workbench.compat.theano.types import TensorConstant as Constant
 from workbench.compat.theano.types import Type
 from workbench.errors import MissingInputError
+from workbench.gradient import NullType
 from workbench.graph import walk
 from workbench.graph.tensor import IDENTITY
 from workbench.graph.tensor import Tensor as Variable
@@ -25,6 +26,7 @@ __all__ = [
     "Apply",
     "Constant",
     "MissingInputError",
+    "NullType",
     "Op",
     "PureOp",
     "Type",
@@ -86,4 +88,4 @@ def list_of_nodes(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
     return io_toposort(list(inputs), outputs)
 
 
-fg = graph = op = type = utils = sys.modules[__name__]
+fg = graph = null_type = op = type = utils = sys.modules[__name__]

@@ -18,9 +18,9 @@ ROOT = __name__.rpartition(".")[0]
 PLACES = """
     compile compile.builders compile.debugmode compile.function_module compile.io
     compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
-    compile.sharedvalue config configparser gof gof.fg gof.graph gof.op gof.type
-    gof.utils gradient ifelse printing sandbox sandbox.rng_mrg scalar scan_module
-    scan_module.scan_utils scan_module.scan_views sparse tensor tensor.basic
+    compile.sharedvalue config configparser gof gof.fg gof.graph gof.null_type gof.op
+    gof.type gof.utils gradient ifelse printing sandbox sandbox.rng_mrg scalar
+    scan_module scan_module.scan_utils scan_module.scan_views sparse tensor tensor.basic
     tensor.elemwise tensor.extra_ops
     tensor.nlinalg tensor.nnet tensor.nnet.abstract_conv tensor.nnet.bn tensor.nnet.conv
     tensor.nnet.nnet tensor.nnet.sigm tensor.opt tensor.random tensor.raw_random

@@ -25,8 +25,8 @@ from workbench.graph.op import CUSTOM
 from workbench.graph.tensor import Tensor
 from workbench.graph.trace import live
 from workbench.graph.types import Spec
-from workbench.transforms.connections import DisconnectedType
 from workbench.transforms.lending import NOTHING, WITHOUT
+from workbench.transforms.rules import has_derivative
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 
@@ -286,11 +286,17 @@ def _jvp(self: Any, node: Any, *tangents: Any) -> Any:
     made = self.op.R_op(_variables(node.inputs), points)
     if not isinstance(made, (list, tuple)):
         made = [made]
-    moved = [
-        np.zeros_like(y) if t is None else t
-        for t, y in zip(plain(made, node.inputs), node.outputs, strict=True)
-    ]
-    return tuple(moved) if len(moved) > 1 else moved[0]
+    moved = plain(made, node.inputs)
+    for i, (t, y) in enumerate(zip(moved, node.outputs, strict=True)):
+        if t is None and has_derivative(y):
+            # As Theano has it: no derivative is 0 in silence.
+            raise UsageError(
+                f"{type(self.op).__name__}: {placed(self.op.R_op)} returned None for"
+                f" output {i}: it has no derivative, or its `return` lacks. Where it"
+                " does not move return zeros in its shape, 0 * inputs[0] for one of"
+                " the shape of input 0."
+            )
+    return tuple(moved) if len(moved) != 1 else moved[0]
 
 
 def _connection(self: Any) -> Any:
@@ -303,9 +309,8 @@ def _variables(xs: Any) -> list[Any]:
 
 def plain(made: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Gradients of an old rule as the sweep takes them: arrays in an eager run."""
-    made = [None if isinstance(c, DisconnectedType) else c for c in made]
     if any(map(live, inputs)):
-        return made
+        return list(made)
     return [
         c._value if isinstance(c, Tensor) and not live(c) else c for c in made
     ]  # fmt: skip

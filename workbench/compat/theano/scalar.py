@@ -1,4 +1,4 @@
-"""`theano.scalar`: of it, which dtype holds all of several."""
+"""`theano.scalar`: of it, constants, and which dtype holds all of several."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.types import dtype_name
+from workbench.compat.theano.types import constant, dtype_name
 
-__all__ = ["upcast"]
+__all__ = ["constant", "upcast"]
 
 
 def upcast(*dtypes: Any) -> str:

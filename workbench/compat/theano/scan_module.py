@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.compat.theano.modes import check_mode
 from workbench.compat.theano.truncating import truncated
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
@@ -50,6 +51,7 @@ def scan(
     >>> theano.function([x], powers, updates=updates)(2.0)
     array([ 2.,  4.,  8., 16.])
     """
+    check_mode(mode, "theano.scan")
     outputs, updates = _scanned(
         fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name,
         truncate=truncate_gradient,
@@ -196,6 +198,7 @@ def reduce(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """What the last step of a loop gives, and the updates."""
+    check_mode(mode, "theano.reduce")
     outputs, updates = _scanned(
         fn, sequences, outputs_info, non_sequences, None, go_backwards, False, name,
         last=True,

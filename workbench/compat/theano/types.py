@@ -15,6 +15,7 @@ from workbench.compat.theano.config import config
 from workbench.errors import DtypeError, ShapeError
 from workbench.graph import types as specs
 from workbench.graph.tensor import IDENTITY, Tensor, admit, leaf
+from workbench.ops import nulls
 from workbench.symbolic import variables
 
 __all__ = [
@@ -184,8 +185,13 @@ PREFIXES = {
 }
 
 
-def type_of(x: Any) -> TensorType:
-    """The type of a variable: an axis is broadcastable whose length is known as 1."""
+def type_of(x: Any) -> Any:
+    """The type of a variable: an axis is broadcastable whose length is known as 1.
+
+    Of a gradient that cannot be computed it is a `NullType`.
+    """
+    if nulls.is_null(x):
+        return nulls.NullType(x.params["comment"])
     # A length that is not known yet is no number.
     return TensorType(x.dtype, tuple(isinstance(n, int) and n == 1 for n in x.shape))
 

@@ -204,6 +204,17 @@ def prod_without_zeros(
     return lift(products.prod_without_zeros(x, axes(axis), dtype, keepdims))
 
 
+def _op(function: Any, name: str) -> Function:
+    """A reduction as old programs make one first: ``T.elemwise.Prod(axis=0)(x)``."""
+
+    def made(axis: Any = None, *args: Any, **settings: Any) -> Function:
+        return lambda x: function(x, axis, *args, **settings)
+
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = f"`{function.__name__}` along axes, as a function of the array."
+    return made
+
+
 TABLE: Table = {
     "sum": _reduction(np.sum, "sum"),
     "mean": _reduction(np.mean, "mean"),
@@ -223,5 +234,8 @@ TABLE: Table = {
     "argtopk": argtopk,
     "topk_and_argtopk": topk_and_argtopk,
     "prod_without_zeros": prod_without_zeros,
+    "Prod": _op(prod, "Prod"),
+    "ProdWithoutZeros": _op(prod_without_zeros, "ProdWithoutZeros"),
+    "Sum": _op(_reduction(np.sum, "sum"), "Sum"),
 }
 TABLE |= {name: _choice(getattr(np, name), name) for name in "max min all any".split()}
