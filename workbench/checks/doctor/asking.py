@@ -248,7 +248,7 @@ def examine(case: Case) -> Findings:
 
 def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from steps.refined(case, values.look(case))
-    yield from steps.refined(case, slopes.look(case, [f.node for f in found]))
+    yield from steps.refined(case, slopes.look(case, [*_blamed(found)]))
     yield from units.look(case)
     yield from zeros.look(case, [f.node for f in found])
     singular = [*matrices.look(case)]
@@ -267,6 +267,14 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
         yield from grown
         yield from lost
     yield from edges.look(case, [f.node for f in found])
+
+
+def _blamed(found: Sequence[Finding]) -> Iterator[Tensor]:
+    """The nodes of findings, and who took what had cancelled."""
+    for one in found:
+        yield one.node
+        if one.kind == "cancellation":
+            yield from one.path[1:2]
 
 
 class _quiet:

@@ -26,6 +26,7 @@ KINDS = {
     "division-by-zero": "a quotient by 0",
     "power-of-negative": "a negative number to a power that is not whole",
     "outside-domain": "another op, outside of what it is defined for",
+    "pole": "an op at a point where it grows without bound",
     "overflow": "a result larger than its dtype holds",
     "inf-minus-inf": "a difference of infinities",
     "zero-times-inf": "0 times infinity, in a value or on the way back",

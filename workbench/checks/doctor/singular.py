@@ -6,7 +6,7 @@ whole node stands in `words.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ __all__ = [
     "SLOPES",
     "VALUES",
     "Row",
+    "has_both_signs",
+    "is_isolated",
 ]
 
 #: What takes the place of an override that is not finite.
@@ -218,3 +220,77 @@ SLOPES: dict[str, list[Row]] = {
 SLOPES["float_power"] = SLOPES["power"]
 SLOPES["arcsin"] = SLOPES["arccos"]
 SLOPES["log2"] = SLOPES["log10"] = SLOPES["log"]
+
+
+#: How far beside a point its neighbours lie, in its size or in 1.
+BESIDE = 1e-4
+
+
+def is_isolated(
+    evaluate: Callable[..., Any], args: Sequence[Any], mask: Any, both: bool = False
+) -> int | None:
+    """Return which operand has a pole: beside it, and only there, values are finite.
+
+    Parameters
+    ----------
+    evaluate
+        The values that are infinite, of operands.
+    args
+        The operands, finite at the entries of ``mask``, where the values are not.
+    both
+        Whether values must be finite on both sides.
+
+    Returns
+    -------
+    None where values are infinite on a side of the point, or all around it, as those
+    that overflow are; the number of the operand where they are finite on one side, and
+    on the other finite or NaN.
+
+    Examples
+    --------
+    >>> with np.errstate(all="ignore"):
+    ...     x, at = np.array([0.0]), np.array([True])
+    ...     is_isolated(np.log, [x], at), is_isolated(np.exp, [x + 710], at)
+    (0, None)
+    """
+    for k, x in enumerate(args):
+        dtype = getattr(x, "dtype", np.dtype(type(x)))
+        if dtype.kind not in "fc":
+            continue
+        step = BESIDE * np.maximum(np.abs(x), 1)
+        sides = []
+        for side in (x + step, x - step):
+            moved = [*args[:k], np.asarray(side, dtype), *args[k + 1 :]]
+            sides.append(np.broadcast_to(evaluate(*moved), mask.shape)[mask])
+        infinite = [np.isinf(y).any() for y in sides]
+        enough = np.logical_and if both else np.logical_or
+        if not any(infinite) and enough(*map(np.isfinite, sides)).all():
+            return k
+    return None
+
+
+def has_both_signs(compute: Callable[..., Any], args: Sequence[Any]) -> bool:
+    """Return whether NaN comes of terms that overflow with both signs.
+
+    So it is where smaller operands, of the same ratios, give numbers.
+
+    Examples
+    --------
+    >>> a = np.full((1, 2), 1e200)
+    >>> with np.errstate(over="ignore", invalid="ignore"):
+    ...     has_both_signs(np.matmul, [a, a.T * [[1], [-1]]])
+    True
+    """
+    floats = [k for k, x in enumerate(args) if getattr(x, "dtype", None) is not None
+              and x.dtype.kind in "fc" and x.size]  # fmt: skip
+    if not floats or not all(np.isfinite(args[k]).all() for k in floats):
+        return False
+    top = max(float(np.abs(args[k]).max()) for k in floats)
+    if top < 1e3:
+        return False
+    smaller = [
+        (x / top).astype(x.dtype) if k in floats else x for k, x in enumerate(args)
+    ]
+    made = compute(*smaller)
+    parts = made if isinstance(made, tuple) else (made,)
+    return all(bool(np.isfinite(part).all()) for part in parts)

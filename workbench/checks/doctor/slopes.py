@@ -103,6 +103,9 @@ def told(case: Case, step: Step, path: tuple[Tensor, ...]) -> Finding:
             path,
         )
     said = words.slope(case, node, *step.arrays)
+    gone = values.of_cancelled(case, node, said, path)
+    if gone is not None:
+        return gone
     return Finding(
         said.kind,
         "error",

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checks.doctor import words
+from workbench.checks.doctor import lost, masks, words
 from workbench.checks.doctor.case import Case, counted, finite, is_leaf, kinds
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.graph.tensor import Tensor, value_of
 
-__all__ = ["look", "origins", "told"]
+__all__ = ["look", "of_cancelled", "origins", "told"]
 
 
 def look(case: Case) -> Iterator[Finding]:
@@ -191,6 +191,13 @@ def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
         said = words.from_infinity(case, node)
     else:
         said = words.value(case, node)
+    gone = of_cancelled(case, node, said, path)
+    if gone is not None:
+        return gone
+    cause, fix = said.cause, said.fix
+    unwanted = masks.dropped(case, node, _bad_entries(node))
+    if unwanted is not None:
+        cause, fix = cause + unwanted.cause, unwanted.fix or fix
     return Finding(
         said.kind,
         "error",
@@ -198,7 +205,34 @@ def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
         "forward",
         f"{name} {said.trouble}",
         said.evidence,
-        said.cause,
-        said.fix,
+        cause,
+        fix,
         path,
+    )
+
+
+def _bad_entries(node: Tensor) -> Any:
+    y = node._value
+    return False if isinstance(y, tuple) else ~np.isfinite(y)
+
+
+def of_cancelled(
+    case: Case, node: Tensor, said: words.Told, path: tuple[Tensor, ...]
+) -> Finding | None:
+    """The finding where what an op cannot take is only rounding: who has cancelled."""
+    if said.operand is None or node.op.custom:
+        return None
+    found = lost.cancelled(case, node, said.operand, said.mask)
+    if found is None:
+        return None
+    return Finding(
+        "cancellation",
+        "error",
+        found.node,
+        "forward",
+        f"{case.call(found.node)} cancels, and {case.call(node)} {said.trouble}",
+        found.evidence,
+        lost.CAUSE,
+        found.fix,
+        (found.node, *path),
     )

@@ -31,12 +31,17 @@ WIDEST: Table = {
 }
 
 
-def again(case: Case, table: Table, nodes: list[Tensor]) -> dict[int, Tensor]:
-    """The program in wider dtypes: new nodes by the serials of the old ones."""
+def again(
+    case: Case, table: Table, nodes: list[Tensor], told: bool = True
+) -> dict[int, Tensor]:
+    """The program in wider dtypes: new nodes by the serials of the old ones.
+
+    ``told`` counts it as work, where somebody asks how far it is.
+    """
     made: dict[int, Tensor] = {}
     total = len(case.nodes)
     for i, node in enumerate(nodes):
-        if not i % 256:
+        if told and not i % 256:
             case.tell(2 * total + i // 4, total)
         inputs = tuple(
             [made[x.serial] if isinstance(x, Tensor) else x for x in node.inputs]

@@ -6,6 +6,7 @@ part of a form.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from workbench.checks.doctor.case import Case, at, counted, finite, first, kinds
 from workbench.checks.doctor.equivalence import is_finite_in_float64, offer
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.forms import Form, form_of
+from workbench.checks.doctor.masks import dropped
 from workbench.checks.doctor.singular import (
     BOUNDED,
     ENTRIES,
@@ -25,6 +27,8 @@ from workbench.checks.doctor.singular import (
     SLOPES,
     VALUES,
     Row,
+    has_both_signs,
+    is_isolated,
 )
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.graph import types
@@ -41,6 +45,9 @@ class Told(NamedTuple):
     evidence: str
     cause: str
     fix: Fix | None = None
+    #: Which operand it hangs on, and at which entries.
+    operand: int | None = None
+    mask: Any = None
 
 
 def _args(node: Tensor) -> list[Any]:
@@ -95,6 +102,11 @@ def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
     return seen if total == 1 else f"{count:,} of {total:,} entries; {seen}"
 
 
+def _point(x: Any, mask: Any) -> str:
+    """The first operand there."""
+    return f"{np.broadcast_to(x, mask.shape)[first(mask)]:.6g}"
+
+
 # Forward
 
 
@@ -110,11 +122,20 @@ def value(case: Case, node: Tensor) -> Told:
             fix = _mended(case, row, node)
             if form is not None:
                 fix = Fix(f"the stable form of {form.name}", form.code)
-            return Told(row.kind, row.trouble, _numbers(node, mask, k), row.cause, fix)
+            numbers = _numbers(node, mask, k)
+            return Told(row.kind, row.trouble, numbers, row.cause, fix, k, mask)
     dtype = types.spec_of(value_of(flat_first(node._value))).dtype
     how = counted(node._value)
-    if (kinds(node._value) == "inf" and name in GROWING) or name in EXPONENTIAL:
+    pole = _pole(case, node, args, form)
+    if pole is not None:
+        return pole
+    grown = kinds(node._value) == "inf" and (name in GROWING or node.op.elementwise)
+    if grown or name in EXPONENTIAL:
         return _overflow(case, node, args, dtype, how, form)
+    if name in GROWING and has_both_signs(_computed(node), args):
+        told = _overflow(case, node, args, dtype, how, form)
+        less = "times 0" if "prod" in name else "less infinity"
+        return told._replace(cause=f"{told.cause} Infinity {less} is NaN.")
     better = None
     if form is not None:
         better = Fix(f"the stable form of {form.name}", form.code)
@@ -125,6 +146,34 @@ def value(case: Case, node: Tensor) -> Told:
         f"The result holds {how}.",
         f"{name} is not defined at these operands.",
         better,
+    )
+
+
+def _computed(node: Tensor) -> Any:
+    return lambda *args: node.op.compute(*args, **node.params)
+
+
+def _pole(case: Case, node: Tensor, args: list[Any], form: Any) -> Told | None:
+    """What to say of a function that is infinite at a point, and finite beside it."""
+    if not node.op.elementwise or node.op.custom or isinstance(node._value, tuple):
+        return None
+    k, mask = None, np.asarray(np.isinf(node._value))
+    if mask.any():
+        k = is_isolated(_computed(node), args, mask)
+    elif (mask := np.asarray(np.isnan(node._value))).any():  # between two signs
+        k = is_isolated(_computed(node), args, mask, both=True)
+    if k is None:
+        return None
+    fix = None
+    if form is not None:
+        fix = Fix(f"the stable form of {form.name}", form.code)
+    return Told(
+        "pole",
+        f"has a pole at {_point(args[k], mask)}",
+        _numbers(node, mask, k),
+        f"{node.op.name} grows without bound towards that point; beside it it is"
+        " finite.",
+        fix,
     )
 
 
@@ -232,15 +281,30 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
             k = len(node.inputs) - 1 if name == "divide" else 0
             text = f"a gradient of 0 where the slope of {name} is infinite"
             rules = [SAFE[name], *ENTRIES] if name in SAFE else ENTRIES
-            fix = attached(case, node, text, rules, form)
-            cause = row.cause + _zero_arrives(g, mask)
-            return Told(
+            told = Told(
                 row.kind,
                 row.trouble,
                 f"{_numbers(node, mask, k)}; passed on: {how}.",
-                cause,
-                fix,
+                row.cause,
+                attached(case, node, text, rules, form),
+                k,
+                mask,
             )
+            return _unwanted(case, node, g, told)
+    steep, mask = _steep(node, g)
+    if steep is not None:
+        text = f"a gradient of 0 where the slope of {name} is infinite"
+        told = Told(
+            "infinite-slope",
+            f"has an infinite slope at {_point(args[steep], mask)}",
+            f"{_numbers(node, mask, steep)}; passed on: {how}.",
+            f"The slope of {name} grows without bound towards that point; beside it it"
+            " is finite.",
+            attached(case, node, text, ENTRIES, form),
+            None,
+            mask,
+        )
+        return _unwanted(case, node, g, told)
     wild = [k for k, a in enumerate(args) if not _finite(a)]
     if wild or not finite(node._value):
         what = f"Its operand {operand(node, wild[0])}" if wild else "Its value"
@@ -280,6 +344,27 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
     )
 
 
+def _steep(node: Tensor, g: Any) -> tuple[int | None, Any]:
+    """The operand at which a slope is infinite at a point, and finite beside it."""
+    args, pull = _args(node), node.op.pull
+    if not node.op.elementwise or node.op.custom or pull is None:
+        return None, None
+    if not all(map(_finite, args)) or not finite(node._value):
+        return None, None
+    shape = np.shape(node._value)
+    ones = np.ones(shape, types.spec_of(value_of(g)).dtype)
+    each = [np.broadcast_to(a, shape) for a in args]
+
+    def slopes(*moved: Any) -> Any:
+        y = node.op.compute(*moved, **node.params)
+        made = pull((1 << len(moved)) - 1, ones, y, moved, node.params)
+        found = [np.broadcast_to(value_of(c), shape) for c in made if c is not None]
+        return np.sum(np.abs(found), axis=0)
+
+    mask = np.asarray(np.isinf(slopes(*each)))
+    return (is_isolated(slopes, each, mask), mask) if mask.any() else (None, None)
+
+
 def attached(
     case: Case, node: Tensor, text: str, rules: list[str], form: Form | None = None
 ) -> Fix | None:
@@ -308,6 +393,22 @@ def _zero_arrives(g: Any, mask: Any) -> str:
     if bool(np.all(np.asarray(value_of(g))[mask] == 0)):
         return " The gradient that arrives there is 0, and 0 times infinity is NaN."
     return ""
+
+
+def _unwanted(case: Case, node: Tensor, g: Any, told: Told) -> Told:
+    """What is said of a slope, and where it is multiplied by 0 who made that 0."""
+    zero = _zero_arrives(g, told.mask)
+    if not zero:
+        return told
+    found = dropped(case, node, told.mask)
+    if found is None:
+        return told._replace(cause=told.cause + zero)
+    fix = told.fix
+    if fix is None:
+        fix = found.fix
+    elif found.fix is not None and "; or write" not in fix.text:
+        fix = replace(fix, text=f"{fix.text}; or write {found.fix.code}")
+    return told._replace(cause=f"{told.cause}{zero}{found.cause}", fix=fix)
 
 
 def _what(bad: Any) -> str:
