@@ -77,6 +77,7 @@ def test_the_types_have_the_fields_of_the_page() -> None:
         "IColumn": protocol.Column,
         "INodeCheck": protocol.NodeCheckData,
         "ICheck": protocol.CheckData,
+        "IGradientCheck": protocol.GradientCheckData,
         "IFix": protocol.FixData,
         "IFinding": protocol.FindingData,
         "IFindings": protocol.FindingsData,
@@ -94,7 +95,7 @@ def test_the_types_have_the_fields_of_the_page() -> None:
     assert f"SCHEMA = {SCHEMA};" in page
     assert protocol.MIME_TYPE in page
     flat = " ".join(page.split())
-    for names in (STATISTICS, KINDS, STATUSES):
+    for names in (STATISTICS, KINDS, STATUSES, protocol.OUTCOMES):
         assert f"[ {str(list(names))[1:-1]} ]" in flat or str(list(names)) in flat
     listed = re.search(r"export type ColumnName =(.*?);", page, re.DOTALL)
     assert listed is not None

@@ -155,6 +155,13 @@ FOUND = "header.findings.list.0"
 DAMAGES += [
     ("header.check", 3, "check is not an object"),
     ("header.check.ok", 1, "check.ok is 1, neither true nor false"),
+    ("header.check.verdict", "maybe", "'maybe', not one of right, wrong, changed"),
+    ("header.check.verdict", None, "check.verdict is None, not one of right"),
+    ("header.check.changes", 3, "check.changes is 3, not text"),
+    ("header.check.gradients.0.verdict", 1, "check.gradients[0].verdict is 1, not"),
+    ("header.check.gradients.0.change", math.inf, "change is inf, not a finite"),
+    ("header.check.gradients.0.by", "stop", "gradients[0].by is not a list"),
+    ("header.check.gradients.0.by", [1], "gradients[0].by holds what is not text"),
     ("header.check.counts", [], "check.counts is not an object"),
     ("header.check.counts.wrong", -1, "wrong is -1"),
     ("header.check.nodes", {}, "check.nodes is not a list of bearable length"),
@@ -281,6 +288,24 @@ def test_checks_and_findings_are_saved(model: wb.Session) -> None:
     assert back.header["history"] == shown.header["history"]
     for name in ("check", "check_ratio"):
         np.testing.assert_array_equal(back.columns[name], shown.columns[name])
+
+
+@pytest.mark.parametrize("ok", [True, False])
+def test_an_older_check_says_only_whether_something_is_wrong(
+    model: wb.Session, ok: bool
+) -> None:
+    whole = json.loads(json.dumps(saved(take(examined(model)))))
+    check = whole["header"]["check"]
+    for data in (check, *check["gradients"]):
+        data["ok"] = ok
+        for name in ("verdict", "changes", "change", "by"):
+            data.pop(name, None)
+    back = read_saved(whole).header["check"]
+    assert back is not None
+    expected = "right" if ok else "wrong"
+    assert (back["verdict"], back["changes"]) == (expected, "")
+    for line in back["gradients"]:
+        assert (line["verdict"], line["change"], line["by"]) == (expected, None, [])
 
 
 def test_a_picture_of_the_first_schema_is_read() -> None:

@@ -5,7 +5,10 @@ import {
   IFinding,
   IFindings,
   IFix,
+  IGradientCheck,
   INodeCheck,
+  OUTCOMES,
+  Outcome,
   STATUSES,
   Status
 } from './protocol';
@@ -48,8 +51,11 @@ export function checkFindings(value: unknown, nodes: number): IFindings | null {
 function readCheck(value: unknown, where: string, nodes: number): ICheck {
   const data = record(value, where);
   const counts = record(data['counts'], `${where}.counts`);
+  const ok = boolean(data['ok'], `${where}.ok`);
   return {
-    ok: boolean(data['ok'], `${where}.ok`),
+    ok,
+    verdict: readOutcome(data['verdict'], ok, `${where}.verdict`),
+    changes: text(data['changes'] ?? '', `${where}.changes`),
     stopped: boolean(data['stopped'], `${where}.stopped`),
     stale: boolean(data['stale'], `${where}.stale`),
     summary: text(data['summary'], `${where}.summary`),
@@ -82,12 +88,27 @@ function readNode(value: unknown, where: string, nodes: number): INodeCheck {
   };
 }
 
-function readGradient(value: unknown, where: string): ICheck['gradients'][number] {
+/** A verdict; of a picture that has none, what it says of being wrong. */
+function readOutcome(value: unknown, ok: boolean, where: string): Outcome {
+  return value === undefined
+    ? ok
+      ? 'right'
+      : 'wrong'
+    : oneOf(value, OUTCOMES, where);
+}
+
+function readGradient(value: unknown, where: string): IGradientCheck {
   const data = record(value, where);
+  const ok = boolean(data['ok'], `${where}.ok`);
   return {
     name: text(data['name'], `${where}.name`),
     mode: text(data['mode'], `${where}.mode`),
-    ok: boolean(data['ok'], `${where}.ok`),
+    ok,
+    verdict: readOutcome(data['verdict'], ok, `${where}.verdict`),
+    change: optional(data['change'] ?? null, finite, `${where}.change`),
+    by: list(data['by'] ?? [], `${where}.by`, LIMITS.found).map((item, i) =>
+      text(item, `${where}.by[${i}]`)
+    ),
     text: text(data['text'], `${where}.text`)
   };
 }

@@ -29,6 +29,13 @@ export const STATUSES = [
 ] as const;
 export type Status = (typeof STATUSES)[number];
 
+/**
+ * What a check says of gradients; "changed" is on purpose, by overrides or by ops that
+ * are there for it. Older pictures of schema 2 say only whether they are wrong.
+ */
+export const OUTCOMES = ['right', 'wrong', 'changed'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
 /** What a node is: its code in the column `kind`. */
 export const KINDS = ['input', 'constant', 'op'] as const;
 
@@ -148,9 +155,26 @@ export interface INodeCheck {
   text: string;
 }
 
+/** The gradient of the whole program by one input in one mode, or an equation. */
+export interface IGradientCheck {
+  name: string;
+  mode: string;
+  ok: boolean;
+  verdict: Outcome;
+  /** What is changed on purpose, relatively; null if nothing, or beyond comparison. */
+  change: number | null;
+  /** The labels of what changes it. */
+  by: string[];
+  text: string;
+}
+
 /** The last gradient check of the session. */
 export interface ICheck {
+  /** Nothing is wrong. */
   ok: boolean;
+  verdict: Outcome;
+  /** What is changed on purpose, by what and by how much; "" if nothing is. */
+  changes: string;
   /** Stopped before it was done. */
   stopped: boolean;
   /** Of the session as it was before its last change. */
@@ -161,7 +185,7 @@ export interface ICheck {
   /** The nodes that are not simply right, the wrong ones first; the first 200. */
   nodes: INodeCheck[];
   /** The gradients of the whole program, one line for each input and mode. */
-  gradients: { name: string; mode: string; ok: boolean; text: string }[];
+  gradients: IGradientCheck[];
 }
 
 export interface IFix {

@@ -55,10 +55,13 @@ export function checkedNetwork(
     findings?: IFinding[] | null;
     overrides?: IOverride[];
     stale?: boolean;
+    /** What is changed on purpose of the gradient by W. */
+    changed?: { change: number | null; by: string[]; words: string };
     changes?: Partial<IHeader>;
   } = {}
 ): INetwork {
   const { findings = null, overrides = [], stale = false, changes = {} } = options;
+  const { changed } = options;
   const counts = Object.fromEntries(STATUSES.map(status => [status, 0])) as Record<
     Status,
     number
@@ -67,9 +70,13 @@ export function checkedNetwork(
     counts[status]++;
   }
   counts.right += [PRODUCT, H, SCALED, LOSS].length - nodes.length;
+  const good = changed === undefined ? 'right' : 'changed';
+  const verdict = counts.wrong === 0 ? good : 'wrong';
   const { header, buffers } = network(overrides, {
     check: {
       ok: counts.wrong === 0,
+      verdict,
+      changes: changed?.words ?? '',
       stopped: false,
       stale,
       summary: counts.wrong === 0 ? 'all rules are right' : '1 rule is wrong',
@@ -80,6 +87,9 @@ export function checkedNetwork(
           name: 'W',
           mode: 'rev',
           ok: counts.wrong === 0,
+          verdict,
+          change: changed?.change ?? null,
+          by: changed?.by ?? [],
           text: 'W: 6 entries, worst 0.2 tolerances'
         }
       ]

@@ -63,6 +63,35 @@ describe('checks and findings', () => {
     expect(graph.checkRatio(H)).toBeNaN();
   });
 
+  test('what is changed on purpose comes through: by what, and by how much', () => {
+    const { header, buffers } = checkedNetwork([nodeCheck(H, 'overridden')], {
+      changed: { change: 1, by: ['stop'], words: 'overrides (stop) change W by 100 %' }
+    });
+    const { check } = Graph.fromMessage(header, buffers).header;
+    expect(check).toEqual(header.check);
+    expect([check?.ok, check?.verdict]).toEqual([true, 'changed']);
+    expect(check?.gradients[0]).toMatchObject({ change: 1, by: ['stop'] });
+  });
+
+  test.each([
+    [true, 'right'],
+    [false, 'wrong']
+  ])('an older picture says only whether it is wrong: ok is %s', (ok, verdict) => {
+    const { header, buffers } = whole();
+    const old = structuredClone(header) as unknown as Record<string, Data>;
+    const lines = old['check']['gradients'] as Data[];
+    for (const at of [old['check'], ...lines]) {
+      at['ok'] = ok;
+      delete at['verdict'];
+      delete at['changes'];
+      delete at['change'];
+      delete at['by'];
+    }
+    const { check } = Graph.fromMessage(old, buffers).header;
+    expect(check).toMatchObject({ ok, verdict, changes: '' });
+    expect(check?.gradients).toMatchObject([{ ok, verdict, change: null, by: [] }]);
+  });
+
   test('a patch that takes the check away takes its columns too', () => {
     const { header, buffers } = whole();
     const graph = Graph.fromMessage(header, buffers).patched({ check: null }, [], []);
@@ -78,6 +107,13 @@ describe('checks and findings', () => {
     ['check.counts.wrong', -1, 'check.counts.wrong is -1'],
     ['check.gradients', 3, 'check.gradients is not a list'],
     ['check.ok', 1, 'check.ok is neither true nor false'],
+    ['check.verdict', 'maybe', 'check.verdict is "maybe", not one of "right"'],
+    ['check.verdict', null, 'check.verdict is null, not one of'],
+    ['check.changes', 3, 'check.changes is not text'],
+    ['check.gradients.0.verdict', 1, 'check.gradients[0].verdict is 1, not one of'],
+    ['check.gradients.0.change', NaN, 'check.gradients[0].change is NaN'],
+    ['check.gradients.0.by', 'stop', 'check.gradients[0].by is not a list'],
+    ['check.gradients.0.by', [1], 'check.gradients[0].by[0] is not text'],
     ['findings.list.0.node', -1, 'findings.list[0].node is -1'],
     ['findings.list.0.path', [0, 99], 'findings.list[0].path[1] is 99'],
     ['findings.list.0.severity', 'bad', 'findings.list[0].severity is "bad", not'],

@@ -71,6 +71,20 @@ test('what overrides change is what the statistics say', () => {
   expect(graph.override(off!.matched[0])).toBeNull();
 });
 
+test('what is right, wrong, and changed on purpose', () => {
+  const { check } = graph.header;
+  expect([check?.ok, check?.verdict]).toEqual([false, 'wrong']);
+  expect(check?.changes).toContain('change W1 by 25 % on purpose');
+  expect(
+    check?.gradients.map(({ name, verdict, change, by }) => [name, verdict, change, by])
+  ).toEqual([
+    ['W1', 'changed', 0.25, ['clip ±0.05', 'half']],
+    ['b2', 'right', null, []],
+    ['W2', 'wrong', null, []],
+    ['adjoint', 'right', null, []]
+  ]);
+});
+
 test('lines, places, scopes and what rules read', () => {
   const h = find('h');
   expect(graph.place(h)).toBe('[3]:2');

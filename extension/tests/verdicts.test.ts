@@ -2,14 +2,16 @@
 
 import { describe, expect, test } from 'vitest';
 
+import { detailAt } from '../src/canvas/frame';
 import { looksOf } from '../src/canvas/looks';
 import { Scene } from '../src/canvas/scene';
 import { describe as describeItem } from '../src/canvas/tooltip';
-import { marksOn } from '../src/canvas/verdicts';
+import { isShown, marksOn } from '../src/canvas/verdicts';
 import { Graph } from '../src/graph';
 import { itemsOf } from '../src/layout/items';
 import { layOut } from '../src/layout/layout';
 import { pillsOf } from '../src/layout/pills';
+import { summaryOf } from '../src/panels/summary';
 import { nodeSentence } from '../src/panels/words';
 import { isAlarming, verdictsOf } from '../src/verdicts';
 import { checkedNetwork, finding, nodeCheck } from './checked';
@@ -22,6 +24,31 @@ function sceneOf(graph: Graph, folded: ReadonlySet<string> = new Set()): Scene {
   const items = itemsOf(graph, folded);
   return new Scene(graph, items, layOut(items.input));
 }
+
+describe('the summary of the bar', () => {
+  const changed = { change: 1, by: ['stop'], words: 'stop changes W' };
+
+  test('says how many gradients are changed on purpose, after what is wrong', () => {
+    expect(summaryOf(graphOf(checkedNetwork([])))).toBeNull();
+    const known = [nodeCheck(SCALED, 'overridden')];
+    expect(summaryOf(graphOf(checkedNetwork(known, { changed })))).toEqual({
+      text: '1 gradient changed',
+      count: '1',
+      severity: 'changed',
+      stale: false
+    });
+    const both = checkedNetwork(known, { changed, findings: [finding()], stale: true });
+    expect(summaryOf(graphOf(both))).toEqual({
+      text: '1 gradient changed · 1 finding',
+      count: '2',
+      severity: 'error',
+      stale: true
+    });
+    // A gradient that is wrong is that, whatever else is said of it.
+    const wrong = checkedNetwork([nodeCheck(H, 'wrong')], { changed });
+    expect(summaryOf(graphOf(wrong))?.text).toBe('1 wrong rule');
+  });
+});
 
 describe('verdicts', () => {
   test('a graph without checks and findings has none', () => {
@@ -61,7 +88,18 @@ describe('verdicts', () => {
     const verdicts = verdictsOf(graph);
     expect([...verdicts.values()].some(isAlarming)).toBe(false);
     expect(marksOn(verdicts.get(H)!)[0]).toMatchObject({ look: 'quiet', sign: '∧' });
-    expect(marksOn(verdicts.get(SCALED)!)[0]).toMatchObject({ look: 'override' });
+    expect(marksOn(verdicts.get(SCALED)!)[0]).toMatchObject({
+      look: 'override',
+      words: 'changed'
+    });
+    expect(nodeSentence(graph, SCALED)).toContain('rule changed on purpose');
+    // Drawn wherever a card can be read, and from afar what is wrong alone.
+    const shown = [2, 1, 0.62, 0.4, 0.2].map(scale => {
+      return isShown(verdicts.get(SCALED)!, detailAt(scale));
+    });
+    expect(shown).toEqual([true, true, true, true, false]);
+    const wrong = verdictsOf(graphOf(checkedNetwork([nodeCheck(H, 'wrong')])));
+    expect(isShown(wrong.get(H)!, detailAt(0.2))).toBe(true);
   });
 
   test('findings: the gravest is named, the others are counted', () => {

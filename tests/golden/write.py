@@ -92,11 +92,15 @@ def examined(made: wb.Session) -> wb.Session:
         7,
         comparisons=[
             Comparison("W1", (3, 2), 1, "rev", [replace(right, argument="W1")]),
+            Comparison("b2", (), 1, "rev", [replace(right, argument="b2", index=())]),
             Comparison(
                 "W2", (2,), 1, "rev", [replace(wrong, argument="W2", index=(1,))]
             ),
         ],
         identities=[Identity("adjoint", 1.0, 1.0, 1e-9)],
+        overridden=("clip ±0.05", "half"),
+        changed={"W1": 0.25, "W2": 0.0, "b2": 0.0},
+        changers={"W1": ("clip ±0.05", "half")},
         nodes=[
             NodeCheck(ops["matmul"], "right", "rev", right, ""),
             NodeCheck(ops["exp"], "wrong", "rev", wrong, text),

@@ -9,12 +9,22 @@ import numpy as np
 
 from workbench.graph.tensor import Tensor
 
-__all__ = ["Comparison", "Entry", "Identity", "NodeCheck", "Status", "Verdict"]
+__all__ = [
+    "Comparison",
+    "Entry",
+    "Identity",
+    "NodeCheck",
+    "Outcome",
+    "Status",
+    "Verdict",
+]
 
 Array = np.ndarray[Any, Any]
 Verdict = Literal["right", "wrong", "kink", "unsure"]
 #: What is said of a node: that of its worst entry, or that an override runs there.
 Status = Literal["right", "wrong", "kink", "unsure", "overridden"]
+#: What is said of a gradient, and of all together: "changed" is on purpose.
+Outcome = Literal["right", "wrong", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +147,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One equation between derivatives that holds whatever the function is."""
+    """One equation between derivatives that holds whatever the function is.
+
+    ``arguments`` are those whose gradients it speaks of; none where it is of all.
+    """
 
     name: str
     left: float
     right: float
     tolerance: float
+    arguments: tuple[str, ...] = ()
 
     @property
     def error(self) -> float:

@@ -161,4 +161,4 @@ class Given:
         what = names[0] if len(names) == 1 else f"{names[0]}, ... {names[-1]}"
         name = f"the gradient by {what}, all entries along a direction"
         slack = 4 * float(found.error[0])
-        return Identity(name, got, expected, most + slack)
+        return Identity(name, got, expected, most + slack, tuple(names))

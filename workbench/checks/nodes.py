@@ -29,6 +29,7 @@ from workbench.checks.compared import Entry, NodeCheck, Status
 from workbench.checks.inside import inner
 from workbench.checks.local import Local, NoGradient
 from workbench.checks.looking import Look
+from workbench.checks.purpose import PURPOSE, true_within
 from workbench.checks.second import second_order
 from workbench.errors import (
     GradNotImplementedError,
@@ -45,13 +46,6 @@ __all__ = ["PURPOSE", "check_node", "check_nodes", "checkable", "named"]
 
 Array = np.ndarray[Any, Any]
 
-#: Ops that change a gradient on purpose, and what they do.
-PURPOSE = {
-    "stop_gradient": "stops the gradient",
-    "zero_grad": "makes the gradient zero",
-    "grad_clip": "clips the gradient",
-    "grad_scale": "scales the gradient",
-}
 #: Errors that say that there is no derivative, on purpose.
 REFUSED = (
     NoGradient,
@@ -60,6 +54,8 @@ REFUSED = (
     GradNotImplementedError,
     NullTypeGradError,
 )
+#: What an override changes by less than so much, relatively, is rounding.
+NOTHING = 1e-12
 #: What is said of a node whose rule another's stands in for.
 COVERED = "an override of the pattern around it runs in the place of its rule."
 #: Inputs of up to so many entries are checked at each.
@@ -206,7 +202,8 @@ def check_node(
         return NodeCheck(node, "unsure", "rev", None, text)
     look = Look(local, rng, rtol, entries)
     try:
-        look.first()
+        with true_within(node):
+            look.first()
     except REFUSED as error:
         return NodeCheck(node, "unsure", look.mode, None, f"{named(node)}: {error}")
     except Exception as error:
@@ -215,7 +212,8 @@ def check_node(
         return NodeCheck(node, "wrong", look.mode, None, text)
     note = ""
     if order > 1 and not any(e.verdict in ("wrong", "kink") for e in look.entries):
-        note = second_order(local, look, rng)
+        with true_within(node):
+            note = second_order(local, look, rng)
     return _told(node, look, note)
 
 
@@ -336,10 +334,10 @@ def overridden(
                 worst = entry
     if not np.isfinite(whole + change):
         text += ", where what is passed on is not finite"
-    elif whole > 0:
+    elif whole > 0 and change > NOTHING**2 * whole:
         percent = 100 * (change / whole) ** 0.5
         text += f", which changes what it passes on by {percent:.3g} %"
-    elif change > 0:
+    elif change > 0 and whole == 0:
         text += ", which passes on a gradient where the true one is zero"
     else:
         text += ", which changes nothing here"

@@ -10,8 +10,10 @@ from workbench.checks.compared import (
     Entry,
     Identity,
     NodeCheck,
+    Outcome,
     Status,
 )
+from workbench.checks.purpose import in_words
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.graph.tensor import Tensor
 
@@ -20,12 +22,23 @@ __all__ = ["Comparison", "Entry", "Identity", "NodeCheck", "Report"]
 #: The first word of a line about a node, the worst first.
 WORDS: dict[Status, str] = {
     "wrong": "WRONG",
-    "overridden": "over ",
-    "kink": "kink ",
-    "unsure": "?    ",
-    "right": "ok   ",
+    "overridden": "changed",
+    "kink": "kink",
+    "unsure": "?",
+    "right": "ok",
 }
-COLOURS = {"WRONG": "#d32f2f", "kink": "#ef8f00", "over": "#7b5ea7", "ok": "#388e3c"}
+#: The same of a gradient.
+OUTCOMES: dict[Outcome, str] = {"wrong": "WRONG", "changed": "changed", "right": "ok"}
+#: Of the first word of a line.
+WIDTH = 4
+COLOURS = {
+    "WRONG": "#d32f2f",
+    "kink": "#ef8f00",
+    "changed": "#7b5ea7",
+    "ok": "#388e3c",
+}
+#: How a report counts nodes, where the status is no word for it.
+COUNTED: dict[str, str] = {"overridden": "changed on purpose"}
 #: Lines about nodes in a report's text.
 MOST_NODES = 20
 MODES = {
@@ -52,7 +65,8 @@ class Report:
     stopped
         Whether it was stopped before it was done.
     overridden
-        The overrides that ran, which change a gradient on purpose.
+        The overrides that ran, and the ops of the program that are there to change a
+        gradient (`workbench.stop_gradient`).
     blamed
         The op and line whose rule made a gradient that is not finite, or None.
     nodes
@@ -60,8 +74,23 @@ class Report:
     labels
         What the nodes of a session are called, by the serial of the node.
     changed
-        By how much overrides change the gradient of each input, relatively to the
-        true one. What is compared with differences is the true gradient.
+        By how much these change the gradient of each input, relatively to the true
+        one. What is compared with differences is the true gradient.
+    changers
+        Which of them change it, by the same names.
+
+    Examples
+    --------
+    A verdict has three values: right, wrong, and changed on purpose.
+
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+    >>> session.check().verdict
+    'right'
+    >>> none = session.override("tanh", "0 * d")
+    >>> report = session.check()
+    >>> report.verdict, report.changed, report.changers
+    ('changed', {'x': 1.0}, {'x': ('scale ×0',)})
     """
 
     function: str
@@ -74,6 +103,7 @@ class Report:
     nodes: list[NodeCheck] = field(default_factory=list)
     labels: dict[int, str] = field(default_factory=dict)
     changed: dict[str, float] = field(default_factory=dict)
+    changers: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def faulty(self) -> list[NodeCheck]:
@@ -136,9 +166,50 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong; what is changed on purpose is not."""
         holds = all(i.holds for i in self.identities)
         return holds and not self.wrong and not self.faulty
+
+    @property
+    def verdict(self) -> Outcome:
+        """``"right"``, ``"wrong"``, or ``"changed"`` on purpose."""
+        if not self.ok:
+            return "wrong"
+        return "changed" if any(self.changed.values()) else "right"
+
+    def judge(self, one: Comparison | Identity) -> Outcome:
+        """Return the verdict on what one comparison is about, or one equation.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> report = wb.check_grads(lambda x: np.sum(np.tanh(x)), np.ones(3))
+        >>> [report.judge(one) for one in report.comparisons[:2]]
+        ['right', 'right']
+        """
+        names: tuple[str, ...]
+        if isinstance(one, Comparison):
+            good, names = not one.wrong, (one.argument,)
+        else:
+            good, names = one.holds, one.arguments
+        if not good:
+            return "wrong"
+        return "changed" if any(self.changed.get(n, 0) for n in names) else "right"
+
+    def changes(self, *arguments: str) -> str:
+        """Return in words what is changed on purpose, of some arguments or of all.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> with wb.overrides(wb.override("tanh", "0.5 * d")):
+        ...     report = wb.check_grads(lambda x: np.sum(np.tanh(x)), np.ones(3))
+        >>> report.changes()
+        'overrides (scale ×0.5) change x by 50 % on purpose'
+        """
+        chosen = arguments or tuple(self.changed)
+        some = {name: self.changed[name] for name in chosen if name in self.changed}
+        return in_words(some, self.changers)
 
     def raise_if_wrong(self) -> Report:
         """The report itself, or a `GradientError` that carries it."""
@@ -158,7 +229,7 @@ class Report:
                 f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
                 f" {worst.tolerance:.3g}. {len(wrong)}"
                 f" {'entry is' if len(wrong) == 1 else 'entries are'} off"
-                f" ({notes}). {self._cure(worst)}"
+                f" ({notes}). {self._cure(worst)}{self._aside()}"
             )
         for identity in self.identities:
             if not identity.holds:
@@ -169,25 +240,31 @@ class Report:
                     f"{self.function}: {identity.name} fails: {identity.left:.10g}"
                     f" against {identity.right:.10g}, off by {identity.error:.3g},"
                     f" tolerance {identity.tolerance:.3g} ({notes})."
-                    f" {faulty[0].text if faulty else last}"
+                    f" {faulty[0].text if faulty else last}{self._aside()}"
                 )
         if faulty:
             more = f" So are {len(faulty) - 1} more." if len(faulty) > 1 else ""
-            return f"{faulty[0].text}{more} ({notes}){self._changes()}"
+            return f"{faulty[0].text}{more} ({notes}).{self._aside()}"
+        changes = self.changes()
+        compared = f"{changes}. Compared is the true gradient: " if changes else ""
+        idle = ""
+        if self.overridden and not changes:
+            idle = f". Overrides ({', '.join(self.overridden)}) change nothing here."
         if worst is None:
             what = "nothing to check"
             if self.nodes:
                 what = f"{len(self.nodes)} rules checked, none is wrong"
-            return f"{self.function}: {what} ({notes}){self._changes()}"
+            return f"{self.function}: {compared}{what} ({notes}){idle}"
         if worst.verdict == "unsure":
             return (
-                f"{self.function}: differences cannot tell at {worst.place}, where the"
-                f" gradient is {worst.analytic:.10g} ({notes}){self._changes()}"
+                f"{self.function}: {compared}differences cannot tell at {worst.place},"
+                f" where the gradient is {worst.analytic:.10g} ({notes}){idle}"
             )
+        agree = "it agrees" if changes else "gradients agree"
         return (
-            f"{self.function}: gradients agree with differences; worst"
+            f"{self.function}: {compared}{agree} with differences; worst"
             f" {worst.place}, off by {worst.error:.2g}, tolerance"
-            f" {worst.tolerance:.2g} ({notes}){self._changes()}"
+            f" {worst.tolerance:.2g} ({notes}){idle}"
         )
 
     def _notes(self) -> list[str]:
@@ -207,23 +284,19 @@ class Report:
         if unsure:
             notes.append(f"{unsure} where differences cannot tell")
         if self.nodes:
-            found = ", ".join(f"{n} {status}" for status, n in self.counts.items())
+            found = ", ".join(
+                f"{n} {COUNTED.get(status, status)}"
+                for status, n in self.counts.items()
+            )
             notes.append(f"rules of {len(self.nodes)} nodes: {found}")
         if self.stopped:
             notes.append("stopped early")
         return notes
 
-    def _changes(self) -> str:
-        """What overrides change, on purpose."""
-        if not self.overridden:
-            return ""
-        by = ", ".join(
-            f"{name} by {100 * x:.3g} %" for name, x in self.changed.items() if x
-        )
-        return (
-            f". Compared is the true gradient; overrides ({', '.join(self.overridden)})"
-            f" change {by or 'nothing'} on purpose."
-        )
+    def _aside(self) -> str:
+        """What is changed on purpose, beside what is wrong."""
+        changes = self.changes()
+        return f" Compared is the true gradient; {changes}, besides." if changes else ""
 
     def _cure(self, worst: Entry) -> str:
         if self.faulty:
@@ -247,25 +320,29 @@ class Report:
                 continue
             start = f"order {c.order} {c.mode}  {c.argument}: {len(c.entries)} of"
             start += f" {c.size} entries"
+            outcome = self.judge(c)
+            if outcome == "changed":
+                start += f": {self.changes(c.argument)}; of the true one"
             if worst.verdict == "unsure":
+                word = "?" if outcome == "right" else OUTCOMES[outcome]
                 rows.append(
-                    f"?     {start}, differences cannot tell; at {worst.place} it is"
-                    f" {worst.analytic:.6g}"
+                    f"{word:<{WIDTH}} {start}, differences cannot tell; at"
+                    f" {worst.place} it is {worst.analytic:.6g}"
                 )
                 continue
             rows.append(
-                f"{'WRONG' if c.wrong else 'ok  '} {start},"
+                f"{OUTCOMES[outcome]:<{WIDTH}} {start},"
                 f" worst {worst.place}: {worst.error:.2g}"
                 f" (tolerance {worst.tolerance:.2g})"
             )
         for i in self.identities:
             rows.append(
-                f"{'ok  ' if i.holds else 'WRONG'} {i.name}: {i.error:.2g}"
+                f"{OUTCOMES[self.judge(i)]:<{WIDTH}} {i.name}: {i.error:.2g}"
                 f" (tolerance {i.tolerance:.2g})"
             )
         shown = [check for check in self.nodes if check.text]
         for check in sorted(shown, key=_rank)[:MOST_NODES]:
-            rows.append(f"{WORDS[check.status]} {check.text}")
+            rows.append(f"{WORDS[check.status]:<{WIDTH}} {check.text}")
         if len(shown) > MOST_NODES:
             rows.append(f"... and {len(shown) - MOST_NODES} more nodes")
         return "\n".join(rows)
@@ -283,7 +360,8 @@ class Report:
         return f"<p>{escape(self.summary())}</p><table>{''.join(rows)}</table>"
 
     def __repr__(self) -> str:
-        return f"<Report {'ok' if self.ok else 'WRONG'}: {self.summary()}>"
+        word = {"changed": "changed on purpose"}.get(self.verdict)
+        return f"<Report {word or OUTCOMES[self.verdict]}: {self.summary()}>"
 
 
 def _rank(check: NodeCheck) -> int:

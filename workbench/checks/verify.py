@@ -17,15 +17,17 @@ from workbench.checks.blaming import unfinite
 from workbench.checks.given import Given
 from workbench.checks.judging import Tolerance
 from workbench.checks.nodes import check_nodes, checkable
+from workbench.checks.purpose import passing
 from workbench.checks.report import Report
 from workbench.checks.running import Check
 from workbench.checks.telling import Progress, Telling
-from workbench.errors import UsageError
+from workbench.errors import OverrideError, UsageError
 from workbench.graph import source, tree, types, walk
 from workbench.graph.arguments import check_arguments
 from workbench.graph.tensor import Tensor, value_of
 from workbench.graph.trace import argument_names, check_function, record
-from workbench.transforms.resolving import aside
+from workbench.transforms.overrides import Override
+from workbench.transforms.resolving import aside, overrides
 
 __all__ = ["check_grads", "check_graph", "fresh_seed"]
 
@@ -85,7 +87,9 @@ def check_grads(
     (True, 3)
 
     In a ``with workbench.overrides(...)`` block what runs there is checked. Where that
-    is wrong, the true gradients are, and the report tells what the overrides change.
+    is wrong, the true gradients are, and the report tells what the overrides change on
+    purpose (``report.verdict`` is ``"changed"``); so with `workbench.stop_gradient` and
+    its like in the function.
     """
     check_function(f, "check_grads")
     if not isinstance(order, int):
@@ -139,31 +143,71 @@ def check_grads(
         return check.report
 
     report = looked()
-    if not report.ok and not report.stopped:
-        report = _without(looked, on_leaves, values, labels) or report
+    if not report.stopped:
+        report = _without(report, looked, on_leaves, values, labels)
     return report.raise_if_wrong()
 
 
 def _without(
+    report: Report,
     looked: Callable[[], Report],
     f: Callable[..., Any],
     values: list[Any],
     labels: Sequence[str],
-) -> Report | None:
-    """The check of the true gradients, where overrides change them on purpose.
+) -> Report:
+    """The check of the true gradients, where something changes them on purpose.
 
-    None where no `workbench.overrides` block is around the check.
+    The report itself where nothing does, no `workbench.overrides` block around the
+    check and no op that is there for it, or where it is that which makes them right.
     """
+    ops = passing(_program(f, values))
     with aside() as given:
-        if not given:
-            return None
-        report = looked()
-        true = _gradients(f, values)
-    report.overridden = tuple(one.label for one in given)
-    for label, g, t in zip(labels, _gradients(f, values), true, strict=True):
-        off, size = np.linalg.norm(np.ravel(g) - np.ravel(t)), np.linalg.norm(t)
-        report.changed[label] = float(off / size) if size else float(off and np.inf)
-    return report
+        if not given and not ops:
+            return report
+        every = [*given, *ops]
+
+        def gradients(rules: Sequence[Override]) -> Sequence[Any]:
+            with overrides(*rules):
+                return _gradients(f, values)
+
+        def alone(one: Override) -> Sequence[Any]:
+            """The gradients with nothing but this one to change them."""
+            rest = [x for x in ops if x is not one]
+            try:
+                return gradients([*rest, one] if one in given else rest)
+            except OverrideError:  # of a block around more than this function
+                return true
+
+        true = gradients(ops)
+        made = [(one.label, alone(one)) for one in every] if len(every) > 1 else []
+    every_label = tuple(dict.fromkeys(one.label for one in every))
+    changed: dict[str, float] = {}
+    changers: dict[str, tuple[str, ...]] = {}
+    for i, (label, g) in enumerate(zip(labels, _gradients(f, values), strict=True)):
+        changed[label] = _change(g, true[i])
+        if changed[label] != 0:
+            by = tuple(dict.fromkeys(n for n, h in made if _change(h[i], true[i]) != 0))
+            changers[label] = by or every_label
+    if report.ok and not changers:
+        return report
+    with aside(), overrides(*ops):
+        found = looked()
+    if report.ok and not found.ok:
+        return report  # what is there to change it mends it
+    found.overridden, found.changed, found.changers = every_label, changed, changers
+    return found
+
+
+def _change(g: Any, true: Any) -> float:
+    """How far a gradient is from the true one, relatively to it."""
+    off, size = np.linalg.norm(np.ravel(g) - np.ravel(true)), np.linalg.norm(true)
+    return float(off / size) if size else float(off and np.inf)
+
+
+def _program(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:
+    """The nodes of a function, at some values."""
+    made = record(lambda leaves: f(*leaves), values)
+    return walk.order([y for y in made.outputs if isinstance(y, Tensor)])
 
 
 def _gradients(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
@@ -192,8 +236,7 @@ def _blame(
     report: Report, f: Callable[..., Any], values: list[Any], order: int, to: Telling
 ) -> None:
     """Check each node of a program by itself, so that a rule that is wrong is found."""
-    made = record(lambda leaves: f(*leaves), values)
-    nodes = walk.order([y for y in made.outputs if isinstance(y, Tensor)])
+    nodes = _program(f, values)
     to.total += sum(map(checkable, nodes))
     check_nodes(
         nodes, seed=report.seed, order=order, step=to.step, found=report.nodes

@@ -14,16 +14,19 @@ from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout, plain_text
 
 __all__ = ["report_plot"]
 
+#: Readable on light and on dark pages.
+PURPLE = "#9575cd"
 VERDICTS = {
     "right": ("agrees", "#6f8fa8", "circle"),
     "wrong": ("wrong", "#d32f2f", "x"),
+    "changed": ("changed on purpose, the true one agrees", PURPLE, "circle-open"),
     "kink": ("kink", "#ef8f00", "diamond"),
     "unsure": ("differences cannot tell", "#9aa3ad", "circle-open"),
 }
 #: The same for nodes whose rule is not simply right.
 RULES = {
     "wrong": ("wrong rule", "#d32f2f", "star"),
-    "overridden": ("overridden", "#7b5ea7", "square"),
+    "overridden": ("rule changed on purpose", PURPLE, "square"),
 }
 
 
@@ -38,9 +41,10 @@ def report_plot(report: Report, label: str) -> Plot:
         for e in entries
     ]
     tolerances = [e.tolerance for e in entries]
+    verdicts = [_verdict(report, e) for e in entries]
     traces = []
     for verdict, (text, colour, symbol) in VERDICTS.items():
-        chosen = [k for k, e in enumerate(entries) if e.verdict == verdict]
+        chosen = [k for k, found in enumerate(verdicts) if found == verdict]
         if chosen:
             traces.append(
                 go.Scatter(
@@ -49,7 +53,7 @@ def report_plot(report: Report, label: str) -> Plot:
                     mode="markers",
                     name=text,
                     marker={"color": colour, "symbol": symbol, "size": 7},
-                    text=[_hover(entries[k]) for k in chosen],
+                    text=[_hover(report, entries[k]) for k in chosen],
                     hovertemplate="%{text}<extra></extra>",
                 )
             )
@@ -135,11 +139,18 @@ def _decades(errors: Sequence[float], low: float) -> list[float]:
     return [float(np.log10(low)) - 0.7, float(np.log10(max(known, default=1))) + 1.3]
 
 
-def _hover(e: Entry) -> str:
+def _verdict(report: Report, e: Entry) -> str:
+    """What is said of an entry: of the true gradient, where nothing is changed."""
+    changed = e.verdict == "right" and report.changed.get(e.argument, 0) != 0
+    return "changed" if changed else e.verdict
+
+
+def _hover(report: Report, e: Entry) -> str:
     words = VERDICTS[e.verdict][0]
-    return plain_text(
-        f"{e.place}: {words}, error {e.error:.2g} (tolerance {e.tolerance:.2g})"
-    )
+    told = f"{e.place}: {words}, error {e.error:.2g} (tolerance {e.tolerance:.2g})"
+    if report.changed.get(e.argument, 0) != 0:
+        told = f"{report.changes(e.argument)}. The true one at {told}"
+    return "<br>".join(map(plain_text, wrap(told, 80)))
 
 
 def _marks(entries: Sequence[Entry], shown: Sequence[float]) -> list[dict[str, Any]]:

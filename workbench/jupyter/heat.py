@@ -83,7 +83,7 @@ def told(
 
 def size_note(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
     """How large a matrix is, and what of it is shown."""
-    notes = [f"{found.rows:,} × {found.columns:,}"]
+    notes = [f"{found.rows:,} × {found.columns:,}", *filter(None, [found.caption])]
     if (rows.window, columns.window) != ((0, found.rows), (0, found.columns)):
         down, over = _part("row", rows.window), _part("column", columns.window)
         notes.append(f"{down}, {over} of it")

@@ -39,6 +39,7 @@ WARM = ((255, 224, 178), (255, 152, 0), (230, 81, 0))
 #: The marks of findings, and of what a check says besides that a rule is right.
 FOUND = {"error": ("!", BAD), "warning": ("!", "#b26a00"), "note": ("i", SOFT)}
 WRONG, KINK = STATUSES.index("wrong"), STATUSES.index("kink")
+OVERRIDDEN = STATUSES.index("overridden")
 _NORM = STATISTICS.index("norm")
 _BAD = STATISTICS.index("bad")
 
@@ -106,7 +107,7 @@ class _Shown:
     def told(self, node: int) -> list[str]:
         """What a check and the doctor found of a node, for who points at it."""
         lines = []
-        if self.check[node] in (WRONG, KINK):
+        if self.check[node] in (WRONG, KINK, OVERRIDDEN):
             checked = self.header["check"]
             lines += [
                 one["text"]
@@ -292,11 +293,10 @@ def _findings_in_words(shown: _Shown) -> Iterator[str]:
     check, findings = shown.header["check"], shown.header["findings"]
     if check is not None:
         wrong = check["counts"].get("wrong", 0)
-        yield (
-            f"Gradient check: {wrong} wrong"
-            if wrong
-            else "Gradient check: no rule wrong"
-        )
+        words = f"{wrong} wrong" if wrong else "no rule wrong"
+        if check["changes"]:
+            words += f"; {check['changes']}"
+        yield f"Gradient check: {words}"
     for one in (findings["list"] if findings is not None else [])[:5]:
         yield f"{one['severity']}: {one['title']}"
 

@@ -66,7 +66,7 @@ def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
         for name, chosen, colour, symbol in groups
         if chosen.any()
     ]
-    note = "; ".join(said)
+    note = "; ".join([*said[:1], *filter(None, [found.caption]), *said[1:]])
     looks = _looks(title, note, "|eigenvalue|", shown, len(values))
     if zero.any() and largest:
         traces.append(_line(len(values), tolerance, "zero by rounding below"))
@@ -108,7 +108,7 @@ def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot
         )
         if chosen.any()
     ]
-    note = "; ".join(said)
+    note = "; ".join([*said[:1], *filter(None, [found.caption]), *said[1:]])
     looks = _looks(title, note, "singular value", shown, len(values))
     if 0 < rank < len(values):
         traces.append(_line(len(values), tolerance, "zero by rounding below"))

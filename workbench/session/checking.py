@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.errors import UsageError
+from workbench.graph import walk
+from workbench.session import stages
+from workbench.session.chosen import in_force
 from workbench.session.derivatives import Part
 from workbench.session.nodes import Node
 from workbench.session.statistics import relative_change
+from workbench.transforms.resolving import Resolution, resolve
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
     from workbench.checks.telling import Progress
+    from workbench.session.attached import Attached
+    from workbench.session.stages import Forward
 
 #: A `Session`, whose file stands above this one.
 Session = Any
@@ -42,6 +48,7 @@ def check(
     from workbench.checks.given import Given
     from workbench.checks.judging import Tolerance
     from workbench.checks.nodes import check_nodes, checkable
+    from workbench.checks.purpose import passing
     from workbench.checks.report import Report
     from workbench.checks.running import Check
     from workbench.checks.telling import Telling
@@ -60,10 +67,20 @@ def check(
         state, resolution = session._state, session.resolution
         true = session.truth.cotangents
         forward, labels = session.forward, session.nodes.labels
+        attached, cotangent = session.overrides, session._seed_of(forward)
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
     report = Report(labels[session.output], fresh_seed() if seed is None else seed)
-    report.overridden = tuple(override.label for override in part.overrides)
+    # What the program itself stops or scales is not the true gradient either.
+    ops = passing([x for x in forward.program if x.serial in part.inside])
+    passed = None
+    if ops:
+        passed = resolve(ops, forward.program)
+        with np.errstate(all="ignore"):
+            true = stages.sweep(
+                forward, session.output, cotangent, part.wrt, passed
+            ).cotangents
+    report.overridden = tuple(override.label for override in [*part.overrides, *ops])
     report.labels = {x.serial: labels[i] for x, i in _ids(forward)}
     program = forward.graph.nodes
     work = sum(1 if x._value is None else max(np.size(x._value), 1)
@@ -109,12 +126,42 @@ def check(
             )
         whole.run()
     report.stopped = telling.stopped
-    if part.overrides:
+    if report.overridden:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
             report.changed[label] = relative_change(known.get(i, np.zeros_like(g)), g)
+            if report.changed[label] != 0:
+                way = _way(forward, part.output, i)
+                x = forward.graph.nodes[i]
+                report.changers[label] = _changers(
+                    [attached[k] for k in in_force(resolution, forward, way, [x])], i
+                ) + _labels(passed, in_force(passed, forward, way, [x]))
     session._checked = state, report
     session._tell("checks")
     return report
+
+
+def _way(forward: Forward, output: Any, source: int) -> list[int]:
+    """The ids of the nodes between one node and the output."""
+    found = walk.reaches(walk.order([output]), [forward.graph.nodes[source]])
+    return [forward.ids[serial] for serial in found if serial in forward.ids]
+
+
+def _changers(running: Sequence[Attached], source: int) -> tuple[str, ...]:
+    """The labels of the overrides that change one gradient, of those that run."""
+
+    def changes(one: Attached) -> bool:
+        return any(e.node == source and e.relative != 0 for e in one.effects)
+
+    # By itself none may: of an inner node effects are not measured.
+    found = [one for one in running if changes(one)] or running
+    return tuple(dict.fromkeys(one.label for one in found))
+
+
+def _labels(resolution: Resolution | None, positions: list[int]) -> tuple[str, ...]:
+    """The labels of the overrides at these positions."""
+    if resolution is None:
+        return ()
+    return tuple(resolution.overrides[k].label for k in positions)
 
 
 def _ids(forward: Any) -> Iterable[tuple[Any, int]]:

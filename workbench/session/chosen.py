@@ -12,13 +12,15 @@ from workbench.graph import blame, types, walk
 from workbench.graph.tensor import Tensor
 from workbench.ops import several
 from workbench.session.nodes import Node
+from workbench.session.stages import Forward
 from workbench.transforms import steps
 from workbench.transforms.resolving import Resolution
+from workbench.transforms.standins import StandIn
 
 #: A `Session`, whose file stands above this one.
 Session = Any
 
-__all__ = ["Chosen", "between", "one_array", "several_of"]
+__all__ = ["Chosen", "between", "in_force", "one_array", "several_of"]
 
 
 class Chosen:
@@ -39,7 +41,8 @@ class Chosen:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
             nodes, self.resolution = session.graph.nodes, session.resolution
-            self.ids: Mapping[int, int] = session.forward.ids
+            self.forward: Forward = session.forward
+            self.ids: Mapping[int, int] = self.forward.ids
             self.seed = session.seed
         self.session = session.name
         self.single = wrt is not None and _one(wrt)
@@ -79,6 +82,14 @@ class Chosen:
         resolution: Resolution | None = self.resolution
         return None if resolution is None else resolution.pulls()
 
+    def labels_in_force(self, path: Iterable[int]) -> tuple[str, ...]:
+        """The labels of the overrides whose rules run on the path, each once."""
+        resolution: Resolution | None = self.resolution
+        if resolution is None:
+            return ()
+        found = in_force(resolution, self.forward, path, self.sources)
+        return tuple(dict.fromkeys(resolution.overrides[k].label for k in found))
+
     def pushes(self) -> Any:
         """Their forward rules."""
         resolution: Resolution | None = self.resolution
@@ -110,6 +121,31 @@ def between(chosen: Chosen) -> list[int]:
     if flows & stops:
         reached &= flows
     return [chosen.ids[x.serial] for x in needed if x.serial in reached]
+
+
+def in_force(
+    resolution: Resolution | None,
+    forward: Forward,
+    way: Iterable[int],
+    sources: Iterable[Tensor],
+) -> list[int]:
+    """Return the positions of the overrides whose rules run on a way, in order.
+
+    ``way`` are the ids of the nodes between ``sources`` and what is differentiated. A
+    source's own rule does not run, nor that of a part that holds one inside.
+    """
+    if resolution is None:
+        return []
+    stops = {x.serial for x in sources}
+    on = set(way) - {forward.ids[serial] for serial in stops}
+    return sorted(
+        {
+            k
+            for k, node in resolution.winners.values()
+            if not (type(node) is StandIn and stops & set(node.region.inside))
+            and not on.isdisjoint(forward.places(node))
+        }
+    )
 
 
 def _one(wrt: Any) -> bool:

@@ -77,6 +77,7 @@ class Derivative(Matrix):
             list(zip(chosen.labels, shapes, strict=True)),
             title,
             mode,
+            chosen.labels_in_force(path),
         )
         self.of, self.wrt = chosen.of, chosen.wrt
         self.path, self.notes = path, notes
@@ -131,7 +132,8 @@ class Derivative(Matrix):
             f"<Derivative {self.title}: {self.shape}, {self.mode} mode, {count}"
             f" node{'s' * (count != 1)} on the path>"
         )
-        return "; ".join([text[:-1], *self.notes]) + ">"
+        said = [text[:-1], *filter(None, [self.caption]), *self.notes]
+        return "; ".join(said) + ">"
 
 
 class Second(Matrix):
@@ -143,8 +145,10 @@ class Second(Matrix):
             for label, x in zip(chosen.labels, chosen.sources, strict=True)
         ]
         title = f"∂²{chosen.label} / ∂({', '.join(chosen.labels)})²"
-        super().__init__(sweeps, parts, parts, title)
-        self.of, self.wrt, self.path = chosen.of, chosen.wrt, between(chosen)
+        path = between(chosen)
+        force = chosen.labels_in_force(path)
+        super().__init__(sweeps, parts, parts, title, overrides=force)
+        self.of, self.wrt, self.path = chosen.of, chosen.wrt, path
         self.label = chosen.label
 
     def eigenvalues(self, progress: Any = None) -> tuple[Any, float]:

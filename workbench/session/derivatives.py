@@ -42,6 +42,8 @@ class Part:
         To hand to a derivative of the function: those that run inside it.
     wrt
         The ids of the nodes that it is a function of.
+    inside
+        The serials of the nodes that it computes.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Part:
         self.values = [handed(x._value) for x in self.sources]
         self.winners = {} if resolution is None else resolution.winners
         self.known = session.forward.ids
-        inside = self._inside()
+        inside = self.inside = self._inside()
         #: What has taken the place of a node, by its serial.
         self.moved: dict[int, Any] = {}
         #: Of nodes within nodes, which a run does not make anew.

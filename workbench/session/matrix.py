@@ -28,6 +28,9 @@ MOST_SEEN = 2**32
 #: The most multiplications, about, for singular values: a minute.
 MOST_WORK = 3e10
 
+#: So many overrides are named in a caption.
+MOST_NAMED = 6
+
 Part = tuple[str, tuple[int, ...]]
 
 
@@ -40,6 +43,8 @@ class Matrix:
         What it is, for errors: ``∂h / ∂W1``.
     row_parts, column_parts
         The names and shapes of the nodes whose entries count rows and columns.
+    overrides
+        The labels of the overrides in force between them: it is not the true one.
     """
 
     def __init__(
@@ -49,8 +54,10 @@ class Matrix:
         column_parts: Sequence[Part],
         title: str,
         mode: Mode | None = None,
+        overrides: Sequence[str] = (),
     ) -> None:
         self.title = title
+        self.overrides = tuple(overrides)
         self.row_parts = list(row_parts)
         self.column_parts = list(column_parts)
         self._sweeps = sweeps
@@ -70,6 +77,15 @@ class Matrix:
     def columns(self) -> int:
         """The number of columns: of entries that it is differentiated by."""
         return self._sweeps.columns
+
+    @property
+    def caption(self) -> str:
+        """The overrides in force in words; empty where there are none."""
+        if not self.overrides:
+            return ""
+        first, more = self.overrides[:MOST_NAMED], len(self.overrides) - MOST_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        return f"overrides in force: {', '.join(first)}{rest}"
 
     @property
     def dtype(self) -> Any:

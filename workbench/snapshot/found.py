@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.report import Comparison, NodeCheck, Report
+from workbench.checks.report import Comparison, Identity, NodeCheck, Report
 from workbench.graph.tensor import Tensor
 from workbench.session import Session
 from workbench.session.stages import Forward
@@ -88,6 +88,8 @@ def described(forward: Forward, report: Report) -> Checked:
     )
     data = CheckData(
         ok=report.ok,
+        verdict=report.verdict,
+        changes=cut(report.changes()),
         stopped=report.stopped,
         stale=False,
         summary=cut(report.summary()),
@@ -121,18 +123,38 @@ def node_data(i: int, one: NodeCheck) -> NodeCheckData:
 def gradients(report: Report) -> list[GradientCheckData]:
     """One line for each input, mode and order, and for each equation tested."""
     lines = [
-        GradientCheckData(
-            name=cut(c.argument, 200), mode=c.mode, ok=not c.wrong, text=compared(c)
-        )
-        for c in report.comparisons
+        gradient_data(report, one, one.argument, one.mode, compared(one))
+        for one in report.comparisons
     ]
     for one in report.identities:
         words = "holds" if one.holds else f"fails: off by {one.error:.2g}"
         text = f"{words} (tolerance {one.tolerance:.2g})"
-        lines.append(
-            GradientCheckData(name=cut(one.name, 200), mode="", ok=one.holds, text=text)
-        )
+        lines.append(gradient_data(report, one, one.name, "", text))
     return lines
+
+
+def gradient_data(
+    report: Report, one: Comparison | Identity, name: str, mode: str, text: str
+) -> GradientCheckData:
+    """One line; where something is changed on purpose, that comes first."""
+    verdict = report.judge(one)
+    names = [one.argument] if isinstance(one, Comparison) else [*one.arguments]
+    by: list[str] = []
+    change = None
+    if verdict == "changed":
+        by = [cut(label, 200) for n in names for label in report.changers.get(n, ())]
+        change = finite_number(report.changed[names[0]]) if len(names) == 1 else None
+        colon = ":" if isinstance(one, Comparison) else ""
+        text = f"{report.changes(*names)}; the true one{colon} {text}"
+    return GradientCheckData(
+        name=cut(name, 200),
+        mode=mode,
+        ok=verdict != "wrong",
+        verdict=verdict,
+        change=change,
+        by=list(dict.fromkeys(by)),
+        text=cut(text, MOST_CHARACTERS),
+    )
 
 
 def compared(one: Comparison) -> str:

@@ -22,6 +22,7 @@ from workbench.snapshot.doubt import (
 )
 from workbench.snapshot.header import cut
 from workbench.snapshot.protocol import (
+    OUTCOMES,
     STATUSES,
     CheckData,
     EffectData,
@@ -32,6 +33,7 @@ from workbench.snapshot.protocol import (
     GradientCheckData,
     HistoryData,
     NodeCheckData,
+    Outcome,
     OverrideData,
     TargetData,
 )
@@ -131,10 +133,20 @@ def failed(value: object, nodes: int) -> ErrorData | None:
     return ErrorData(node=data.get("node"), message=text(data, "message", "error"))
 
 
+def _outcome(data: dict[str, Any], ok: bool, where: str) -> Outcome:
+    """The verdict; older pictures say only whether something is wrong."""
+    if "verdict" not in data:
+        return "right" if ok else "wrong"
+    return one_of(data, "verdict", OUTCOMES, f"{where}.verdict")  # type: ignore[return-value]
+
+
 def _check(data: dict[str, Any], nodes: int) -> CheckData:
     counts = record(data.get("counts"), "check.counts")
+    ok = flag(data, "ok", "check.ok")
     return CheckData(
-        ok=flag(data, "ok", "check.ok"),
+        ok=ok,
+        verdict=_outcome(data, ok, "check"),
+        changes=text({"changes": "", **data}, "changes", "check.changes"),
         stopped=flag(data, "stopped", "check.stopped"),
         stale=flag(data, "stale", "check.stale"),
         summary=text(data, "summary", "check.summary"),
@@ -182,10 +194,14 @@ def _node(data: dict[str, Any], where: str, nodes: int) -> NodeCheckData:
 
 
 def _gradient(data: dict[str, Any], where: str) -> GradientCheckData:
+    ok = flag(data, "ok", f"{where}.ok")
     return GradientCheckData(
         name=text(data, "name", f"{where}.name"),
         mode=text(data, "mode", f"{where}.mode"),
-        ok=flag(data, "ok", f"{where}.ok"),
+        ok=ok,
+        verdict=_outcome(data, ok, where),
+        change=said({"change": None, **data}, "change", f"{where}.change"),
+        by=texts(data.get("by", []), MOST_LINES, f"{where}.by"),
         text=text(data, "text", f"{where}.text"),
     )
 

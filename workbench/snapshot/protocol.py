@@ -14,6 +14,7 @@ __all__ = [
     "COLUMNS",
     "KINDS",
     "MIME_TYPE",
+    "OUTCOMES",
     "SCHEMA",
     "STATISTICS",
     "STATUSES",
@@ -35,6 +36,7 @@ __all__ = [
     "KernelMessage",
     "MatrixData",
     "NodeCheckData",
+    "Outcome",
     "OverrideData",
     "PatchMessage",
     "PlotAnswer",
@@ -60,6 +62,11 @@ KINDS = ("input", "constant", "op")
 
 #: What a check says of a node's rule: its code in the column `check`.
 STATUSES = ("unchecked", "right", "wrong", "kink", "unsure", "overridden")
+
+#: What a check says of gradients; "changed" is on purpose. Older pictures of schema 2
+#: say only whether they are wrong.
+Outcome = Literal["right", "wrong", "changed"]
+OUTCOMES: tuple[Outcome, ...] = ("right", "wrong", "changed")
 
 #: The columns in the order in which their buffers come, with their dtypes.
 COLUMNS: dict[str, Literal["uint8", "int32", "float64"]] = {
@@ -145,18 +152,30 @@ class NodeCheckData(TypedDict):
 
 
 class GradientCheckData(TypedDict):
-    """The gradient of the whole program by one input, in one mode."""
+    """The gradient of the whole program by one input, in one mode.
+
+    ``change`` is what is changed on purpose, relatively to the true gradient, None
+    where nothing is, or beyond comparison; ``by`` names what changes it.
+    """
 
     name: str
     mode: str
     ok: bool
+    verdict: Outcome
+    change: float | None
+    by: list[str]
     text: str
 
 
 class CheckData(TypedDict):
-    """The last gradient check of a session."""
+    """The last gradient check of a session; ``ok``: nothing is wrong.
+
+    ``changes`` says in words what is changed on purpose.
+    """
 
     ok: bool
+    verdict: Outcome
+    changes: str
     stopped: bool
     stale: bool
     summary: str

@@ -5,7 +5,7 @@
  */
 
 import { type IVerdict, foremost, isAlarming } from '../verdicts';
-import type { IFrame } from './frame';
+import type { Detail, IFrame } from './frame';
 import { shortNumber } from './looks';
 import type { ITheme } from './theme';
 import type { IRect } from './viewport';
@@ -47,10 +47,15 @@ export function drawVerdicts(frame: IFrame): void {
       card.x + card.width > seen.left &&
       card.y < seen.bottom &&
       card.y + card.height > seen.top;
-    if (inSight && (frame.detail.label || isAlarming(verdict))) {
+    if (inSight && isShown(verdict, frame.detail)) {
       drawVerdict(frame, card, marksOn(verdict));
     }
   }
+}
+
+/** Whether the marks of a verdict are drawn at a zoom. */
+export function isShown(verdict: IVerdict, { label, text }: Detail): boolean {
+  return label || text || isAlarming(verdict);
 }
 
 /** The marks of a verdict, the gravest first. */
@@ -75,7 +80,7 @@ export function marksOn(verdict: IVerdict): IMark[] {
   }
   if (wrong === 0) {
     const quiet = [
-      [counts.overridden, 'override', '≠', 'true rule'],
+      [counts.overridden, 'override', '≠', 'changed'],
       [counts.kink, 'quiet', '∧', 'kink'],
       [counts.unsure, 'quiet', '?', 'unsure']
     ] as const;

@@ -214,6 +214,37 @@ describe('the panel of checks', () => {
     expect(host.state.selected).toBe(H);
   });
 
+  it('a gradient that is changed on purpose is neither right nor wrong', () => {
+    const words = 'overrides (stop) change W by 100 % on purpose';
+    const changed = { change: 1, by: ['stop'], words };
+    show(checkedNetwork([nodeCheck(H, 'overridden')], { changed }));
+    const gradients = part('Gradient check');
+    const said = gradients.querySelector('.workbench-Hint')!;
+    expect(said.textContent).toBe(
+      'Nothing is wrong. Overrides (stop) change W by 100 % on purpose.'
+    );
+    expect(said.classList).toContain('workbench-mod-changed');
+    expect(said.classList).not.toContain('workbench-mod-right');
+    expect(gradients.textContent).not.toContain('all gradients right');
+    expect(gradients.textContent).not.toContain('agree with differences');
+    const counts = [...gradients.querySelectorAll('.workbench-Counts li')];
+    expect(counts.map(({ textContent }) => textContent)).toEqual([
+      '3 right',
+      '1 changed on purpose'
+    ]);
+    const [rules, whole] = gradients.querySelectorAll('details');
+    expect(rules.textContent).toContain('1 rule changed on purpose');
+    expect(whole.textContent).toContain('Whole program: 1 of 1 changed on purpose');
+    expect(whole.querySelector('.workbench-Gradient.workbench-mod-changed')).not.toBe(
+      null
+    );
+    // Wrong comes first; what is changed is said beside it.
+    show(checkedNetwork([nodeCheck(H, 'wrong')], { changed }));
+    expect(said.textContent).toContain('1 rule of a node is wrong. Overrides (stop)');
+    expect(said.classList).not.toContain('workbench-mod-changed');
+    expect(gradients.textContent).toContain('1 of 1 off');
+  });
+
   it('what is open stays open while values stream', () => {
     const shown = checkedNetwork([nodeCheck(PRODUCT, 'kink')]);
     show(shown);
@@ -257,5 +288,8 @@ describe('the panel of checks', () => {
     host.state.select(SCALED);
     verdict.refresh('selection');
     expect(verdict.node.textContent).toBe('The rule agrees with differences');
+    host.show(checkedNetwork([nodeCheck(SCALED, 'overridden', { text: '' })]));
+    verdict.refresh('values');
+    expect(verdict.node.textContent).toBe('The rule is changed on purpose');
   });
 });

@@ -81,6 +81,7 @@ const ICONS = {
   warning: 'M8 2.3 14.3 13H1.7zM8 6.3v3.2M8 11.2v.3',
   note: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M8 7.3v3.7M8 4.8v.3',
   right: 'M2.5 8.5 6.3 12 13.5 4.5',
+  changed: 'M3 6h10M3 10h10M10.5 3l-5 10',
   move: 'M6 3.5v.1M10 3.5v.1M6 8v.1M10 8v.1M6 12.5v.1M10 12.5v.1'
 } as const;
 

@@ -3,7 +3,7 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../graph';
-import type { ICheck, INodeCheck, Status } from '../protocol';
+import type { ICheck, INodeCheck, Outcome, Status } from '../protocol';
 import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
 import { formatCount, formatNumber, formatPlural } from './numbers';
@@ -20,7 +20,12 @@ const SHOWN: readonly { status: Status; one: string; many: string; open: boolean
   { status: 'wrong', one: 'wrong rule', many: 'wrong rules', open: true },
   { status: 'unsure', one: 'unsure', many: 'unsure', open: false },
   { status: 'kink', one: 'kink', many: 'kinks', open: false },
-  { status: 'overridden', one: 'overridden', many: 'overridden', open: false }
+  {
+    status: 'overridden',
+    one: 'rule changed on purpose',
+    many: 'rules changed on purpose',
+    open: false
+  }
 ];
 
 const MODES: Record<string, string> = { rev: 'reverse mode', fwd: 'forward mode' };
@@ -52,15 +57,18 @@ export class GradientCheck extends Widget {
     const { graph, selected } = this._host.state;
     const check = graph?.header.check ?? null;
     this.refreshJob();
-    const healthy = check !== null && check.ok && !check.stale && !check.stopped;
+    const done = check !== null && check.ok && !check.stale && !check.stopped;
+    const healthy = done && check.verdict === 'right';
+    const changed = done && check.verdict === 'changed';
     const text = check === null ? HINT : sentence(check);
     if (this._status.textContent !== text) {
       this._status.replaceChildren(
-        ...(healthy ? [icon('right')] : []),
+        ...(healthy ? [icon('right')] : changed ? [icon('changed')] : []),
         element('span', { text })
       );
     }
     this._status.classList.toggle('workbench-mod-right', healthy);
+    this._status.classList.toggle('workbench-mod-changed', changed);
     const live = this._host.connection !== null;
     const here = check?.nodes.some(({ node }) => node === selected) ? selected : null;
     this._result.fill([check, here, live], () =>
@@ -176,10 +184,15 @@ export class GradientCheck extends Widget {
     if (check.gradients.length === 0) {
       return [];
     }
-    const bad = check.gradients.filter(({ ok }) => !ok).length;
-    const title =
-      'Whole program: ' +
-      (bad === 0 ? 'all gradients right' : `${bad} of ${check.gradients.length} off`);
+    const count = (of: Outcome): number =>
+      check.gradients.filter(({ verdict }) => verdict === of).length;
+    const [bad, changed] = [count('wrong'), count('changed')];
+    const all = check.gradients.length;
+    const said = [
+      ...(bad > 0 ? [`${bad} of ${all} off`] : []),
+      ...(changed > 0 ? [`${changed} of ${all} changed on purpose`] : [])
+    ];
+    const title = `Whole program: ${said.join(', ') || 'all gradients right'}`;
     return [
       section(
         title,
@@ -187,12 +200,11 @@ export class GradientCheck extends Widget {
         opened => {
           this._opened.set('whole', opened);
         },
-        check.gradients.map(({ ok, text }) =>
-          element(
-            'li',
-            { class: `workbench-Gradient ${ok ? '' : 'workbench-mod-bad'}`.trim() },
-            [icon(ok ? 'right' : 'error'), element('span', { text })]
-          )
+        check.gradients.map(({ verdict, text }) =>
+          element('li', { class: `workbench-Gradient workbench-mod-${verdict}` }, [
+            icon(verdict === 'wrong' ? 'error' : verdict),
+            element('span', { text })
+          ])
         )
       )
     ];
@@ -225,7 +237,14 @@ export class GradientCheck extends Widget {
 }
 
 /** What came of it, in short; the kernel's own words stand below. */
-function sentence({ ok, counts: found, gradients, stopped, stale }: ICheck): string {
+function sentence({
+  ok,
+  changes,
+  counts: found,
+  gradients,
+  stopped,
+  stale
+}: ICheck): string {
   return [
     found.wrong > 0
       ? `${formatPlural(found.wrong, 'rule')} of a node ${
@@ -233,11 +252,14 @@ function sentence({ ok, counts: found, gradients, stopped, stale }: ICheck): str
         } wrong.`
       : ok && stopped
         ? 'Nothing wrong as far as it went.'
-        : ok
-          ? 'All rules and gradients agree with differences.'
-          : gradients.some(one => !one.ok)
-            ? 'Each rule agrees with differences, but a gradient of the whole does not.'
-            : 'Something is wrong; see the words of the kernel.',
+        : ok && changes !== ''
+          ? 'Nothing is wrong.'
+          : ok
+            ? 'All rules and gradients agree with differences.'
+            : gradients.some(one => !one.ok)
+              ? 'Each rule agrees with differences, but a gradient of the whole does not.'
+              : 'Something is wrong; see the words of the kernel.',
+    ...(changes === '' ? [] : [`${capital(changes)}.`]),
     ...(stopped ? ['Stopped before it was done.'] : []),
     ...(stale ? ['From before the last change: check again.'] : [])
   ].join(' ');
@@ -250,7 +272,7 @@ function counts({ counts: found }: ICheck): HTMLElement {
     ['wrong', 'wrong'],
     ['unsure', 'unsure'],
     ['kink', found.kink === 1 ? 'kink' : 'kinks'],
-    ['overridden', 'overridden'],
+    ['overridden', 'changed on purpose'],
     ['unchecked', 'unchecked']
   ];
   return element(
@@ -282,6 +304,10 @@ function section(
     onToggle(details.open);
   });
   return details;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function fact(name: string, value: string): HTMLElement[] {

@@ -69,6 +69,9 @@ function marksOf({ header }: Graph): { look: string; words: string }[] {
   const list = findings?.list ?? [];
   return [
     ...((check?.counts.wrong ?? 0) > 0 ? [{ look: 'wrong', words: 'wrong rule' }] : []),
+    ...((check?.counts.overridden ?? 0) > 0
+      ? [{ look: 'changed', words: 'changed on purpose' }]
+      : []),
     ...list
       .map(({ severity }) => severity)
       .filter((severity, i, all) => all.indexOf(severity) === i)

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 
 import { TestKernel } from '../../tests/channel';
 import { RecordingHost } from '../../tests/host';
-import { H, LOSS, T, W, X } from '../../tests/network';
+import { H, LOSS, T, W, X, clipOfH, network } from '../../tests/network';
 import { PairBar, showDerivative } from './pair';
 
 describe('PairBar', () => {
@@ -54,6 +54,20 @@ describe('PairBar', () => {
     expect(host.plots).toEqual([['jacobian', H, [W]]]);
     press('Hessian');
     expect(host.plots[1]).toEqual(['hessian', null, [W, H]]);
+  });
+
+  it('names the overrides in force between the two, and no others', () => {
+    choose(W, H);
+    expect(strip().textContent).not.toContain('force');
+    host.show(network([clipOfH()]));
+    bar.refresh('values');
+    expect(strip().textContent).toContain('in force: clip ±0.1');
+    expect(said()).toContain('h is computed from W. Overrides in force: clip ±0.1.');
+    // By h itself its own rule does not run.
+    choose(H, LOSS);
+    expect(strip().textContent).not.toContain('force');
+    choose(W, LOSS);
+    expect(strip().textContent).toContain('in force: clip ±0.1');
   });
 
   it('refuses with words where no way leads from one to the other', () => {

@@ -9,7 +9,7 @@ import type { Graph } from '../graph';
 import type { IPair } from '../paths';
 import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
-import { derivativeText, entries } from './words';
+import { derivativeText, entries, inForce } from './words';
 
 /** Asks for the derivative of a pair; says why where there is none. */
 export function showDerivative(host: IHost): void {
@@ -86,21 +86,33 @@ export class PairBar extends Widget {
       return;
     }
     const refusal = refusalOf(graph, pair);
-    this._strip.fill([marked, selected, names, refusal, live], () =>
-      refusal === null ? this._offer(graph, pair, live) : this._refuse(refusal)
+    const force = forceText(inForce(graph, pair));
+    this._strip.fill([marked, selected, names, refusal, live, force], () =>
+      refusal === null ? this._offer(graph, pair, live, force) : this._refuse(refusal)
     );
     this._say(
       refusal ??
         `${graph.label(pair.of)} is computed from ${graph.label(pair.wrt)}. ` +
+          (force === '' ? '' : `${force}. `) +
           'Enter shows the derivative; Escape lets go.'
     );
   }
 
-  private _offer(graph: Graph, pair: IPair, live: boolean): HTMLElement[] {
+  private _offer(
+    graph: Graph,
+    pair: IPair,
+    live: boolean,
+    force: string
+  ): HTMLElement[] {
     const shown = [
       text(derivativeText(graph, pair), 'workbench-PairTitle'),
       text(sizeText(graph, pair), 'workbench-Quiet')
     ];
+    if (force !== '') {
+      const said = text(force.replace('Overrides in', 'in'), 'workbench-PairForce');
+      said.title = force;
+      shown.push(said);
+    }
     if (live) {
       const ask = button(
         'primary',
@@ -162,6 +174,17 @@ export class PairBar extends Widget {
     role: 'status'
   });
 }
+
+/** "Overrides in force: stop, clip ±1"; as the caption of the plot says it. */
+function forceText(labels: readonly string[]): string {
+  const more = labels.length > NAMED ? ` and ${labels.length - NAMED} more` : '';
+  return labels.length === 0
+    ? ''
+    : `Overrides in force: ${labels.slice(0, NAMED).join(', ')}${more}`;
+}
+
+/** So many overrides are named. */
+const NAMED = 6;
 
 /** "8 × 6": how many entries the two have. */
 function sizeText(graph: Graph, { of, wrt }: IPair): string {

@@ -13,7 +13,7 @@ const STATUS = {
   wrong: 'The rule is wrong',
   kink: 'At a kink: there is no derivative',
   unsure: 'Differences cannot tell',
-  overridden: 'Differs from the true rule on purpose'
+  overridden: 'The rule is changed on purpose'
 } as const;
 
 export class NodeVerdict extends Widget {
@@ -81,5 +81,5 @@ const ICONS = {
   wrong: 'error',
   kink: 'note',
   unsure: 'note',
-  overridden: 'note'
+  overridden: 'changed'
 } as const;

@@ -39,6 +39,21 @@ function derivativeName(graph: Graph, node: number): string {
   return `∂${graph.header.output_name}/∂${graph.label(node)}`;
 }
 
+/** The labels of the overrides whose rules run between two nodes, each once. */
+export function inForce(
+  graph: Graph,
+  { of, wrt, way }: { of: number; wrt: number; way: Uint8Array | null }
+): string[] {
+  const labels = new Set<string>();
+  for (let node = wrt + 1; way !== null && node <= of; node++) {
+    const override = way[node] === 1 ? graph.override(node) : null;
+    if (override !== null && !graph.isCovered(node)) {
+      labels.add(override.label);
+    }
+  }
+  return [...labels];
+}
+
 /** What a step of a sweep does, in one line. */
 export function stepLine(graph: Graph, step: IStep): string {
   return step.sweep === 'forward'
@@ -158,7 +173,7 @@ export function verdictLines(verdict: IVerdict): string[] {
   }
   if (counts.overridden) {
     lines.push(
-      several(counts.overridden, 'differs from the true rule on purpose') + when
+      several(counts.overridden, 'rule changed on purpose') + when
     );
   }
   if (counts.unsure) {

@@ -171,3 +171,49 @@ test('G1: all of it by keyboard alone', async ({ page }) => {
   expect(await print(page, SCALED)).toBe('1.0');
   await expect(page.locator('.jp-Notebook .jp-Cell')).toHaveCount(cells);
 });
+
+test('a check says what is changed on purpose, and captions what is in force', async ({
+  page
+}) => {
+  const graph = await graphOf(page, 'net.override("tanh", "0 * d")');
+  const check = graph.panel.locator('.workbench-GradientCheck');
+  await graph.tab('Checks').click();
+  await graph.button('Check gradients').click();
+  await expect(check.locator('.workbench-Hint')).toHaveText(
+    'Nothing is wrong. Overrides (scale ×0) change W by 100 %, b by 100 % on purpose.',
+    { timeout: 60_000 }
+  );
+  await expect(check).not.toContainText('all gradients right');
+  await expect(check).not.toContainText('agree with differences.');
+  const lines = check.locator('summary');
+  for (const line of await lines.all()) {
+    await line.click();
+  }
+  await expect(check.locator('.workbench-Gradient.workbench-mod-changed')).toHaveCount(
+    2
+  );
+  const found = graph.panel.locator('.workbench-Found');
+  await expect(found).toHaveText(/^2 gradients changed/);
+  await expect(graph.panel.locator('.workbench-Legend')).toContainText(
+    'changed on purpose'
+  );
+  await graph.screenshot('light-changed');
+
+  await graph.click(await graph.node('a, add'));
+  await graph.click(await graph.node('h, tanh'), ['Shift']);
+  const strip = graph.panel.locator('.workbench-PairStrip');
+  await expect(strip).toContainText('in force: scale ×0');
+  await strip.getByRole('button', { name: 'Derivative' }).click();
+  const drawer = graph.panel.locator('.workbench-Drawer');
+  await expect(drawer.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
+  await expect(drawer.locator('.workbench-Caption')).toContainText(
+    'overrides in force: scale ×0'
+  );
+  await graph.screenshot('light-jacobian-override');
+  await page.theme.setDarkTheme();
+  await graph.screenshot('dark-jacobian-override');
+  await graph.tab('Checks').click();
+  await graph.button('Plot the errors').click();
+  await expect(drawer.locator('.workbench-Caption')).toContainText('on purpose');
+  await graph.screenshot('dark-changed');
+});
