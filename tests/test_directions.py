@@ -51,11 +51,17 @@ def test_linearize_runs_the_function_once_and_keeps_its_own_copy() -> None:
 
 def test_linearize_finds_data_that_changed() -> None:
     data = np.array([1.0, 2.0])
+    before = data[:]
     _, f_jvp = wb.linearize(lambda x: x * data, np.ones(2))
     np.testing.assert_array_equal(f_jvp(np.ones(2)), [1, 2])
-    data[0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        data[0] = 5
+    view = before[:1]
+    view[0] = 5  # NumPy leaves a view that was made before writeable
     with pytest.raises(TraceError, match=r"changed in place before its derivative"):
         f_jvp(np.ones(2))
+    del f_jvp
+    data[0] = 5
 
 
 def test_linearize_nests_and_batches() -> None:

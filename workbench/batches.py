@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from workbench.calls import drawing, released
+from workbench.calls import drawing, owned, released
 from workbench.errors import UsageError
 from workbench.graph import tree
 from workbench.graph.tensor import Tensor
@@ -89,11 +89,11 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         program = Batched(recording.outputs, recording.leaves)
         made = program([axes.front(leaves[i], along[i] or 0) for i in chosen], size)
         wanted = axes.output_axes(recording.tree(list(range(len(made)))), out_axes)
-        return recording.tree(
-            [
-                axes.placed(released(y), batched, axis, size)
-                for y, batched, axis in zip(made, program.batched, wanted, strict=True)
-            ]
-        )
+        placed = [
+            axes.placed(released(y), batched, axis, size)
+            for y, batched, axis in zip(made, program.batched, wanted, strict=True)
+        ]
+        shared = [*leaves, *tree.flatten(kwargs)[0], *recording.caught.values()]
+        return recording.tree(owned(placed, shared))
 
     return batched

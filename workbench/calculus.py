@@ -170,7 +170,7 @@ def value_and_grad(
         )  # fmt: skip
         y = scalar_output(call, "grad")
         g = call.gradients([seed_for(y)])
-        return aux.beside(call.result()), g
+        return aux.with_aux(call, call.result()), g
 
     return differentiated
 
@@ -261,12 +261,16 @@ def vjp(
     ``(y, pullback)``, where ``pullback(cotangent)`` takes what is nested and
     shaped as ``y`` and returns a tuple, one gradient per primal. With ``has_aux``
     ``(y, pullback, aux)``. The primals may change afterwards; the pullback keeps
-    its own copy of them.
+    its own copy of them. What ``f`` read besides is read-only as long as the pullback
+    exists: NumPy refuses ``data[0] = 5``.
 
     Raises
     ------
     TraceError
-        By the pullback, if a small array that ``f`` read besides has changed.
+        By the pullback, if an array that ``f`` read besides has changed all the same,
+        through a view of it that was made before. Of an array over 64 KiB only
+        entries that stand evenly apart are looked at. What a rule of the user's reads
+        when it runs is not seen.
 
     Examples
     --------
@@ -305,7 +309,9 @@ def vjp(
         ]
         return call.gradients(fitted)
 
-    made: tuple[Any, ...] = aux.beside(call.result(saved=True), pullback)
+    made: tuple[Any, ...] = aux.with_aux(
+        call, call.result(saved=True), pullback, saved=True
+    )
     return made
 
 
@@ -391,6 +397,6 @@ def jvp(
         else reverse.finish(t, False)
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
-    moved = call.recording.tree(owned(results, (*call.values, *fitted)))
-    pair: tuple[Any, ...] = aux.beside(call.result(), moved)
+    moved = call.recording.tree(owned(results, (*call.known(), *fitted), call.first))
+    pair: tuple[Any, ...] = aux.with_aux(call, call.result(), moved)
     return pair

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.graph import blame, source, traces, tree, types, walk
-from workbench.graph.tensor import Tensor, value_of
+from workbench.graph import aliases, blame, source, traces, tree, types, walk
+from workbench.graph.tensor import IDENTITY, Tensor, value_of
 from workbench.graph.trace import (
     argument_names,
     check_float,
@@ -25,7 +25,7 @@ from workbench.graph.trace import (
     record,
     wrap,
 )
-from workbench.transforms import reverse
+from workbench.transforms import reverse, within
 from workbench.transforms.override_blocks import blocks_in_force
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ class Call:
             if x is None:  # which is a nest without leaves to `tree`
                 check_float(x, f"argument {place!r}", name)
         flat, self.tree = tree.flatten(chosen[0] if single else chosen)
+        #: The arguments that nothing is differentiated by.
+        rest = [x for p, x in (*enumerate(args), *kwargs.items()) if p not in places]
+        self.given = tree.flatten(rest)[0] if rest else []
         labels = _labels(f, args, kwargs, places)
         #: Which leaves vary; with ``allow_int`` the others have no gradient.
         #: (None: the transform does not offer it.)
@@ -160,6 +163,11 @@ class Call:
         return self.recording.leaves
 
     @property
+    def first(self) -> int:
+        """The serial from which on the call has made Tensors."""
+        return min((x.serial for x in self.leaves), default=0)
+
+    @property
     def outputs(self) -> list[Any]:
         """The leaves of what the function returned."""
         return self.recording.outputs
@@ -167,12 +175,14 @@ class Call:
     def unchanged(self, later: str) -> Callable[[], None]:
         """A check, to be made later, that no array the program reads was changed.
 
-        ``later`` is what runs then. Of a large array, entries that stand evenly
-        apart are looked at.
+        Those arrays are read-only as long as the check exists. NumPy leaves views made
+        before writeable, hence the check; of a large array, entries that stand evenly
+        apart are looked at. ``later`` is what runs then.
         """
+        hold = traces.LastingHold()
         sums: dict[int, tuple[Any, int]] = {}
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
-        for node in walk.order(roots, min((x.serial for x in self.leaves), default=0)):
+        for node in within.everything(walk.order(roots, self.first)):
             for x in node.inputs:
                 if (
                     type(x) is np.ndarray
@@ -181,8 +191,9 @@ class Call:
                     and not x.dtype.hasobject
                 ):
                     sums[id(x)] = x, traces.checksum(x)
+                    hold.add(x)
 
-        def check() -> None:
+        def check(hold: traces.Hold = hold) -> None:  # which lives as long as this
             for x, found in sums.values():
                 if traces.checksum(x) != found:
                     raise TraceError(
@@ -200,7 +211,8 @@ class Call:
         ``saved``: a pullback still reads the values, so the caller gets copies.
         """
         made = [released(x) for x in self.outputs]
-        return self.recording.tree(owned(made, made if saved else self.values))
+        others = made if saved else self.known()
+        return self.recording.tree(owned(made, others, self.first))
 
     def gradients(self, cotangents: Sequence[Any]) -> Any:
         """The cotangents of the arguments, nested as they are; zeros for None."""
@@ -210,7 +222,11 @@ class Call:
             zeros_like(v) if g is None else g
             for v, g in zip(self.values, made, strict=True)
         ]
-        return self.nested(owned(filled, (*self.values, *cotangents)))
+        return self.nested(owned(filled, (*self.known(), *cotangents), self.first))
+
+    def known(self) -> list[Any]:
+        """The arrays that others know: what the function was given, and has read."""
+        return [*self.given, *self.values, *self.recording.caught.values()]
 
 
 def recorded(x: Any, labels: Sequence[str | None]) -> Any:
@@ -385,14 +401,23 @@ class Aux:
                     f" differentiated and anything else; it returned {pair!r}."
                 )
             y, self.value = pair
+            aliases.check_read(tree.flatten(self.value)[0], "is returned")
             return y
 
         return first
 
-    def beside(self, *results: Any) -> Any:
-        """The results, and after them what was kept aside, if anything was."""
+    def with_aux(self, call: Call, *results: Any, saved: bool = False) -> Any:
+        """Return the results, and after them what was kept aside, if anything was.
+
+        ``saved``: a pullback still reads its values, so the caller gets copies.
+        """
         if self.wanted:
-            results = (*results, tree.map_tree(released, self.value))
+            flat, structure = tree.flatten(self.value)
+            made = [released(x) for x in flat]
+            seen = [*call.known(), *tree.flatten(results)[0]]
+            if saved:
+                seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
+            results = (*results, structure(owned(made, seen, call.first)))
         return results if len(results) > 1 else results[0]
 
 
@@ -410,22 +435,43 @@ def released(x: Any) -> Any:
     return x if live(x) else value_of(x)
 
 
-def owned(arrays: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """The arrays, each the caller's own to write into.
+def owned(arrays: Sequence[Any], others: Sequence[Any], since: int = 0) -> list[Any]:
+    """Return the arrays, each the caller's own to write into: copies where shared.
 
     A rule passes on what it got, or a view of it: the gradients of ``a + b`` are one
-    array, that of ``sum`` is a single number seen many times.
+    array, that of ``sum`` is a single number seen many times. A view of what nobody
+    else has stays one, unless it keeps much more memory than its own. A Tensor is
+    one's own if it was made ``since`` this serial.
     """
-    taken = {id(x) for x in others}
-    made = []
-    for x in arrays:
-        if isinstance(x, np.ndarray) and (
-            id(x) in taken or x.base is not None or not x.flags.writeable
+    made = list(arrays)
+    bases: set[int] = set()
+    for i, x in enumerate(made):
+        if isinstance(x, Tensor):
+            base: Any = aliases.memory_of(x)
+            if base.serial < since or base.op is IDENTITY or base.serial in bases:
+                made[i] = base = np.copy(x)
+            bases.add(base.serial)
+    places = [i for i, x in enumerate(made) if isinstance(x, np.ndarray)]
+    if not places:
+        return made
+    taken = {id(_owner(x)) for x in map(value_of, others) if isinstance(x, np.ndarray)}
+    for i in places:
+        x = made[i]
+        owner = _owner(x)
+        if (
+            id(owner) in taken
+            or not x.flags.writeable
+            or not owner.flags.owndata
+            or owner.nbytes > 2 * x.nbytes
         ):
-            x = x.copy()
-        taken.add(id(x))
-        made.append(x)
+            made[i] = owner = x.copy()
+        taken.add(id(owner))
     return made
+
+
+def _owner(array: Any) -> Any:
+    """The array whose memory an array shows."""
+    return traces.chain_of(array)[-1]
 
 
 def zeros_like(value: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from workbench.calls import owned
 from workbench.graph import source, traces, tree, types
 from workbench.graph.op import declare
 from workbench.graph.tensor import MaskedTensor, Tensor, value_of
@@ -67,7 +68,8 @@ def checkpoint(f: Function) -> Function:
     @wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if not traces.any_open():
-            return f(*args, **kwargs)
+            flat, structure = tree.flatten(f(*args, **kwargs))
+            return structure(owned(flat, tree.flatten((args, kwargs))[0]))
         closed = close(lambda a, k: f(*a, **k), args, kwargs, values=True)
         results = closed.values
         if any(map(live, closed.inputs)):

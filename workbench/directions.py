@@ -47,12 +47,14 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     Returns
     -------
     ``(y, f_jvp)``, where ``f_jvp(*tangents)`` takes one tangent per primal and
-    returns the tangent of ``y``, nested alike.
+    returns the tangent of ``y``, nested alike. What ``f`` read besides the primals is
+    read-only as long as ``f_jvp`` exists.
 
     Raises
     ------
     TraceError
-        From ``f_jvp``, if an array that ``f`` read was changed in place meanwhile.
+        From ``f_jvp``, if an array that ``f`` read was changed in place meanwhile,
+        through a view that was made before (of a large one, entries are looked at).
 
     Examples
     --------
@@ -88,7 +90,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
             np.zeros_like(released(y)) if t is None else next(rest)
             for y, t in zip(call.outputs, made, strict=True)
         ]
-        return call.recording.tree(owned(results, (*call.values, *fitted)))
+        return call.recording.tree(owned(results, (*call.known(), *fitted), call.first))
 
     return call.result(saved=True), f_jvp
 

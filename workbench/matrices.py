@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from workbench.calculus import check_target, grad
-from workbench.calls import Argnames, Argnums, Aux, Call, released
+from workbench.calls import Argnames, Argnums, Aux, Call, owned, released
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.graph import traces, types
 from workbench.graph.tensor import Tensor
@@ -122,7 +122,9 @@ def jacobian(
         height = sum(_size(y.shape) for y in call.outputs if isinstance(y, Tensor))
         width = sum(_size(x.shape) for x in call.leaves)
         narrow = mode == "auto" and width < height
-        return aux.beside(_blocks(call, "fwd" if narrow else mode, optional=narrow))
+        return aux.with_aux(
+            call, _blocks(call, "fwd" if narrow else mode, optional=narrow)
+        )
 
     return delayed(dense)
 
@@ -197,7 +199,7 @@ def hessian(
     def dense(*args: Any, **kwargs: Any) -> Any:
         aux = Aux(gradient, has_aux)
         call = Call(aux.target, argnums, args, kwargs, "hessian", overrides, **settings)
-        return aux.beside(_blocks(call, "fwd", optional=True))
+        return aux.with_aux(call, _blocks(call, "fwd", optional=True))
 
     return delayed(dense)
 
@@ -217,9 +219,8 @@ def _blocks(call: Call, mode: Mode, optional: bool) -> Any:
                 raise
     if rows is None:
         rows = _by_rows(call)
-    return call.recording.tree(
-        [call.nested([released(b) for b in row]) for row in rows]
-    )
+    made = iter(owned([released(b) for row in rows for b in row], call.known()))
+    return call.recording.tree([call.nested([next(made) for _ in row]) for row in rows])
 
 
 def _by_rows(call: Call) -> list[list[Any]]:

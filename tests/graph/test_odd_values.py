@@ -158,7 +158,10 @@ def test_large_arrays_changed_through_a_view_of_before(
             wb.grad(f)(2.0, change)
     assert wb.grad(f)(2.0, lambda view: None) == np.prod(shape)
     data = np.ones(shape, order=layout)
+    view = data[...]
     _, pullback = wb.vjp(lambda x: x * data, 2.0)
-    data *= 2
+    with pytest.raises(ValueError, match="read-only"):
+        data *= 2
+    view *= 2
     with pytest.raises(TraceError, match="changed in place before its pullback"):
         pullback(np.ones(shape))

@@ -146,6 +146,11 @@ def _shows_array(x: Tensor) -> bool:
     return type(x.inputs[0]) is np.ndarray
 
 
+def memory_of(x: Tensor) -> Tensor:
+    """Return the Tensor whose memory a Tensor shows, perhaps its own."""
+    return _memory(x)[0]
+
+
 def _memory(x: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The Tensor whose memory ``x`` shows, and the views on the way to it."""
     path = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Number
 from typing import Any
@@ -34,13 +34,21 @@ __all__ = [
 
 
 class Recording:
-    """One run of a function: its leaves, its outputs, and how they nest."""
+    """One run of a function: its leaves, its outputs, and how they nest.
 
-    __slots__ = ("leaves", "outputs", "tree")
+    ``caught`` are the arrays that it has read.
+    """
+
+    __slots__ = ("caught", "leaves", "outputs", "tree")
 
     def __init__(
-        self, leaves: list[Tensor], outputs: list[Any], structure: tree.Tree
+        self,
+        leaves: list[Tensor],
+        outputs: list[Any],
+        structure: tree.Tree,
+        caught: Mapping[int, Any],
     ) -> None:
+        self.caught = caught
         self.leaves = leaves
         self.outputs = outputs
         self.tree = structure
@@ -139,7 +147,7 @@ def opened(
                 raise error.__cause__ from None
             raise
         except (ValueError, TypeError) as error:
-            told = explained(error, bool(opening.locked))
+            told = explained(error, bool(opening.hold.arrays))
             if told is None:
                 raise
             raise told from error
@@ -158,7 +166,8 @@ def record(
             admit(x) if isinstance(x, np.ndarray) and x.dtype == object else x
             for x in outputs
         ]
-    return Recording(leaves, outputs, structure)
+        caught = traces.LOCAL.stack[-1].caught
+    return Recording(leaves, outputs, structure, caught)
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:

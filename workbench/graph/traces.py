@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from types import TracebackType
@@ -116,14 +117,138 @@ def reads_old() -> bool:
     return LOCAL.seen == LATEST[0]
 
 
+class Arrays(dict[int, Array]):
+    """Arrays by their ids; a class of its own, so that nobody takes it for a user's."""
+
+
+#: How many hold each array that we have made read-only, by its id.
+HELD: dict[int, int] = {}
+#: Views that nobody holds any more, and that cannot be writeable before their base.
+WAITING: dict[int, ref[Array]] = {}
+#: Arrays that were held, whose counts are still to be lowered.
+RELEASED: deque[list[Array]] = deque()
+_COUNTING = threading.Lock()
+
+
+class Hold:
+    """Arrays that are read-only as long as somebody holds them.
+
+    An array is held by traces, pullbacks and linear maps; when the last of them is
+    done, or dropped, it is writeable again. Only flags that were set here are taken
+    back: an array that the user made read-only stays so.
+    """
+
+    __slots__ = ("arrays",)
+
+    def __init__(self) -> None:
+        self.arrays = Arrays()
+
+    def add(self, array: Array) -> None:
+        """Hold an array, and those that it is a view of."""
+        chain = chain_of(array)
+        if not _can_be_restored(chain[-1]):
+            return
+        with _COUNTING:
+            for member in chain:
+                key = id(member)
+                if key in self.arrays:
+                    continue
+                waiting = WAITING.pop(key, None)
+                if key in HELD:
+                    HELD[key] += 1
+                elif member.flags.writeable or (waiting and waiting() is member):
+                    member.flags.writeable = False
+                    HELD[key] = 1
+                else:
+                    continue  # the user has made it read-only
+                self.arrays[key] = member
+        _settle()
+
+    def release(self) -> None:
+        """Let all arrays go."""
+        RELEASED.append(list(self.arrays.values()))
+        self.arrays.clear()
+        with _COUNTING:  # not _settle alone: they are writeable when this returns
+            _lower()
+        _settle()
+
+
+class LastingHold(Hold):
+    """What lets go when it is dropped, as a pullback is.
+
+    A trace lets go by itself: an interrupt that strikes in here would be lost.
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        # A collection may strike anywhere, in the midst of counting too.
+        if self.arrays and RELEASED is not None:
+            RELEASED.append(list(self.arrays.values()))
+            _settle()
+
+
+def _settle() -> None:
+    """Lower the counts of what was released, unless somebody is counting."""
+    while RELEASED and _COUNTING.acquire(blocking=False):
+        try:
+            _lower()
+        finally:
+            _COUNTING.release()
+
+
+def _lower() -> None:
+    """Lower the counts, and make writeable what nobody holds: views after bases."""
+    while RELEASED:
+        for member in reversed(RELEASED.popleft()):
+            key = id(member)
+            HELD[key] -= 1
+            if not HELD[key]:
+                del HELD[key]
+                WAITING[key] = ref(member)
+    progress = True
+    while progress and WAITING:
+        progress = False
+        for key, found in list(WAITING.items()):
+            array = found()
+            if array is not None:
+                try:
+                    array.flags.writeable = True
+                except ValueError:
+                    continue
+            del WAITING[key]
+            progress = True
+
+
+def chain_of(array: Array) -> list[Array]:
+    """An array, what it is a view of, and so on to the owner of the memory."""
+    chain = [array]
+    while isinstance(chain[-1].base, np.ndarray):
+        chain.append(chain[-1].base)
+    return chain
+
+
+def _can_be_restored(owner: Array) -> bool:
+    """Whether NumPy lets an array be writeable again that was made read-only."""
+    if not owner.flags.writeable and id(owner) not in HELD:
+        return False
+    if owner.flags.owndata:
+        return True
+    base: Any = owner.base
+    try:
+        return base is None or not memoryview(base).readonly
+    except TypeError:
+        return False
+
+
 class OpenTrace:
     """A trace while it is open: its `wrt` leaves, and the arrays it locked.
 
-    An array that a trace has caught is read-only until the trace ends, so that a
-    buffer reused in a loop is an error and not a wrong gradient. NumPy leaves views
-    made before writeable; what they do is found when the trace ends, by a checksum: of
-    all of a small array, of evenly spaced entries of a large one, of which a whole
-    that is scaled or filled again is found, and a single entry may not be.
+    An array that a trace has caught is read-only until the trace ends (`Hold`), so
+    that a buffer reused in a loop is an error and not a wrong gradient. NumPy leaves
+    views made before writeable; what they do is found when the trace ends, by a
+    checksum: of all of a small array, of evenly spaced entries of a large one, of which
+    a whole that is scaled or filled again is found, and a single entry may not be.
     """
 
     def __init__(self) -> None:
@@ -132,8 +257,10 @@ class OpenTrace:
         #: times (`vmap`), and so must random draws.
         self.unknown: Any = None
         self.known: dict[int, bool] = {}
-        self.locked: list[Array] = []
-        #: Their checksums, by identity.
+        #: What it holds read-only.
+        self.hold = Hold()
+        #: All arrays that it has caught, and the checksums of the owners of memory.
+        self.caught = Arrays()
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
         self.changes: list[Change] = []
@@ -153,19 +280,12 @@ class OpenTrace:
         OPEN.remove(self)
         for change in self.changes:
             change.lift()
-        # A view can be made writeable again only after its base.
-        for array in reversed(self.locked):
-            try:
-                array.flags.writeable = True
-            except ValueError:
-                # Its base was locked by an outer trace, and opens only with that.
-                if LOCAL.stack:
-                    LOCAL.stack[-1].locked.insert(0, array)
-        caught, sums = list(self.locked), dict(self.sums)
-        self.locked.clear()
-        self.sums.clear()
-        for array in caught if kind is None else ():
-            if id(array) in sums and checksum(array) != sums[id(array)]:
+        self.hold.release()
+        caught, sums = self.caught, self.sums
+        self.caught, self.sums = Arrays(), {}
+        for key, found in sums.items() if kind is None else ():
+            array = caught[key]
+            if checksum(array) != found:
                 raise TraceError(
                     f"an array of shape {array.shape} that the trace has used was"
                     " changed in place through another view of it, and its gradient"
@@ -219,18 +339,17 @@ def checksum(array: Array) -> int:
 
 def lock(array: Array) -> None:
     """Make an array that the innermost open trace has caught read-only."""
-    if not LOCAL.stack or not array.flags.writeable:
+    if not LOCAL.stack or id(array) in LOCAL.stack[-1].caught:
         return
-    chain = [array]
-    while isinstance(chain[-1].base, np.ndarray):
-        chain.append(chain[-1].base)
-    root = chain[-1]
-    if root.flags.writeable and not root.dtype.hasobject:
-        LOCAL.stack[-1].sums[id(root)] = checksum(root)
-    for member in chain:
-        if member.flags.writeable:
-            member.flags.writeable = False
-            LOCAL.stack[-1].locked.append(member)
+    trace = LOCAL.stack[-1]
+    owner = chain_of(array)[-1]
+    trace.caught[id(array)] = array
+    may_change = owner.flags.writeable or id(owner) in HELD
+    if may_change and not owner.dtype.hasobject:
+        if all(id(owner) not in other.sums for other in LOCAL.stack):
+            trace.caught[id(owner)] = owner
+            trace.sums[id(owner)] = checksum(owner)
+        trace.hold.add(array)
 
 
 def active(tensor: Any) -> bool:

@@ -221,7 +221,8 @@ class Cell:
                             value = eval(end, self.names)
                 finally:
                     memory.note_changes(opening.changes)
-                    memory.locked = {id(root(x)): x for x in opening.locked}
+                    locked = opening.hold.arrays.values()
+                    memory.locked = {id(root(x)): x for x in locked}
                 output = self._output(value)
                 aliases.check_read([output], "is the output of the cell")
             self._check_reads(memory, output)

@@ -189,12 +189,11 @@ class Memory:
         # Somebody else holds it: ask every object, which takes a moment.
         held: list[Any] = []
         referrers = gc.get_referrers(place.value)
-        ours = {id(self.names), *(id(x.locked) for x in traces.LOCAL.stack)}
         for x in referrers:
             if isinstance(x, tuple):
                 owners = [y for y in gc.get_referrers(x) if y is not referrers]
                 self._refuse_tuple(owners, place)
-            elif id(x) not in ours and (
+            elif x is not self.names and type(x) is not traces.Arrays and (
                 isinstance(x, (list, dict, CellType))
                 or type(x).__module__ == "__main__"
             ):

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench.errors import TraceError
-from workbench.graph import blame, tree, types, walk
+from workbench.graph import blame, traces, tree, types, walk
 from workbench.graph.tensor import Tensor, apply, leaf, next_serial, value_of
 from workbench.graph.trace import argument_names, live, record
 from workbench.graph.types import Spec
@@ -248,6 +250,8 @@ class _Copy:
     def outer(self, x: Any) -> Any:
         """A placeholder for a live Tensor from outside; others are constants."""
         if not isinstance(x, Tensor):
+            if type(x) is np.ndarray:
+                traces.lock(x)  # the trace around this one reads it too
             return x
         if not self.captures(x):
             self.constants.add(x.serial)
