@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from tests.custom.kernels.conftest import kernel_cache
 from tests.custom.kernels.sources import needs_c, needs_cpp, needs_cuda
-from workbench.custom.registry import REGISTERED
+from workbench.custom.registry import REGISTERED, WAITING
 from workbench.errors import RegistrationError
 from workbench.graph.op import CUSTOM
 
@@ -25,11 +25,12 @@ __all__ = ["kernel_cache"]
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """Other tests have ops of these names too."""
-    kept = dict(CUSTOM), dict(REGISTERED)
-    CUSTOM.clear()
-    REGISTERED.clear()
+    tables = CUSTOM, REGISTERED, WAITING
+    kept = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
     yield
-    for table, old in zip((CUSTOM, REGISTERED), kept, strict=True):
+    for table, old in zip(tables, kept, strict=True):
         table.clear()
         table.update(old)  # type: ignore[arg-type]
 
@@ -221,3 +222,91 @@ def test_E3_the_gradient_of_relu_as_data() -> None:
     wb.register_gradient("relu")(rule)
     x = np.array([-1.0, 2.0])
     np.testing.assert_array_equal(wb.grad(lambda x: np.sum(Relu()(x) ** 2))(x), [0, 4])
+
+
+def relu_as_data(types: Any) -> Any:
+    return wb.graph_rule(
+        inputs=["x: T", "dy: T"],
+        returns=["dx: T"],
+        types=types,
+        nodes=[
+            (["positive"], "greater", ["x", 0.0], {}),
+            (["dx"], "where", ["positive", "dy", 0.0], {}),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["T: {float, double}", ["T: {float, double}"], "T:{float,double}",
+     "T: float32 | float64", {"T": ["float", "double"]}],
+)  # fmt: skip
+def test_E3_the_types_as_the_seed_writes_them(text: Any) -> None:
+    rule = relu_as_data(text)
+    assert rule.types == {"T": ["float32", "float64"]}
+    assert wb.graph_rule.from_json(rule.to_json()) == rule
+
+
+@pytest.mark.parametrize("text", ["T", "{float}", "T: {float,}", "T: ", "2: {float}"])
+def test_E3_types_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(RegistrationError, match=r'Write types="T: \{float, double\}"'):
+        relu_as_data(text)
+
+
+@pytest.mark.parametrize("spelling", ["zero_out", "ZeroOut"])
+def test_E1_a_gradient_that_is_registered_before_its_op(spelling: str) -> None:
+    with pytest.warns(UserWarning, match="no op is called 'zero_out' so far"):
+
+        @wb.register_gradient(spelling)
+        def _zero_out_grad(op: Any, grad: Any) -> Any:
+            (to_zero,) = op.inputs
+            return [wb.at(np.zeros_like(to_zero))[0].set(grad[0])]
+
+    class ZeroOut(wb.Op):
+        def compute(self, to_zero: Any) -> Any:
+            return np.where(np.arange(to_zero.size) == 0, to_zero, 0)
+
+    g = wb.grad(lambda x: np.sum(ZeroOut()(x) * [4.0, 5.0, 6.0]))(np.ones(3))
+    np.testing.assert_array_equal(g, [4, 0, 0])
+
+
+def test_E1_what_waits_is_looked_at_when_the_op_comes() -> None:
+    with pytest.warns(UserWarning, match="waits for one of that name"):
+        wb.register_gradient("two_outs")(lambda op, grad: [grad])
+    with pytest.raises(RegistrationError, match="two_outs has 2 outputs"):
+
+        class TwoOuts(wb.Op):
+            n_outputs = 2
+
+            def compute(self, x: Any) -> Any:
+                return x, 2 * x
+
+    with pytest.warns(UserWarning, match="waits"):
+        wb.register_gradient("own_rule")(lambda op, grad: [grad])
+    with pytest.raises(RegistrationError, match=r"gradient of its own, OwnRule\.vjp"):
+
+        class OwnRule(wb.Op):
+            def compute(self, x: Any) -> Any:
+                return x * 1
+
+            def vjp(self, node: Any, g: Any) -> Any:
+                return g
+
+    with pytest.warns(UserWarning, match="waits"):
+        wb.register_gradient("of_a_graph")(lambda op, grad: [7 * grad])
+    x = wb.scalar("x")
+    op = wb.OpFromGraph([x], [x * 2], name="of_a_graph")
+    assert wb.grad(op)(1.0) == 7
+
+
+@pytest.mark.parametrize("given", ["tanh", "Tanh", np.tanh])
+def test_E1_the_gradient_of_an_op_of_numpy_s_is_overridden(given: Any) -> None:
+    """Nothing is global: another rule holds where it is asked for."""
+    with pytest.raises(RegistrationError, match=r"wb\.override\('tanh', vjp=rule\)"):
+        wb.register_gradient(given)
+    rule = wb.override("tanh", vjp=relu_as_data("T: {float, double}"))
+    f, x = lambda x: np.sum(np.tanh(x)), np.array([-1.0, 2.0])
+    assert wb.grad(f, overrides=[rule])(x).tolist() == [0, 1]
+    with wb.overrides(rule):
+        assert wb.grad(f)(x).tolist() == [0, 1]
+    np.testing.assert_allclose(wb.grad(f)(x), 1 - np.tanh(x) ** 2)

@@ -111,6 +111,10 @@ class Reader:
 
     def declared(self, given: Any) -> dict[str, list[str]]:
         """The dtypes that each type may be, by NumPy's names."""
+        if isinstance(given, (str, list, tuple)):
+            given = dict(
+                map(self.type_of, [given] if isinstance(given, str) else given)
+            )
         if not isinstance(given, Mapping):
             self.refuse(f"types is {given!r}", 'Write types={"T": ["float64"]}.')
         found: dict[str, list[str]] = {}
@@ -131,6 +135,23 @@ class Reader:
                         f'Declare it: types={{"{kind}": ["float32", "float64"]}}.',
                     )
         return found
+
+    def type_of(self, text: Any) -> tuple[str, list[str]]:
+        """Read a type as TensorFlow writes it, ``"T: {float, double}"``.
+
+        Or as a kernel declares its letters, ``"T: float32 | float64"``.
+        """
+        name, colon, kinds = text.partition(":") if isinstance(text, str) else ("",) * 3
+        name, kinds = name.strip(), kinds.strip()
+        braced = kinds[:1] == "{" and kinds[-1:] == "}"
+        found = kinds[1:-1].split(",") if braced else kinds.split("|")
+        found = [kind.strip() for kind in found]
+        if not colon or not name.isidentifier() or not all(found):
+            self.refuse(
+                f"the type {text!r} cannot be read",
+                'Write types="T: {float, double}", or {"T": ["float32", "float64"]}.',
+            )
+        return name, found
 
     def dtype(self, kind: Any) -> str:
         """The name of a dtype, of which TensorFlow has others."""

@@ -16,6 +16,8 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 from weakref import ref
 
+import numpy as np
+
 from workbench.custom.saying import check_signature
 from workbench.errors import RegistrationError
 from workbench.graph.op import CUSTOM, OPS, load_all
@@ -69,6 +71,8 @@ class Entry:
 
 #: The gradients that have been registered, by the name of their op (and its place).
 REGISTERED: dict[Hashable, Callable[..., Any]] = {}
+#: Those of ops that are not there yet, by the name that the op will have.
+WAITING: dict[str, Callable[..., Any]] = {}
 
 
 def home_of(made: Any) -> Home:
@@ -141,6 +145,13 @@ def enter(entry: Entry, cure: str = "") -> Entry:
                 " Give it another name, or register its gradient.",
                 stacklevel=3,
             )
+    waiting = WAITING.pop(name, None)
+    if waiting is not None:
+        if entry.brings is not None:
+            raise RegistrationError(_brings(entry))
+        for count in entry.counts:
+            check_signature(waiting, count, name, RegistrationError)
+        REGISTERED[entry.key] = waiting
     CUSTOM[name] = entry
     return entry
 
@@ -187,7 +198,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     op
         The op's name, such as ``"zero_out"``, or its class. Of several ops of one
         name that ``wb.OpFromGraph`` has made in different places, the name means the
-        last one; give the op itself for another.
+        last one; give the op itself for another. The gradient of a name that no op
+        has so far waits for the op, which a warning says.
 
     Returns
     -------
@@ -202,7 +214,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     Raises
     ------
     RegistrationError
-        If no op has that name, if the op has a gradient, or if the function does not
+        If the name is almost that of an op, if the op has a gradient (NumPy's have:
+        put another in its place by `workbench.override`), or if the function does not
         take the node and one gradient per output.
 
     Examples
@@ -222,14 +235,10 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     entry = CUSTOM.get(name) if isinstance(name, str) else None
     own = getattr(op, "entry", None)
     entry = own if isinstance(own, Entry) else entry  # of several of one name, this one
-    if entry is None:
-        raise RegistrationError(unknown(name))
-    if entry.brings is not None:
-        raise RegistrationError(
-            f"the op {name!r} has a gradient of its own, {entry.brings}. Change that,"
-            " or put another in its place where you need it:"
-            f" wb.override({name!r}, vjp=rule)."
-        )
+    if entry is None and (told := unknown(name)):
+        raise RegistrationError(told)
+    if entry is not None and entry.brings is not None:
+        raise RegistrationError(_brings(entry))
 
     def register(rule: F) -> F:
         given: Any = rule
@@ -242,6 +251,9 @@ def register_gradient(op: Any) -> Callable[[F], F]:
                 " rule(node, g), or give what wb.graph_rule made, or the name of a rule"
                 " (wb.named_rule)."
             )
+        if entry is None:
+            wait(snake(name), rule)
+            return rule
         known = REGISTERED.get(entry.key)
         if known is not None and not _again(known, rule):
             raise RegistrationError(
@@ -269,8 +281,29 @@ def _again(known: Any, rule: Any) -> bool:
     return home_of(known) == home_of(rule)
 
 
+def _brings(entry: Entry) -> str:
+    """What to say of an op that has a gradient of its own."""
+    return (
+        f"the op {entry.name!r} has a gradient of its own, {entry.brings}. Change that,"
+        " or put another in its place where you need it:"
+        f" wb.override({entry.name!r}, vjp=rule)."
+    )
+
+
+def wait(name: str, rule: Callable[..., Any]) -> None:
+    """Keep a gradient until an op of that name is made; the last one counts."""
+    WAITING[name] = rule
+    warnings.warn(
+        f"register_gradient: no op is called {name!r} so far; the gradient"
+        f" {'.'.join(home_of(rule))} waits for one of that name.",
+        stacklevel=3,
+    )
+
+
 def unknown(name: Any) -> str:
-    """What to say of a name that no user's op has."""
+    """Return what to say of a name that no user's op has; "" if one may come."""
+    if isinstance(name, np.ufunc) or (callable(name) and name_of(name) in OPS):
+        return unknown(name_of(name))
     if not isinstance(name, str):
         return (
             f"register_gradient({name!r}): give the name of an op, such as"
@@ -283,12 +316,17 @@ def unknown(name: Any) -> str:
             f"{name!r} is an op of Workbench and has its gradient. To put another in"
             f" its place, use wb.override({name!r}, vjp=rule)."
         )
-    close = get_close_matches(name, CUSTOM, 3, 0.5)
+    if not name.isidentifier():
+        return f"register_gradient({name!r}): this is no name that an op can have."
+    close = get_close_matches(name, CUSTOM, 3, 0.8)
     # TensorFlow's spelling is that of the class.
-    close = [n for n in (snake(name),) if n in CUSTOM] or close
-    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
-    ops = ", ".join(sorted(CUSTOM)[:12]) or "none yet"
+    close = [n for n in (snake(name),) if n in CUSTOM or n in OPS] or close
+    if not close:
+        return ""
+    if close[0] in OPS:
+        return unknown(close[0])
+    ops = ", ".join(sorted(CUSTOM)[:12])
     return (
-        f"no op is called {name!r}{hint} The ops that have been defined: {ops}. Define"
-        " the op (class ...(wb.Op)) before its gradient."
+        f"no op is called {name!r}; did you mean {' or '.join(map(repr, close))}? The"
+        f" ops that have been defined: {ops}."
     )

@@ -64,7 +64,8 @@ class graph_rule:
         is a number, a text, None or a list; ``"$axis"`` is the node's own setting
         ``axis``.
     types
-        The dtypes that a type may be: ``{"T": ["float32", "float64"]}``.
+        The dtypes that a type may be: ``{"T": ["float32", "float64"]}``, or text as
+        TensorFlow has it, ``"T: {float, double}"``; a list of these for several.
     name
         What errors and the picture call it.
 
@@ -102,7 +103,7 @@ class graph_rule:
         returns: Sequence[str | None],
         nodes: Sequence[Any],
         *,
-        types: Mapping[str, Sequence[str]] | None = None,
+        types: Mapping[str, Sequence[str]] | str | Sequence[str] | None = None,
         name: str | None = None,
     ) -> None:
         self.__name__ = "graph_rule" if name is None else name
