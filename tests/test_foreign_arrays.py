@@ -15,7 +15,10 @@ import pytest
 
 import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
+from workbench import gradient
 from workbench.backends.numpy import compile
+from workbench.ops import filters
+from workbench.scipy import linalg
 
 
 class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
@@ -45,6 +48,10 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Any:
         if not all(isinstance(x, KNOWN) for x in inputs):
             return NotImplemented
+        if ufunc.__name__ not in METHODS.get(method, {ufunc.__name__}):
+            raise NotImplementedError(f"{ufunc.__name__}.{method}")
+        if more := set(kwargs) - SETTINGS[method == "__call__"]:
+            raise TypeError(f"{ufunc.__name__} knows no {sorted(more)}")
         if method == "at":
             a, index, *values = inputs
             return ufunc.at(unwrapped(a), indices(index), *unwrapped(values))
@@ -53,8 +60,14 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Any, kinds: Any, args: Any, kwargs: Any
     ) -> Any:
-        if not all(issubclass(kind, KNOWN) for kind in kinds):
+        name = function.__name__
+        if name in ABSENT or not all(issubclass(kind, KNOWN) for kind in kinds):
             return NotImplemented
+        if more := {"device", *REFUSED.get(name, ())} & set(kwargs):
+            raise TypeError(f"{name} knows no {sorted(more)}")
+        if name in MOVING:  # from NumPy, by name
+            args = [x if isinstance(x, np.ndarray) else unwrapped(x) for x in args]
+            return wrapped(function(*args, **unwrapped(kwargs)))
         return wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
 
     def __getitem__(self, index: Any) -> Foreign:
@@ -69,6 +82,16 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self._inner)
 
+    def __int__(self) -> int:
+        return int(self._inner)
+
+    def __complex__(self) -> complex:
+        return complex(self._inner)
+
+    def get(self) -> Any:
+        """A copy in NumPy, which is asked for by name alone."""
+        return self._inner.copy()
+
     def __len__(self) -> int:
         return len(self._inner)
 
@@ -79,6 +102,54 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
         return wrapped(self._inner.astype(dtype, **kwargs))
 
 
+def method(name: str) -> Any:
+    """A method of an array, which knows what the function of its name knows."""
+
+    def call(self: Foreign, *args: Any, **kwargs: Any) -> Any:
+        if more := set(REFUSED.get(name, ())) & set(kwargs):
+            raise TypeError(f"{name} knows no {sorted(more)}")
+        return wrapped(
+            getattr(self._inner, name)(*unwrapped(args), **unwrapped(kwargs))
+        )
+
+    return call
+
+
+for _name in "all any clip copy dot item max mean min ravel std sum".split():
+    setattr(Foreign, _name, method(_name))
+
+# What CuPy 14 has, read off its signatures and its source.
+
+#: The ufuncs that have a method at all.
+METHODS = {
+    "reduce": {"add", "multiply"},
+    "accumulate": {"add", "multiply"},
+    "reduceat": {"add"},
+    "at": {"add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or",
+           "bitwise_xor"},
+}  # fmt: skip
+#: The keywords of a method of a ufunc, and of its call.
+SETTINGS = (
+    {"out", "dtype", "casting", "axis", "axes", "keepdims"},
+    {"out", "dtype", "casting"},
+)
+#: Keywords of NumPy's functions that its own lack. Where NumPy makes an array ``like=``
+#: another, `ones`, `full` and `eye` pass ``device=`` on, which no function knows.
+REFUSED = {
+    **dict.fromkeys(
+        ("sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all"),
+        ("initial", "where"),
+    ),
+    **dict.fromkeys(("std", "var"), ("where", "mean", "correction")),
+    **dict.fromkeys(("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanstd",
+                     "nanvar"), ("initial", "where")),
+    "clip": ("min", "max"),
+}  # fmt: skip
+#: Functions that take what is NumPy's to where it is asked to be.
+MOVING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"}
+#: Functions that it does not have.
+ABSENT = {"insert", "block", "multi_dot", "vecdot", "matvec", "vecmat", "spacing",
+          "geomspace", "einsum_path"}  # fmt: skip
 #: What CuPy looks at; for others it steps back.
 KNOWN = (Foreign, np.ndarray, np.generic, bool, int, float, complex, tuple, slice)
 
@@ -226,6 +297,110 @@ def test_mixing_is_refused_as_by_cupy() -> None:
         Foreign(np.ones(2)) + np.ones(2)
 
 
+#: Programs that were written with what CuPy's functions do not know.
+SPELLED: dict[str, Callable[..., Any]] = {
+    "identity": lambda x, W, b: np.sum(np.eye(3, like=b) @ W) + np.sum(b**2),
+    "a diagonal": lambda x, W, b: np.sum(np.eye(3, 4, 1, like=b) * W) * b[0],
+    "ones": lambda x, W, b: np.ones((2, 3), like=b) @ W @ x,
+    "a number": lambda x, W, b: np.full(3, 2.5, like=b) * b,
+    "initial": lambda x, W, b: np.max(x, initial=0.1) + np.min(W, 1, initial=-0.1),
+    "where": lambda x, W, b: np.sum(W, where=W > 0) * np.mean(b, where=b > 0),
+    "a variance": lambda x, W, b: np.var(W, axis=1, where=W > -0.5) * b,
+    "power 0": lambda x, W, b: np.linalg.matrix_power(W[:, :3], 0) @ b,
+    "lstsq": lambda x, W, b: np.linalg.lstsq(W.T + np.eye(4, 3, like=W), x)[0] * b,
+    "companion": lambda x, W, b: linalg.companion(b) * x[0],
+    "leslie": lambda x, W, b: linalg.leslie(x, b),
+    "while": lambda x, W, b: wb.while_loop(
+        lambda v: np.sum(v**2) < 9, lambda v: 1.5 * v, b, max_steps=9
+    ),
+    "fixed point": lambda x, W, b: wb.fixed_point(
+        lambda y, a: 0.3 * np.cos(y) * a, 0 * b, b
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_another_spelling_takes_the_place_of_what_cupy_lacks(
+    name: str, rng: np.random.Generator
+) -> None:
+    def loss(*args: Any) -> Any:
+        return np.sum(np.tanh(SPELLED[name](*args)))
+
+    both(wb.grad(loss, (0, 1, 2)), rng)
+    both(lambda x, W, b: wb.jvp(loss, (x, W, b), (x, W, b))[1], rng)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("what", ["jacobian", "hessian", "of a matrix"])
+def test_symbolic_derivatives_are_where_their_arguments_are(
+    what: str, known: bool, rng: np.random.Generator
+) -> None:
+    matrix = what == "of a matrix"
+    x: Any = (
+        wb.matrix("x", shape=(3, 3) if known else None)
+        if matrix
+        else wb.vector("x", shape=3 if known else None)
+    )
+    made = {
+        "jacobian": lambda: gradient.jacobian(np.tanh(x) * x[::-1], x),
+        "hessian": lambda: gradient.hessian(np.sum(np.tanh(x)) ** 2, x),
+        "of a matrix": lambda: gradient.jacobian(x @ x, x),
+    }[what]()
+    f = wb.function([x], made)
+    value = rng.normal(size=(3, 3) if matrix else 3)
+    np.testing.assert_allclose(inner(f(Foreign(value))), f(value), atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["dct", "dst"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_cosine_transforms_without_the_setting_that_cupy_lacks(
+    kind: str, number: int, norm: str, orthogonal: bool, rng: np.random.Generator
+) -> None:
+    fft = pytest.importorskip("scipy.fft")
+    x = rng.normal(size=(3, 5))
+    settings = {"type": number, "axis": -1, "norm": norm}
+
+    def cupy(x: Any, type: int, *, axis: int, norm: str) -> Any:
+        return getattr(fft, kind)(x, type, axis=axis, norm=norm)
+
+    made = filters._without_setting(
+        cupy, x, kind, {**settings, "orthogonalize": orthogonal}
+    )
+    expected = getattr(fft, kind)(x, **settings, orthogonalize=orthogonal)
+    np.testing.assert_allclose(made, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_the_doctor_looks_at_foreign_arrays() -> None:
+    """A form is proved there, and offered."""
+    with np.errstate(all="ignore"):
+        found = wb.diagnose(
+            lambda a: np.log(np.sum(np.exp(a))), Foreign(np.array([1.0, 2000.0]))
+        )
+    assert found[0].fix is not None
+    assert found[0].fix.code == "wb.logsumexp(a)"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda c: np.eye(3, like=c),
+        lambda c: np.ones(3, like=c),
+        lambda c: np.max(c, initial=0),
+        lambda c: np.sum(c, where=c > 1),
+        lambda c: np.tanh(c, where=True),
+        lambda c: np.clip(c, min=0),
+        lambda c: np.maximum.reduce(c),
+        lambda c: np.linalg.multi_dot([c, c]),
+        lambda c: c.max(initial=0),
+    ],
+)
+def test_what_cupy_refuses_is_refused(refused: Any) -> None:
+    with pytest.raises((TypeError, NotImplementedError)):
+        refused(Foreign(np.ones(3)))
+
+
 @pytest.mark.parametrize(
     "sample", [s for s in SAMPLES if "f" in s.kinds], ids=lambda s: s.name
 )
@@ -236,7 +411,7 @@ def test_rules_make_no_arrays_of_numpy(
     args = [np.asarray(a, np.float64) for a in sample.arguments(rng)]
     try:
         inner(sample.f(*map(Foreign, args)))
-    except (TypeError, AttributeError, AssertionError):
+    except (TypeError, AttributeError, AssertionError, NotImplementedError):
         pytest.skip("the sample itself needs NumPy arrays")
     y, pullback = wb.vjp(sample.f, *args)
     seed = rng.standard_normal(np.shape(y))

@@ -158,6 +158,72 @@ def bare_makers(source: str) -> list[int]:
     return found
 
 
+def narrow_calls(source: str) -> list[int]:
+    """The lines that call NumPy with what CuPy's functions do not know.
+
+    ``ones``, ``full`` and ``eye`` with ``like=`` hand ``device=`` on, and reductions
+    have neither ``initial=`` nor ``where=``. A line may say that it is about a Tensor,
+    whose op knows them, or about NumPy's own arrays.
+    """
+    lines, found = source.splitlines(), []
+    for call in ast.walk(ast.parse(source)):
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == "np"
+        ):
+            continue
+        known = {"like"} if call.func.attr in ("ones", "full", "eye") else set()
+        if call.func.attr in REDUCTIONS:
+            known = {"initial", "where"}
+        if known & {keyword.arg for keyword in call.keywords}:
+            own = lines[call.lineno - 1 : call.end_lineno]
+            if not any(told in line for line in own for told in (HOST_ARRAY, A_TENSOR)):
+                found.append(call.lineno)
+    return found
+
+
+#: What runs on the arrays of users, wherever these are.
+ANYWHERE = tuple(
+    f"workbench.{name}"
+    for name in (
+        "ops transforms rules loops scipy implicit systems gradient custom calculus"
+        " matrices directions"
+    ).split()
+)
+A_TENSOR = "# a Tensor:"
+REDUCTIONS = {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "std",
+              "var", "nansum", "nanmax", "nanmin", "nanmean"}  # fmt: skip
+
+
+def test_nothing_is_asked_of_cupy_that_it_does_not_know() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for name, file in modules().items()
+        if name.startswith(ANYWHERE)
+        for line in narrow_calls(file.read_text())
+    ]
+    assert found == [], (
+        "write np.identity(n, like=x), np.ones_like(x, shape=...), `peak` of"
+        " ops/linalg/shared.py, np.where inside the sum; where no array of CuPy can be,"
+        f" end the line with `{A_TENSOR} reason` or `{HOST_ARRAY} reason`"
+    )
+
+
+def test_narrow_calls_are_found() -> None:
+    source = """
+np.eye(3, like=x)
+np.identity(3, like=x)
+np.max(x, initial=0)
+np.sum(x, where=c)  # a Tensor: its own op
+np.max(
+    x, where=c
+)
+"""
+    assert narrow_calls(source) == [2, 4, 6]
+
+
 def test_every_module_has_a_floor() -> None:
     tops = {name.split(".")[1] for name in modules() if "." in name}
     assert tops <= set(FLOORS)

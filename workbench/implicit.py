@@ -181,7 +181,8 @@ class Problem:
         sizes = [int(np.prod(s)) for s in shapes]
         stops = np.cumsum(sizes)
         kind = np.result_type(*[s.dtype for s in self.specs])
-        units = np.eye(int(stops[-1]), dtype=kind, like=np.reshape(_held(b[0]), -1))
+        near = np.reshape(_held(b[0]), -1)
+        units = np.identity(int(stops[-1]), dtype=kind, like=near)
         point = [*parameters, *x]
 
         def column(inputs: Sequence[Any]) -> list[Any]:

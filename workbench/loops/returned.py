@@ -10,7 +10,6 @@ import numpy as np
 from workbench.errors import ShapeError, UsageError
 from workbench.graph import blame
 from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 
 __all__ = ["Returned", "Until", "condition", "returned", "until"]
@@ -122,7 +121,7 @@ def condition(value: Any, name: str) -> Any:
     ShapeError
         If it is several.
     """
-    if not isinstance(value, Tensor):
+    if not hasattr(value, "dtype"):
         value = np.asarray(value)
     if shape_of(value) != ():
         raise ShapeError(

@@ -110,7 +110,7 @@ def while_loop(
 
 
 def _array(x: Any) -> Any:
-    return x if isinstance(x, Tensor) else np.asarray(x)
+    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def _strong(spec: Spec, y: Spec) -> Spec:

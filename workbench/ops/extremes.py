@@ -29,8 +29,16 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
     def compute(
         x: Any, *, axis: Any = None, keepdims: bool = False, initial: Any = None
     ) -> Any:
-        more = {} if initial is None else {"initial": initial}
-        return function(x, axis=axis, keepdims=keepdims, **more)
+        if initial is None:
+            return function(x, axis=axis, keepdims=keepdims)
+        if not isinstance(x, np.ndarray | np.generic):
+            # CuPy's have no initial=; of nothing the sum is 0.
+            if 0 in shape_of(x):
+                nothing = np.sum(x, axis=axis, keepdims=keepdims)
+                return np.full_like(nothing, initial)
+            found = function(x, axis=axis, keepdims=keepdims)
+            return (np.maximum if name == "max" else np.minimum)(found, initial)
+        return function(x, axis=axis, keepdims=keepdims, initial=initial)
 
     def weight(
         y: Any, x: Any, *, axis: Any = None, initial: Any = None, **_: Any

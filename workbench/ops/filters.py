@@ -42,7 +42,34 @@ def _transform(x: Any, kind: str, params: Params) -> Any:
         # SciPy forgets orthogonalize= of complex arrays.
         parts = (_transform(part, kind, params) for part in (np.real(x), np.imag(x)))
         return next(parts) + 1j * next(parts)
-    return getattr(_library(x, "fft"), kind)(x, **params)
+    library = _library(x, "fft")
+    if library.__name__.startswith("cupyx"):
+        return _without_setting(getattr(library, kind), x, kind, params)
+    return getattr(library, kind)(x, **params)
+
+
+def _without_setting(transform: Any, x: Any, kind: str, params: Params) -> Any:
+    """The transform by a function without ``orthogonalize=``, as CuPy has it.
+
+    Without it a transform is orthogonalised where its norm is "ortho", and not else;
+    the difference is a factor at the first and the last entry.
+    """
+    params = dict(params)
+    wanted, given = params.pop("orthogonalize"), params["norm"] == "ortho"
+    number, axis = params["type"], params["axis"]
+    before = after = (1.0, 1.0)
+    if wanted != given:
+        root = 2**0.5 if wanted else 0.5**0.5
+        if number == 1 and kind == "dct":
+            before, after = (root, root), (1 / root, 1 / root)
+        elif number == 2:
+            after = (1 / root, 1.0) if kind == "dct" else (1.0, 1 / root)
+        elif number == 3:
+            before = (root, 1.0) if kind == "dct" else (1.0, root)
+    if before != (1.0, 1.0):
+        x = _weighted(x, axis, before)
+    y = transform(x, **params)
+    return y if after == (1.0, 1.0) else _weighted(y, axis, after)
 
 
 def _weighted(x: Any, axis: int, ends: tuple[float, float]) -> Any:

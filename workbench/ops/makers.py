@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -117,10 +118,38 @@ def full_like(
 
 def _like_compute(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Any:
     args, keywords = settings
-    function = getattr(np, maker)
-    if hasattr(x, "__array_function__"):
-        return function(*args, like=x, **dict(keywords))
-    return function(*args, **dict(keywords))
+    if not hasattr(x, "__array_function__"):
+        return getattr(np, maker)(*args, **dict(keywords))
+    if not isinstance(x, np.ndarray | np.generic) and maker in _ELSEWHERE:
+        return _ELSEWHERE[maker](x, *args, **dict(keywords))
+    return getattr(np, maker)(*args, like=x, **dict(keywords))
+
+
+# NumPy passes device= on to these, which CuPy's functions do not know.
+
+
+def _ones_elsewhere(x: Any, shape: Any, dtype: Any = float, **_: Any) -> Any:
+    return np.ones_like(x, dtype=dtype, shape=shape)
+
+
+def _full_elsewhere(x: Any, shape: Any, fill: Any, dtype: Any = None) -> Any:
+    dtype = np.asarray(fill).dtype if dtype is None else dtype  # host array: a number
+    return np.full_like(x, fill, dtype=dtype, shape=shape)
+
+
+def _eye_elsewhere(
+    x: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, **_: Any
+) -> Any:
+    rows = np.arange(N, like=x)[:, None]
+    columns = np.arange(N if M is None else M, like=x)
+    return np.equal(columns - rows, k).astype(dtype)
+
+
+_ELSEWHERE: dict[str, Callable[..., Any]] = {
+    "ones": _ones_elsewhere,
+    "full": _full_elsewhere,
+    "eye": _eye_elsewhere,
+}
 
 
 def _like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:

@@ -105,13 +105,13 @@ def _moment(
         y = _moment(made, wide, axis, None, None, ddof, keepdims, where, mean, None)
         return y.astype(a.dtype)
     if mean is None:
-        mean = np.mean(a, axis=axis, keepdims=True, where=where)
+        mean = np.mean(a, axis=axis, keepdims=True, where=where)  # a Tensor: so
     away = a - mean
     if dtype_of(away).kind == "c":
         squares = np.square(np.real(away)) + np.square(np.imag(away))
     else:  # not |away|**2: that has a kink on the mean, and no second derivative
         squares = np.square(away)
-    total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)
+    total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
     if where is True:
         freedom: Any = _freedom(a, axis, ddof)
     else:

@@ -43,7 +43,7 @@ def nansum(
 ) -> Any:
     """`numpy.nansum`."""
     no_out("np.nansum", out)
-    return np.sum(
+    return np.sum(  # a Tensor: its op knows where=
         _without(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where
     )
 
@@ -60,7 +60,7 @@ def nanprod(
 ) -> Any:
     """`numpy.nanprod`."""
     no_out("np.nanprod", out)
-    return np.prod(
+    return np.prod(  # a Tensor: its op knows where=
         _without(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where
     )
 
@@ -78,7 +78,9 @@ def nanmean(
     """`numpy.nanmean`."""
     no_out("np.nanmean", out)
     there = _present(a, where)
-    return np.mean(_without(a, 0), axis, dtype, keepdims=keepdims, where=there)
+    return np.mean(  # a Tensor: its op knows where=
+        _without(a, 0), axis, dtype, keepdims=keepdims, where=there
+    )
 
 
 @implements(np.nanvar)
@@ -98,7 +100,7 @@ def nanvar(
     no_out("np.nanvar", out)
     ddof = ddof if correction is None else correction
     there = _present(a, where)
-    return np.var(
+    return np.var(  # a Tensor: its op knows where=
         _without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean
     )
 
@@ -120,7 +122,7 @@ def nanstd(
     no_out("np.nanstd", out)
     ddof = ddof if correction is None else correction
     there = _present(a, where)
-    return np.std(
+    return np.std(  # a Tensor: its op knows where=
         _without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean
     )
 

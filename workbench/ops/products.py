@@ -171,7 +171,7 @@ def matrix_power(a: Any, n: int) -> Any:
     if n < 0:
         a, n = np.linalg.inv(a), -n
     if n == 0:
-        return np.zeros_like(a) + np.eye(shape_of(a)[-1], dtype=a.dtype, like=a)
+        return np.zeros_like(a) + np.identity(shape_of(a)[-1], a.dtype, like=a)
     factors = []
     while n:
         if n & 1:
@@ -230,6 +230,5 @@ def prod_without_zeros(
     array([3., 0., 2.])
     """
     a = admit(a)
-    return np.prod(
-        a, axis=axis, dtype=dtype, keepdims=keepdims, where=np.not_equal(a, 0)
-    )
+    kept = np.where(np.equal(a, 0), np.ones_like(a), a)
+    return np.prod(kept, axis=axis, dtype=dtype, keepdims=keepdims)

@@ -246,7 +246,7 @@ def mean(
         a = np.astype(a, dtype)
     if where is not True:
         wide = promote_half(a)
-        total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)
+        total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
         y = total / taken(wide, where, axis, keepdims)
         return y if wide is a else y.astype(a.dtype)
     return apply(_mean_op, (a,), settings(axis, keepdims, a))

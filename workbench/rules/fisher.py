@@ -213,7 +213,7 @@ def _check_size(name: str, node: Node, entries: int) -> None:
 
 def _plus(matrix: Any, number: Any) -> Any:
     """A matrix with a number added to its diagonal."""
-    return matrix + number * np.eye(shape_of(matrix)[0], like=_plain(matrix))
+    return matrix + number * np.identity(shape_of(matrix)[0], like=_plain(matrix))
 
 
 def _plain(x: Any) -> Any:

@@ -191,7 +191,7 @@ def damped(metric: Any, damping: float) -> Any:
     """``M + damping · I``."""
     if not damping:
         return metric
-    return metric + damping * np.eye(shape_of(metric)[0], like=_bare(metric))
+    return metric + damping * np.identity(shape_of(metric)[0], like=_bare(metric))
 
 
 def _beside(metric: Any, d: Any) -> Any:

@@ -320,7 +320,8 @@ def minimize(
             return float(y), slope
 
         found = _scipy().minimize(objective, x, jac=True, **given)
-        steep = float(np.max(np.abs(objective(found.x)[1]), initial=0.0))
+        slopes = np.abs(objective(found.x)[1])
+        steep = float(np.max(slopes, initial=0.0))  # host array: SciPy's own
         if not steep <= FLAT * (1 + abs(float(found.fun))):
             _arrived("minimize", found)
             raise ConvergenceError(

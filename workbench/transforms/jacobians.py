@@ -216,10 +216,10 @@ def _batched(
     known = [x for x in made if x is not None]
     program = Batched(known, [seed])
     size = _size(seed)
-    if isinstance(size, int):
-        units: Any = np.eye(size, dtype=seed.dtype)  # host array: a constant
+    if isinstance(size, int) and not _reads_symbols(known, seed):
+        units: Any = np.eye(size, dtype=seed.dtype)  # host array: with constants alone
     else:
-        units = np.eye(size, dtype=seed.dtype, like=like)
+        units = np.identity(size, dtype=seed.dtype, like=like)
     if unit != 1:
         units = units * unit
     if len(seed.shape) != 1:
@@ -230,6 +230,14 @@ def _batched(
         for part, batched in zip(found, program.batched, strict=True)
     )
     return [None if x is None else next(parts) for x in made]
+
+
+def _reads_symbols(made: Sequence[Any], seed: Tensor) -> bool:
+    """Return whether expressions hang on symbols, whose values may be anywhere."""
+    return any(
+        not node.inputs and node._value is None and node is not seed
+        for node in walk.order([x for x in made if isinstance(x, Tensor)])
+    )
 
 
 def _in_front(block: Any, y: Tensor) -> Any:

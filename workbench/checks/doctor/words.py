@@ -157,6 +157,8 @@ def _pole(case: Case, node: Tensor, args: list[Any], form: Any) -> Told | None:
     """What to say of a function that is infinite at a point, and finite beside it."""
     if not node.op.elementwise or node.op.custom or isinstance(node._value, tuple):
         return None
+    if not isinstance(node._value, np.ndarray | np.generic | float | complex):
+        return None  # arrays of another library
     k, mask = None, np.asarray(np.isinf(node._value))
     if mask.any():
         k = is_isolated(_computed(node), args, mask)

@@ -27,6 +27,7 @@ from workbench.ops.linalg.shared import (
     complete,
     hermitian,
     matrices,
+    peak,
     square,
     stacked,
 )
@@ -323,7 +324,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     limit = None if rcond is None else float(value_of(rcond))
     x = least_squares(a, b, limit)
     values = singular_values(a)
-    floor = _limit(a, limit) * np.max(values, initial=0)
+    floor = _limit(a, limit) * peak(values)
     rank = np.astype(np.sum(values > floor), np.int32)
     rows, columns = shape_of(a)
     known = value_of(rank)

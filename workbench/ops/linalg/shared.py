@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import broadcasting
+from workbench.graph import broadcasting, dims
 from workbench.graph.broadcasting import broadcast_shapes
 from workbench.graph.op import Op
 from workbench.graph.tensor import apply
@@ -121,7 +121,7 @@ def fold(full: Any, lower: bool) -> Any:
 
 def eye_like(x: Any) -> Any:
     """The identity matrix in the size and dtype of the last axis of ``x``."""
-    return np.eye(shape_of(x)[-1], dtype=dtype_of(x), like=x)
+    return np.identity(shape_of(x)[-1], dtype=dtype_of(x), like=x)
 
 
 # Quotients by gaps that may vanish
@@ -129,7 +129,16 @@ def eye_like(x: Any) -> Any:
 
 def largest(x: Any) -> Any:
     """The largest magnitude in each matrix, with both axes kept."""
-    return np.max(np.abs(x), axis=(-2, -1), keepdims=True, initial=0)
+    return peak(np.abs(x), axis=(-2, -1), keepdims=True)
+
+
+def peak(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the largest of magnitudes, 0 of none; CuPy's `max` has no ``initial=``."""
+    if 0 in [n for n in shape_of(x) if isinstance(n, int)]:
+        return np.sum(x, axis=axis, keepdims=keepdims)
+    if dims.found(shape_of(x)):  # what it runs on may have length 0
+        return np.max(x, axis=axis, keepdims=keepdims, initial=0)  # a Tensor: so
+    return np.max(x, axis=axis, keepdims=keepdims)
 
 
 def noise(x: Any, factor: float = 1000) -> Any:

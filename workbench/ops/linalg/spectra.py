@@ -40,6 +40,7 @@ from workbench.ops.linalg.shared import (
     hermitian,
     largest,
     noise,
+    peak,
     quotient,
     real_dtype,
     square,
@@ -311,7 +312,7 @@ def _eig_infer(x: Any) -> Any:
 def _largest(v: Any) -> Any:
     """1 at the entry of each eigenvector that LAPACK makes real, 0 elsewhere."""
     size = np.where(np.imag(v) == 0, np.abs(v), 0)
-    hit = np.equal(size, np.max(size, axis=-2, keepdims=True, initial=0))
+    hit = np.equal(size, peak(size, axis=-2, keepdims=True))
     return hit & (np.cumsum(hit, axis=-2) == 1)
 
 

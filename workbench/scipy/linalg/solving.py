@@ -14,7 +14,7 @@ from workbench.ops.linalg import inverses, norms
 from workbench.ops.linalg.determinants import det as _det
 from workbench.ops.linalg.equations import banded
 from workbench.ops.linalg.equations import sylvester as _sylvester
-from workbench.ops.linalg.shared import complete, eye_like, hermitian
+from workbench.ops.linalg.shared import complete, eye_like, hermitian, peak
 from workbench.ops.linalg.triangular import triangular
 from workbench.scipy.linalg.checks import floating, matrix, number, right_side
 from workbench.scipy.linalg.structured import circulant, toeplitz
@@ -225,7 +225,7 @@ def _pinv(
     if not return_rank:
         return y
     values = np.linalg.svdvals(a)
-    floor = (atol or 0) + limit * np.max(values, axis=-1, keepdims=True, initial=0)
+    floor = (atol or 0) + limit * peak(values, axis=-1, keepdims=True)
     rank = np.sum(values > floor, axis=-1)
     known = value_of(rank)
     return y, int(known) if np.ndim(known) == 0 and known is not None else rank

@@ -83,7 +83,7 @@ def companion(a: Any) -> Any:
         raise ValueError(f"the length of a must be 2 or more, not {n}")
     row = -a[..., None, 1:] / a[..., None, :1]
     below = np.broadcast_to(
-        np.eye(n - 2, n - 1, dtype=row.dtype, like=row),
+        np.identity(n - 1, dtype=row.dtype, like=row)[:-1],
         (*shape_of(a)[:-1], n - 2, n - 1),
     )
     return np.concatenate([row, below], axis=-2)
@@ -180,7 +180,7 @@ def leslie(f: Any, s: Any) -> Any:
     n = shape_of(f)[-1]
     if shape_of(s)[-1] != n - 1:
         raise ValueError(f"s has {shape_of(s)[-1]} entries; it must have {n - 1}")
-    below = np.eye(n - 1, dtype=dtype_of(s), like=s) * s[..., :, None]
+    below = np.identity(n - 1, dtype=dtype_of(s), like=s) * s[..., :, None]
     column = np.zeros_like(below[..., :1])
     below = np.concatenate([below, column], axis=-1)
     return np.concatenate([f[..., None, :], below], axis=-2)

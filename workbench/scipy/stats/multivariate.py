@@ -82,7 +82,7 @@ class MultivariateNormal(_Multivariate):
             given = [v for v in (x, mean, cov) if v is not None and not weak(v)]
             kind = np.result_type(*map(dtype_of, given), 1.0)
             like = {"like": given[0]} if given else {}
-            cov = cov * np.eye(d, dtype=kind, **like)
+            cov = cov * np.identity(d, dtype=kind, **like)
         if shape_of(cov)[-2:] != (d, d):
             raise ShapeError(
                 f"multivariate_normal{blame.here()}: mean has shape"
