@@ -163,7 +163,8 @@ def test_in_a_notebook_the_text_of_an_error_breaks_between_words() -> None:
         shell._showtraceback = before
         interactiveshell.InteractiveShell.clear_instance()
     told = [re.sub(r"\x1b\[[\d;]*m", "", text) for text in shown]
-    errors = [text for text in told if re.match(r"(Usage|Shape|NonScalarOutput)Error: ", text)]
+    kinds = re.compile(r"(Usage|Shape|NonScalarOutput)Error: ")
+    errors = [text for text in told if kinds.match(text)]
     assert len(errors) >= 2
     for text in errors:
         lines = text.splitlines()

@@ -197,7 +197,7 @@ class Tensor(ArrayMethods, Conversions):
         # Integers and booleans have no gradient to lose: they index plain arrays.
         varies = types.differentiable(self.dtype) and traces.active(self)
         if self._value is None or varies:
-            if str(_frame(1).f_globals.get("__name__")).startswith("numpy.ma"):
+            if str(_frame(1).f_globals.get("__name__")).startswith("numpy.ma."):
                 raise blame.unmasked(self)
             if dtype is not None and np.dtype(dtype) != object:
                 raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
