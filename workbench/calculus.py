@@ -300,8 +300,9 @@ def vjp(
         seeds, structure = tree.flatten(cotangent)
         if structure != call.recording.tree:
             raise ShapeError(
-                f"vjp: the cotangent is nested as {structure}, the output as"
-                f" {call.recording.tree}. Give one cotangent per output array."
+                "vjp: the cotangent is not nested as the output:"
+                f" {tree.difference(call.recording.tree, structure)}{blame.here()}."
+                " Give one cotangent per output array."
             )
         fitted = [
             seed if not isinstance(y, Tensor) else checked_seed(seed, y)
@@ -380,10 +381,12 @@ def jvp(
             " for the tangents."
         )
     moving, structure = tree.flatten(tuple(tangents))
-    if structure != tree.flatten(tuple(primals))[1]:
+    wanted = tree.flatten(tuple(primals))[1]
+    if structure != wanted:
         raise ShapeError(
-            f"jvp: the tangents are nested as {structure}, the primals as"
-            f" {tree.flatten(tuple(primals))[1]}. Give one tangent per primal array."
+            "jvp: the tangents are not nested as the primals:"
+            f" {tree.difference(wanted, structure)}{blame.here()}. Give one tangent per"
+            " primal array."
         )
     aux = Aux(f, has_aux)
     call = Call(aux.target, range(len(primals)), tuple(primals), {}, "jvp", overrides)

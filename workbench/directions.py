@@ -78,8 +78,9 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         moving, structure = tree.flatten(tangents)
         if structure != nested:
             raise ShapeError(
-                f"linearize: the tangents are nested as {structure}, the primals as"
-                f" {nested}. Give one tangent per primal array."
+                "linearize: the tangents are not nested as the primals:"
+                f" {tree.difference(nested, structure)}{blame.here()}. Give one tangent"
+                " per primal array."
             )
         fitted = [
             checked_seed(t, x, "tangent")

@@ -282,10 +282,15 @@ def check_alike(
     shapes = [_spec(x).shape for x in leaves]
     if structure == wanted and [s.shape for s in specs] == shapes:
         return
+    if structure != wanted:
+        raise ShapeError(
+            f"{what}: {who} returned another nest than it must{blame.here()}:"
+            f" {tree.difference(wanted, structure)}."
+        )
     made = ", ".join(str(s.shape) for s in specs)
     raise ShapeError(
-        f"{what}: {who} returned {structure} of shapes {made}{blame.here()}; it must"
-        f" be nested and shaped as {wanted} of shapes {', '.join(map(str, shapes))}."
+        f"{what}: {who} returned arrays of shapes {made}{blame.here()}; they must be"
+        f" {', '.join(map(str, shapes))}."
     )
 
 

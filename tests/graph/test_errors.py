@@ -5,6 +5,7 @@ No gradient is lost in silence: each way out of a trace is an error.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.graph import tree
 from workbench.graph.op import FUNCTIONS, OPS, UFUNCS, implements
 from workbench.ops.define import elementwise
 
@@ -417,3 +419,80 @@ def test_what_is_no_function(ask: Callable[[Any, Any], Any]) -> None:
         ask(expression, np.ones(3))
     with pytest.raises(UsageError, match=r"3 cannot be called\. Pass the function"):
         ask(3, np.ones(3))
+
+
+# Where nests differ, in words
+
+
+@dataclasses.dataclass
+class Pair:
+    w: Any
+    b: Any
+
+
+DIFFERENT: dict[str, tuple[Any, Any, str]] = {
+    "an entry": (
+        {"a": 1.0, "b": (1.0, 2.0)},
+        {"a": 1.0, "b": 1.0},
+        "at ['b'] a tuple of 2 is wanted, and an array came",
+    ),
+    "keys": (
+        {"a": 1.0},
+        {"b": 1.0},
+        "a dict of 'a' is wanted, and a dict of 'b' came",
+    ),
+    "a length": (
+        [{"b": [1.0, 2.0]}],
+        [{"b": [1.0]}],
+        "at [0]['b'] a list of 2 is wanted, and a list of 1 came",
+    ),
+    "a kind": ((1.0, 2.0), [1.0, 2.0], "a tuple of 2 is wanted, and a list of 2 came"),
+    "a class": (
+        {"p": Pair(1.0, 2.0)},
+        {"p": {"w": 1.0, "b": 2.0}},
+        "at ['p'] an instance of Pair is wanted, and a dict of 'b', 'w' came",
+    ),
+    "in a class": (
+        Pair(1.0, (2.0,)),
+        Pair(1.0, 2.0),
+        "at .b a tuple of 1 is wanted, and an array came",
+    ),
+    "nothing": ((1.0, 2.0), (1.0, None), "at [1] an array is wanted, and None came"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_a_difference_is_told_in_words(name: str) -> None:
+    wanted, found, text = DIFFERENT[name]
+    _, pullback = wb.vjp(lambda x: tree.map_tree(lambda y: x * y, wanted), 1.5)
+    with pytest.raises(ShapeError) as error:
+        pullback(found)
+    assert text in str(error.value)
+    assert "pullback(found)" in str(error.value)
+    assert "PyTreeSpec" not in str(error.value)
+
+
+def test_loops_and_branches_tell_where_nests_differ() -> None:
+    x = np.ones(2)
+    for call in (
+        lambda x: wb.scan(lambda h: {"a": h["b"]}, initial={"b": x}, n_steps=2),
+        lambda x: wb.while_loop(lambda s: s["b"] < 3, lambda s: {"a": 1.0}, {"b": x}),
+        lambda x: wb.cond(x[0] > 0, lambda: {"b": x}, lambda: {"a": x}),
+    ):
+        with pytest.raises((ShapeError, UsageError)) as error:
+            wb.vjp(call, x)
+        assert "a dict of 'b' is wanted, and a dict of 'a' came" in str(error.value)
+
+
+def test_the_text_of_a_nest() -> None:
+    nest = {"a": (1.0,), "b": [1.0, None], "p": Pair(1.0, {})}
+    assert repr(tree.flatten(nest)[1]) == (
+        "{'a': (*,), 'b': [*, None], 'p': Pair(w=*, b={})}"
+    )
+
+
+def test_a_number_has_no_entries() -> None:
+    for f in (lambda x: sum(v for v in x[0]), lambda x: [*x[0]], lambda x: len(x[0])):
+        with pytest.raises(TypeError, match=r"has no axis: it is one number") as error:
+            wb.grad(f)(np.ones(2))
+        assert "at test_errors.py" in str(error.value)

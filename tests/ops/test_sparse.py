@@ -232,7 +232,7 @@ def test_vjp_and_jvp_give_and_take_scipys() -> None:
     y, t = wb.jvp(lambda S: S.T @ S, (S,), (S,))
     np.testing.assert_allclose(t.toarray(), 2 * D.T @ D)
     other = sp.csr_array(np.roll(D, 1))
-    with pytest.raises(ShapeError, match=r"nested as .*csr_array 5×4, 8 stored"):
+    with pytest.raises(ShapeError, match=r"csr_array 5×4, 8 stored"):
         wb.jvp(lambda S: S * 3.0, (S,), (other,))
 
 

@@ -193,10 +193,18 @@ class Conversions:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"len() of {_name(self)}, which has no axis")
+            raise TypeError(
+                f"len() of {_name(self)}{blame.here()}, which has no axis: it is one"
+                " number. np.atleast_1d(x) makes an axis."
+            )
         return operator.index(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError(
+                f"{_name(self)} is gone through entry by entry{blame.here()}, and has"
+                " no axis: it is one number. np.atleast_1d(x) makes an axis."
+            )
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, item: Any) -> bool:

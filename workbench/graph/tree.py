@@ -8,6 +8,7 @@ stored values are the leaf, and where they stand is structure.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
@@ -16,7 +17,15 @@ from typing import Any
 from workbench.graph.op import FUNCTIONS, LATER
 from workbench.graph.types import Spec
 
-__all__ = ["Tree", "flatten", "is_sparse", "map_tree", "names", "sparse_rules"]
+__all__ = [
+    "Tree",
+    "difference",
+    "flatten",
+    "is_sparse",
+    "map_tree",
+    "names",
+    "sparse_rules",
+]
 
 _NAMESPACE = "workbench"
 
@@ -64,7 +73,7 @@ class Tree:
         return hash(self._spec)
 
     def __repr__(self) -> str:
-        return "*" if self._spec is None else repr(self._spec)
+        return _text(self._spec)
 
 
 _LEAF = Tree(None)
@@ -87,6 +96,82 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
             value = spec.unflatten([_opened(x) if is_sparse(x) else x for x in leaves])
         elif not classes:
             return list(leaves), Tree(spec)
+
+
+def difference(wanted: Tree, found: Tree) -> str:
+    """Say in words where a nest differs from the one that is wanted.
+
+    >>> pair, alone = flatten({"b": (1.0, 2.0)})[1], flatten({"b": 1.0})[1]
+    >>> difference(pair, alone)
+    "at ['b'] a tuple of 2 is wanted, and an array came"
+    """
+    stack = [("", wanted._spec, found._spec)]
+    while stack:
+        where, a, b = stack.pop()
+        if _described(a) != _described(b):
+            where = where and f"at {where} "
+            return f"{where}{_described(a)} is wanted, and {_described(b)} came"
+        if not _is_array(a):
+            below = zip(_places(a), a.children(), b.children(), strict=True)
+            stack += [(where + place, x, y) for place, x, y in below][::-1]
+    return f"{wanted} is wanted, and {found} of another pattern came"
+
+
+def _is_array(spec: Any) -> bool:
+    return spec is None or (spec.num_nodes == 1 and spec.num_leaves == 1)
+
+
+def _described(spec: Any) -> str:
+    """A nest in words, without what is inside."""
+    if _is_array(spec):
+        return "an array"
+    kind, count = spec.type, spec.num_children
+    if kind is type(None) or kind is None:
+        return "None"
+    if issubclass(kind, dict):
+        keys = ", ".join(map(repr, spec.entries()))
+        return f"a dict of {keys}" if keys else "an empty dict"
+    if kind in (list, tuple):
+        return f"a {kind.__name__} of {count}" if count else f"an empty {kind.__name__}"
+    if kind is _sparse_node():
+        return f"a {_pattern(spec)}"
+    return f"an instance of {kind.__name__}"
+
+
+def _pattern(spec: Any) -> str:
+    """Which entries a sparse array stores, as optree prints it."""
+    found = re.search(r"\[(.*)\], \[", repr(spec.one_level()))
+    return found[1] if found else "sparse array"
+
+
+def _text(spec: Any) -> str:
+    """A nest as it is written, with a star for each array."""
+    if _is_array(spec):
+        return "*"
+    kind, inside = spec.type, [_text(child) for child in spec.children()]
+    if kind is type(None) or kind is None:
+        return "None"
+    if kind is _sparse_node():
+        return _pattern(spec)
+    if issubclass(kind, dict):
+        pairs = zip(spec.entries(), inside, strict=True)
+        return "{" + ", ".join(f"{key!r}: {part}" for key, part in pairs) + "}"
+    if kind is list:
+        return f"[{', '.join(inside)}]"
+    if kind is tuple:
+        return f"({', '.join(inside)}{',' * (len(inside) == 1)})"
+    named = zip(_places(spec), inside, strict=True)
+    return f"{kind.__name__}({', '.join(f'{at[1:]}={part}' for at, part in named)})"
+
+
+def _places(spec: Any) -> list[str]:
+    """How one writes each entry of a nest."""
+    fields = getattr(spec.type, "_fields", None)
+    if fields is not None:
+        return [f".{name}" for name in fields]
+    if issubclass(spec.type, (dict, list, tuple)):
+        return [f"[{key!r}]" for key in spec.entries()]
+    return [f".{name}" for name in spec.entries()]
 
 
 def map_tree(function: Callable[[Any], Any], value: Any) -> Any:

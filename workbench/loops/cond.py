@@ -96,8 +96,8 @@ def _agree(first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]) -> None:
     (left, one), (right, two) = first, second
     if one != two:
         raise UsageError(
-            f"cond{blame.here()}: on_true returns {one}, and on_false {two}. Return the"
-            " same nest from both."
+            f"cond{blame.here()}: on_false returns another nest than on_true:"
+            f" {tree.difference(one, two)}. Return the same nest from both."
         )
     for i, (a, b) in enumerate(zip(left, right, strict=True)):
         p, q = types.spec_of(a), types.spec_of(b)

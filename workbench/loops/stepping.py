@@ -270,8 +270,8 @@ class Assembled:
         structure = self.step.trees[at]
         if structure != again.tree:
             raise UsageError(
-                f"scan{blame.here()}: {again.label} is nested as {structure}, and its"
-                f" initial value as {again.tree}. Give the same nest."
+                f"scan{blame.here()}: {again.label} is not nested as its initial value:"
+                f" {tree.difference(again.tree, structure)}. Give the same nest."
             )
         leaves = [[next(tails) for _ in again.leaves] for _ in again.taps]
         places = []

@@ -87,8 +87,8 @@ def while_loop(
         flat, structure = tree.flatten(new)
         if structure != nest:
             raise UsageError(
-                f"while_loop{blame.here()}: the state is nested as {nest}, and the step"
-                f" returns {structure}. Return the same nest."
+                f"while_loop{blame.here()}: the step returns another nest than the"
+                f" state's: {tree.difference(nest, structure)}. Return the same nest."
             )
         stop = np.logical_not(condition(cond(new), "while_loop"))
         return [*map(_array, flat), stop]

@@ -176,10 +176,10 @@ class Signature:
         try:
             return one.tree.leaves(value)
         except ValueError as error:
+            told = tree.difference(one.tree, tree.flatten(value)[1])
             raise UsageError(
                 f"{self.function}: {one.name or 'an argument'} is nested otherwise than"
-                f" its symbols are, {one.tree}: {error}. Give one array for each"
-                " symbol."
+                f" its symbols are: {told}. Give one array for each symbol."
             ) from error
 
 
