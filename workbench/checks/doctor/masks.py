@@ -40,6 +40,8 @@ class Dropped(NamedTuple):
 
 def dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
     """Return who drops those entries of a node; None if they are wanted."""
+    if not isinstance(bad, np.ndarray | np.generic | bool):
+        return None  # arrays of another library
     bad = np.asarray(bad)
     if isinstance(node._value, tuple) or bad.shape != np.shape(node._value):
         return None
