@@ -173,3 +173,13 @@ def test_the_step_follows_the_size_of_the_variable(size: float) -> None:
     x = np.array([size])
     g = numeric_grad(lambda x: np.sum(np.log1p(np.abs(x / size) ** 2)))(x)
     assert g[0] == pytest.approx(1 / size, rel=1e-8)
+
+
+def test_a_jump_in_the_middle_of_a_bend_is_a_jump() -> None:
+    """The sign of x beside x * max(x, 0): both sides are as steep as 1 / h."""
+    found = slope(lambda t: np.array([np.sign(t.real) + max(t.real, 0) * t.real]))
+    assert bool(found.kink[0])
+    assert bool(found.jump[0])
+    near = slope(lambda t: np.array([max(t.real - 1e-7, 0) + np.sin(t.real)]))
+    assert not found.kink[0] == near.kink[0]
+    assert near.value[0] == pytest.approx(1, abs=1e-5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.checks import running
 from workbench.checks.report import Report
 from workbench.checks.verify import check_grads, check_graph
 from workbench.errors import GradientError, UsageError
@@ -372,3 +373,61 @@ def test_an_override_that_mends_a_wrong_rule_is_checked_in_its_place() -> None:
     )
     with wb.overrides(mended):
         assert check_grads(f, x0, order=1).overridden == ()
+
+
+# How often it evaluates
+
+
+def test_a_derivative_is_traced_once_and_not_for_each_step() -> None:
+    """Of 20 entries some thirty values each: all those of f are of plain arrays."""
+    calls = {"traced": 0, "plain": 0}
+
+    def f(x: Any) -> Any:
+        calls["traced" if isinstance(x, wb.Tensor) else "plain"] += 1
+        return np.sum(np.tanh(x) ** 2 * x)
+
+    report = check_grads(f, np.linspace(-1, 1, 20))
+    assert len(report.comparisons) == 6
+    assert calls["plain"] > 100
+    assert calls["traced"] < 40
+
+
+ALIKE = {
+    "a network": (lambda x: np.sum(np.tanh(x @ x.T) ** 2), (3, 3)),
+    "a kink": (lambda x: np.maximum(x, 0) ** 2 * np.sign(x) + np.abs(x), (4,)),
+    "a branch": (lambda x: x**2 if x[0] > -9 else x**3, (3,)),
+    "several": (lambda x: {"a": np.exp(x), "b": [np.sum(x), x[0] * x]}, (3,)),
+    "matrices": (lambda x: np.linalg.inv(x @ x.T + np.eye(3)), (3, 3)),
+    "a complex one": (lambda x: np.abs(np.exp(1j * x)) * x**3, (3,)),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_programs_of_derivatives_are_held_against_the_same_values(
+    name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without them: verdicts, ways and numbers, at kinks too."""
+    f, shape = ALIKE[name]
+    x = rng.standard_normal(shape)
+    if name == "a kink":
+        x[:2] = 0
+    seen = []
+    for replace in (False, True):
+        if replace:
+            monkeypatch.setattr(running, "as_program", lambda f, arrays: f)
+        seen.append(check_grads(f, x, seed=4))
+    for made, plain in zip(seen[0].comparisons, seen[1].comparisons, strict=True):
+        for a, b in zip(made.entries, plain.entries, strict=True):
+            assert (a.place, a.verdict) == (b.place, b.verdict)
+            # In forward mode the worst output is told, which may be another.
+            if a.verdict == "right" and a.mode.startswith("rev"):
+                assert abs(a.numeric - b.numeric) <= a.tolerance + b.tolerance
+
+
+def test_a_wrong_second_derivative_is_found_by_its_program_too() -> None:
+    f = broken(lambda g, y, x: g * wb.stop_gradient(np.cos(x)))
+    with pytest.raises(GradientError, match="second derivative") as caught:
+        check_grads(f, np.linspace(0.1, 1, 5), order=2)
+    report: Any = caught.value.report
+    assert {e.order for e in report.wrong} == {2}
+    assert len([e for e in report.wrong if e.mode == "rev over rev"]) == 5

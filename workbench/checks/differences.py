@@ -372,6 +372,8 @@ def _nearby(
         ahead, behind = (line(h) - center) / h, (center - line(-h)) / h
         near = kink & (np.abs(ahead - behind) <= np.maximum(1e-4 * size, 8 * noise))
         near &= (noise < 0.01 * gap) & np.isfinite(ahead) & np.isfinite(behind)
+        # At a jump whose middle is the value both sides grow alike, as 1 / h.
+        near &= np.abs(ahead) <= 8 * size
         value = np.where(near, (ahead + behind) / 2, value)
         error = np.where(near, noise + np.abs(ahead - behind), error)
         kink, jump = kink & ~near, jump & ~near

@@ -17,6 +17,7 @@ from workbench.calculus import jvp, vjp
 from workbench.calls import Call
 from workbench.checks.differences import EXACT_STEP, Slope, curvature, perturbed, slope
 from workbench.checks.judging import NOISES, Tolerance, Truth, verdict
+from workbench.checks.programs import as_program
 from workbench.checks.report import Comparison, Entry, Identity, Report
 from workbench.checks.rounding import MULTIPLES, noises
 from workbench.checks.telling import Telling
@@ -128,8 +129,12 @@ class Check:
         real = all(np.asarray(x).dtype.kind != "c" for x in outputs)
         weights = np.concatenate([np.ravel(c) for c in cotangents] or [np.zeros(0)])
 
+        # Of the function itself nothing but its own values counts; a derivative of it
+        # is a program of ours, which need not be made anew for each of them.
+        evaluated = as_program(f, arrays) if over else f
+
         def flat(*new: Array) -> Array:
-            leaves = tree.flatten(f(*new))[0]
+            leaves = tree.flatten(evaluated(*new))[0]
             return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
 
         gradients = pullback(cotangent)
