@@ -103,6 +103,8 @@ SPELLED: dict[str, str] = {
     "broadcast_to": "np.broadcast_to({0}, {shape})",
     "repeat": "np.repeat({0}, {repeats}, *{axis})",
     "astype": "np.astype({0}, {dtype})",
+    "direction": "np.sign({0})",
+    "power_norm": "np.linalg.vector_norm({0}{more})",
     "logabsdet": "np.linalg.slogdet({0})[1]",
     "sign_of_det": "np.linalg.slogdet({0})[0]",
     "make_like": "make_like({0}, {maker}, *{settings})",

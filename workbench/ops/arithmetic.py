@@ -1,7 +1,8 @@
 """Elementwise ops: one row each, the partial derivatives with the output named.
 
-Kinks are fixed choices: `abs` has derivative 0 at 0, `hypot` at the origin; ties of
-`maximum` and `minimum` share evenly. A complex gradient is df/dx - i df/dy.
+Kinks are fixed choices: `abs` has derivative 0 at 0, `hypot` at the origin, and so
+have both all higher ones; ties of `maximum` and `minimum` share evenly. A complex
+gradient is df/dx - i df/dy.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ elementwise("arctan", np.arctan, "g / (1 + x**2)")
 elementwise("arctan2", np.arctan2,
     "by_length_twice(x1, x0, x1)", "-by_length_twice(x0, x0, x1)",
     pretty_rule="g · x₁ / (x₀² + x₁²)   −g · x₀ / (x₀² + x₁²)")  # fmt: skip
-_LENGTH = "where(y == 0, 1, y)"  # the derivative at the origin is 0
+_LENGTH = "where(y == 0, inf, y)"  # at the origin all derivatives are 0
 elementwise("hypot", np.hypot, f"g * x0 / {_LENGTH}", f"g * x1 / {_LENGTH}",
     pretty_rule="g · x₀ / y   g · x₁ / y")  # fmt: skip
 elementwise("sinh", np.sinh, "cosh(x)")

@@ -1,6 +1,7 @@
 """Complex numbers: their parts, angle and sign, and what asks for them.
 
-A complex gradient is df/dx - i df/dy.
+A complex gradient is df/dx - i df/dy. The sign of a complex number is its direction,
+which has no derivative at 0: there it is taken as 0, as that of all lengths.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from workbench.errors import TraceError
 from workbench.graph import blame
 from workbench.graph.op import always, declare, implements
 from workbench.graph.tensor import admit, apply, value_of
-from workbench.ops.define import dtype_of, elementwise, op
+from workbench.ops.define import _batch_elementwise, dtype_of, elementwise, op
 
-__all__ = ["conjugate", "sign"]
+__all__ = ["conjugate", "divide_by_length", "sign"]
 
 elementwise("conjugate", np.conjugate, "conj(g)")
 _real = elementwise("real", np.real, "g")
@@ -54,12 +55,42 @@ def angle(z: Any, deg: bool = False) -> Any:
     return np.rad2deg(turned) if deg else turned
 
 
+def divide_by_length(x: Any, length: Any) -> Any:
+    """Return ``x / length``; where the length is 0, 0 with all its derivatives."""
+    zero = np.equal(length, 0)
+    if dtype_of(x).kind == "c":  # which CuPy divides by infinity to NaN
+        return np.where(zero, 0, x / np.where(zero, 1, length))
+    return x / np.where(zero, np.inf, length)
+
+
+def _direction(x: Any) -> Any:
+    """Return ``x / abs(x)``, by parts: a complex divisor may overflow on the way."""
+    if isinstance(x, (np.ndarray, np.generic, complex)):
+        return np.sign(x)
+    size = np.abs(x)
+    safe = np.where(np.equal(size, 0), 1, size)
+    return np.real(x) / safe + 1j * (np.imag(x) / safe)
+
+
+# With u = y* dx, the direction turns by Im(u) / |x|: dy = i y Im(u) / |x|.
+_sign = op(
+    "direction",
+    _direction,
+    lambda g, y, x: 1j * np.conjugate(y) * divide_by_length(np.imag(g * y), np.abs(x)),
+    push=lambda t, y, x: (
+        1j * y * divide_by_length(np.imag(np.conjugate(y) * t[0]), np.abs(x))
+    ),
+    rule="i y* Im(g y) / |x|, 0 at 0",
+    reads=(0, "y"),
+)
+_sign.elementwise = True
+_sign.batch = _batch_elementwise(_sign)
+
+
 def sign(x: Any) -> Any:
     """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
-    if dtype_of(x).kind != "c":
-        return apply(declare("sign"), (x,))
-    size = np.abs(x)
-    return x / np.where(np.equal(size, 0), 1, size)
+    made = _sign if dtype_of(x).kind == "c" else declare("sign")
+    return apply(made, (x,))
 
 
 @implements(np.iscomplex)

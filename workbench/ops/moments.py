@@ -1,6 +1,6 @@
 """Moments: variance, standard deviation, averages, covariance.
 
-The gradient of `std` is 0 where all entries are equal.
+All derivatives of `std` are 0 where all entries are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.graph.dims import Dim, differ, none
 from workbench.graph.op import Op, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient
-from workbench.ops.complex_parts import conjugate
+from workbench.ops.complex_parts import conjugate, divide_by_length
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.reductions import (
     count,
@@ -70,8 +70,7 @@ def _std_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) 
     if wide is not x:  # in float16 NumPy's sum of squares may be infinite
         axes = reduced_axes(axis, len(shape_of(x)))
         y = np.std(wide, axis=axes, ddof=ddof, keepdims=True)
-    # Where all entries are equal, 0 / 1 and not 0 / 0.
-    return _centred(x, axis, ddof) / np.where(np.equal(y, 0), 1, y)
+    return divide_by_length(_centred(x, axis, ddof), y)
 
 
 _var_op = reduction(

@@ -26,6 +26,9 @@ COMPARING = {
 CHOOSING = {"argmax", "argmin", "argsort", "searchsorted", "digitize"}
 STOPPING = {"stop_gradient", "zero_grad"}
 
+#: Lengths, whose kink is where they are 0.
+LENGTHS = {"absolute", "fabs", "hypot", "norm", "power_norm", "std", "svdvals"}
+
 #: Numbers that everybody writes: that a constant is one of them says nothing.
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
 
@@ -276,6 +279,12 @@ def _flat(node: Tensor) -> str:
             if np.size(value_of(a)) and not np.any(value_of(a)):
                 text = operand(node, k)
                 return f"It is a product, and its operand {text} is 0 all over."
+    if node.op.name in LENGTHS and not np.any(node._value):
+        return (
+            f"{node.op.name} is 0 here, where it has a kink: no derivative is the right"
+            " one, and the first and all higher ones are taken as 0. A square, a sum of"
+            " squares or a variance has no kink; or start somewhere else."
+        )
     if node.op.name in ("square", "power") and not np.any(value_of(node.inputs[0])):
         return f"Its operand {operand(node)} is 0 all over, where a square is flat."
     return (

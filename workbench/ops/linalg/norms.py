@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.graph.op import implements
 from workbench.graph.tensor import admit, apply, value_of
-from workbench.ops.complex_parts import conjugate
+from workbench.ops.complex_parts import conjugate, divide_by_length
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.linalg.shared import eye_like, matrices
 from workbench.ops.linalg.singular import singular_values
@@ -18,7 +18,8 @@ from workbench.ops.shaping import normal_axes
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 
 
-# norm: the Euclidean one is an op, the others are written with reductions
+# norm: the Euclidean one is an op, and the one by powers; the others are written with
+# reductions. Where a length is 0, all its derivatives are.
 
 
 def _norm_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
@@ -27,17 +28,49 @@ def _norm_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _norm_weight(y: Any, x: Any, **_: Any) -> Any:
-    return conjugate(x) / np.where(np.equal(y, 0), 1, y)
+    return divide_by_length(conjugate(x), y)
 
 
 NORM = reduction("norm", _norm_compute, _norm_weight, rule="g · x / y, 0 at 0")
+
+
+def _power_norm_compute(
+    x: Any, *, ord: float, axis: Any = None, keepdims: bool = False
+) -> Any:
+    size = np.abs(x)
+    nothing = size == 0
+    if ord < 0:  # one entry that is 0 makes the whole 0
+        flat = np.any(nothing, axis=axis, keepdims=keepdims)
+        size = np.where(nothing, 1, size)
+    total = np.sum(size**ord, axis=axis, keepdims=keepdims)
+    if ord > 0:
+        return total ** (1 / ord)
+    return np.where(flat, 0, total ** (1 / ord))
+
+
+def _power_norm_weight(y: Any, x: Any, *, ord: float, **_: Any) -> Any:
+    size = np.abs(x)
+    # Of an entry that is 0, below the order 1 the slope is infinite, and below 2 the
+    # one of the slope: both are taken as 0.
+    nothing = np.equal(size, 0) | np.equal(y, 0)
+    share = np.where(nothing, 1, size) / np.where(nothing, 1, y)
+    return np.where(nothing, 0, share ** (ord - 1)) * conjugate(np.sign(x))
+
+
+POWER_NORM = reduction(
+    "power_norm",
+    _power_norm_compute,
+    _power_norm_weight,
+    rule="g · (|x| / y)^(p − 1) · sign x, 0 at 0",
+)
 
 
 @implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`numpy.linalg.norm`, of every order.
 
-    Where a norm has a kink, the gradient is the subgradient of least size: 0 at 0;
+    Where a norm has a kink, the gradient is the subgradient of least size: 0 at 0,
+    where the second derivative, which is infinite, is taken as 0 too;
     the nuclear norm's is ``U @ Vh`` over the singular values that are not 0 (G. A.
     Watson, "Characterization of the subdifferential of some matrix norms", 1992).
     The orders 2 and -2 of a matrix share the gradient among values that tie.
@@ -81,28 +114,13 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
         return np.sum(size, axis=axis, keepdims=keepdims)
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order {ord!r} for vectors")
-    if ord < 0:  # one entry that is 0 makes the whole 0
-        nothing = np.any(size == 0, axis=axis, keepdims=True)
-        total = np.sum(np.where(nothing, 1, size) ** ord, axis=axis, keepdims=True)
-        y = np.where(nothing, 0, total ** (1 / ord))
-        return y if keepdims else _without(y, axis)
-    if ord < 1:  # at 0 the slope of the power is infinite, that of the size 0: 0
-        powers = np.where(size == 0, 0, np.where(size == 0, 1, size) ** ord)
-    else:
-        powers = size**ord
-    total = np.sum(powers, axis=axis, keepdims=keepdims)
-    nothing = total == 0
-    return np.where(nothing, 0, np.where(nothing, 1, total) ** (1 / ord))
+    return apply(POWER_NORM, (x,), settings(axis, keepdims, ord=float(ord)))
 
 
 def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
     """The largest of magnitudes; of none it is 0."""
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
-
-
-def _without(y: Any, axis: Any) -> Any:
-    return np.reshape(y, ()) if axis is None else np.squeeze(y, axis)
 
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
