@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -424,3 +425,101 @@ def test_slopes_at_zeros_keep_float32(f: Any) -> None:
     assert wb.grad(lambda x: np.sum(f(-3.0, x)))(x).dtype == np.float32
     _, t = wb.jvp(lambda x: f(3.0, x), (x,), (x,))
     assert t.dtype == np.float32
+
+
+# Higher derivatives at the ends of the domain, and far out
+
+
+def higher(f: Callable[..., Any], order: int) -> Callable[..., Any]:
+    """Return the derivative of this order, reverse mode each time."""
+    for _ in range(order):
+        f = wb.grad(f)
+    return f
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 1.5, 2, -0.5])
+@pytest.mark.parametrize("name", ["struve", "modstruve"])
+def test_struve_near_0_and_in_the_middle(name: str, order: float) -> None:
+    truth = {"struve": mpmath.struveh, "modstruve": mpmath.struvel}[name]
+    f = lambda x: getattr(sp, name)(order, x)  # noqa: E731
+    for x in (1e-30, 1e-8, 1e-3, 0.5, 1.99, 2.01, 5.0):
+        with mpmath.workdps(60):
+            step = mpmath.mpf(x) * mpmath.mpf(10) ** -12
+            for n in (1, 2, 3):
+                with mpmath.workdps(120):
+                    exact = mpmath.diff(
+                        lambda z: truth(order, z), mpmath.mpf(x), n, h=step
+                    )
+                exact = float(exact)
+                found = higher(f, n)(x)
+                np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
+def test_struve_far_out() -> None:
+    def closed(z: Any) -> Any:  # DLMF 11.4.7 with 11.4.23
+        root = mpmath.sqrt(z / (2 * mpmath.pi))
+        wave = mpmath.sin(z) + mpmath.cos(z) / z
+        return root * (1 + 2 / z**2) - mpmath.sqrt(2 / (mpmath.pi * z)) * wave
+
+    for x in (1e2, 1e4, 1e8):
+        for n in (1, 2, 3):
+            with mpmath.workdps(120):
+                exact = float(
+                    mpmath.diff(closed, mpmath.mpf(x), n, h=mpmath.mpf(10) ** -25)
+                )
+            found = higher(lambda x: sp.struve(1.5, x), n)(x)
+            np.testing.assert_allclose(found, exact, rtol=1e-8)
+    np.testing.assert_allclose(higher(lambda x: sp.struve(0, x), 2)(0.0), 0)
+    third = higher(lambda x: sp.struve(0, x), 3)(0.0)
+    np.testing.assert_allclose(third, -4 / (3 * np.pi), rtol=1e-14)
+
+
+@pytest.mark.parametrize("a", range(1, 5))
+@pytest.mark.parametrize("b", range(1, 5))
+def test_betainc_of_whole_parameters_is_a_polynomial(a: int, b: int) -> None:
+    poly = np.polynomial.Polynomial
+    density = poly([0, 1]) ** (a - 1) * poly([1, -1]) ** (b - 1) / sp.beta(a, b)
+    for x in (0.0, 0.25, 1.0):
+        for n in range(1, 5):
+            found = higher(lambda x: sp.betainc(a, b, x), n)(x)
+            truth = density.deriv(n - 1)(x) if n > 1 else density(x)
+            np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-11)
+            over = higher(lambda x: sp.betaincc(a, b, x), n)(x)
+            np.testing.assert_allclose(over, -truth, rtol=1e-12, atol=1e-11)
+    second = wb.jvp(lambda x: wb.jvp(lambda x: sp.betainc(a, b, x), (x,), (1.0,))[1],
+                    (1.0,), (1.0,))[1]  # fmt: skip
+    np.testing.assert_allclose(second, density.deriv()(1.0), atol=1e-11)
+
+
+@pytest.mark.parametrize("a", range(1, 5))
+def test_gammainc_of_whole_orders_at_0(a: int) -> None:
+    # x**(a-1) exp(-x) / (a-1)!, by its series
+    for n in range(1, 6):
+        k = n - a  # the power of x in exp(-x) that is left
+        truth = 0.0
+        if k >= 0:
+            truth = (-1) ** k * math.factorial(n - 1) / math.factorial(k)
+            truth /= math.factorial(a - 1)
+        for f in (sp.gammainc, lambda a, x: -sp.gammaincc(a, x)):
+            found = higher(lambda x, f=f: f(float(a), x), n)(0.0)
+            np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-12)
+        chi = higher(lambda x: sp.chdtr(2.0 * a, x), n)(0.0)
+        np.testing.assert_allclose(chi, truth * 0.5**n, rtol=1e-12, atol=1e-12)
+
+
+def test_densities_of_large_parameters_neither_overflow_nor_vanish() -> None:
+    for a, b, x in ((200.0, 150.0, 0.57), (2000.0, 3.0, 0.999), (60.0, 39.0, 1e-3)):
+        with mpmath.workdps(50):
+            z = mpmath.mpf(x)
+            exact = z ** (a - 1) * (1 - z) ** (b - 1) / mpmath.beta(a, b)
+        found = wb.grad(lambda x: sp.betainc(a, b, x))(x)
+        np.testing.assert_allclose(found, float(exact), rtol=1e-10)
+    for a, x in ((120.0, 110.0), (99.0, 800.0), (50.0, 1e-3)):
+        with mpmath.workdps(50):
+            z = mpmath.mpf(x)
+            exact = z ** (a - 1) * mpmath.exp(-z) / mpmath.gamma(a)
+        found = wb.grad(lambda x: sp.gammainc(a, x))(x)
+        np.testing.assert_allclose(found, float(exact), rtol=1e-10)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(wb.grad(lambda x: sp.gammainc(3.0, x))(-1.0))
+        assert np.isnan(wb.grad(lambda x: sp.betainc(3.0, 2.0, x))(1.5))

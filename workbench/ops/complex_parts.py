@@ -72,7 +72,7 @@ def _direction(x: Any) -> Any:
     return np.real(x) / safe + 1j * (np.imag(x) / safe)
 
 
-# With u = y* dx, the direction turns by Im(u) / |x|: dy = i y Im(u) / |x|.
+# With u = ȳ dx, the direction turns by Im(u) / |x|: dy = i y Im(u) / |x|.
 _sign = op(
     "direction",
     _direction,
@@ -80,7 +80,7 @@ _sign = op(
     push=lambda t, y, x: (
         1j * y * divide_by_length(np.imag(np.conjugate(y) * t[0]), np.abs(x))
     ),
-    rule="i y* Im(g y) / |x|, 0 at 0",
+    rule="i ȳ · Im(g y) / |x|, 0 at 0",
     reads=(0, "y"),
 )
 _sign.elementwise = True

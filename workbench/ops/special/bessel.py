@@ -115,25 +115,28 @@ many(
 )
 
 
-# Struve functions: DLMF 11.4.29 and 11.4.30 with 11.4.23
+# Struve functions: DLMF 11.4.27 and 11.4.30, near 0 the power series 11.2.1 and 11.2.2.
+# The mean of two neighbours cancels far out, where these grow and y' does not.
 
 
 @helper
-def struve_term(v: Any, x: Any) -> Any:
-    """(x / 2)**v / (sqrt(pi) gamma(v + 3/2))."""
-    return (0.5 * x) ** v * F.rgamma(v + 1.5) / math.sqrt(math.pi)
+def struve_slope(v: Any, x: Any, function: Any, sign: float) -> Any:
+    """Return the derivative by x; ``sign`` is that of the series, -1 for `struve`."""
+    near = (np.abs(x) < 2) & (v > -1.25)  # beyond, the series has poles
+    a, b, order = np.where(near, x, 1), np.where(near, 2, x), np.where(near, v, 0)
+    t = 0.25 * sign * a * a
+    total: Any = 0
+    for k in range(15, -1, -1):  # by Horner's rule: the last term is below 1e-25
+        ratio = t / ((k + 1.5) * (k + order + 1.5))
+        total = (2 * k + order + 1) + ratio * total
+    first = (0.5 * a) ** order * F.rgamma(order + 1.5) / math.sqrt(math.pi)
+    return np.where(near, first * total, function(v - 1, b) - v / b * function(v, b))
 
 
-special(
-    "struve",
-    None,
-    "0.5 * (struve(x0 - 1, x1) - struve(x0 + 1, x1) + struve_term(x0, x1))",
-)
-special(
-    "modstruve",
-    None,
-    "0.5 * (modstruve(x0 - 1, x1) + modstruve(x0 + 1, x1) + struve_term(x0, x1))",
-)
+special("struve", None, "struve_slope(x0, x1, struve, -1.0)",
+    pretty_rule="not known   g · (H(x₀ − 1) − x₀ / x₁ · y)")  # fmt: skip
+special("modstruve", None, "struve_slope(x0, x1, modstruve, 1.0)",
+    pretty_rule="not known   g · (L(x₀ − 1) − x₀ / x₁ · y)")  # fmt: skip
 
 
 # Kelvin functions: ber + i bei solves y'' + y'/x - i y = 0, DLMF 10.61.3; y'/x tends

@@ -147,8 +147,16 @@ special("binom", "binom_by_n(y, x0, x1)", "binom_by_k(y, x0, x1)")
 
 @helper
 def gamma_density(a: Any, x: Any) -> Any:
-    """The derivative of gammainc(a, x) by x."""
-    return np.exp(F.xlogy(a - 1, x) - x - F.gammaln(a))
+    """The derivative of gammainc(a, x) by x.
+
+    Near 0 by the power itself, whose derivatives stay right at 0 where it is whole.
+    """
+    near = (x < 1) & (a < 100)
+    b = np.where(near & (x >= 0), x, np.where(near, np.nan, 1))
+    order = np.where(near, a, 1)
+    power = b ** (order - 1) * np.exp(-b) * F.rgamma(order)
+    far = np.where(near, 1, x)
+    return np.where(near, power, np.exp(F.xlogy(a - 1, far) - far - F.gammaln(a)))
 
 
 special("gammainc", None, "gamma_density(x0, x1)")
@@ -162,8 +170,19 @@ special("gammainccinv", None, "-g / gamma_density(x0, y)")
 
 @helper
 def beta_density(a: Any, b: Any, x: Any) -> Any:
-    """The derivative of betainc(a, b, x) by x."""
-    return np.exp(F.xlogy(a - 1, x) + F.xlog1py(b - 1, -x) - F.betaln(a, b))
+    """The derivative of betainc(a, b, x) by x.
+
+    By the powers themselves, whose derivatives stay right at 0 and 1 where they are
+    whole; where these could underflow, by their logarithms.
+    """
+    small = (a + b < 100) & np.isfinite(a + b)
+    inside = np.where((x >= 0) & (x <= 1), x, np.nan)
+    p, q = np.where(small, a, 1), np.where(small, b, 1)
+    z = np.where(small, inside, 0.5)
+    power = z ** (p - 1) * (1 - z) ** (q - 1) / F.beta(p, q)
+    z = np.where(small, 0.5, x)
+    large = np.exp(F.xlogy(a - 1, z) + F.xlog1py(b - 1, -z) - F.betaln(a, b))
+    return np.where(small, power, large)
 
 
 special("betainc", None, None, "beta_density(x0, x1, x2)")
