@@ -49,7 +49,7 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
             return apply(op, (self, other))
         try:
             value = compute(a, b)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, ArithmeticError):  # Python's own: 1.0 / 0.0
             return apply(op, (self, other))
         # What Tensor.__init__ does, without the call: it is 5 % of an op.
         made = _new(Tensor)
@@ -71,13 +71,17 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
         a = self._value
         if type(other) not in plain or a is None:
             return _slow(op, (other, self), other)
+        try:
+            value = compute(other, a)
+        except ArithmeticError:
+            return apply(op, (other, self))
         frame = _frame(1)
         return Tensor(
             op,
             (other, self),
             (other, a),
             NO_PARAMS,
-            compute(other, a),
+            value,
             frame.f_code,
             frame.f_lasti,
             source.surroundings(),

@@ -8,6 +8,7 @@ gradient is df/dx - i df/dy.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,34 @@ __all__ = ["stop_gradient"]
 
 # Arithmetic. Python's operators, so that Python numbers stay weak.
 
+
+def _as_numpy(
+    operate: Callable[[Any, Any], Any], ufunc: np.ufunc
+) -> Callable[[Any, Any], Any]:
+    """Return an operator that gives inf or NaN where Python raises, as arrays do."""
+
+    def compute(a: Any, b: Any) -> Any:
+        try:
+            return operate(a, b)
+        except (ZeroDivisionError, OverflowError):
+            if not any(isinstance(x, (float, complex)) for x in (a, b)):
+                raise  # integers, which have no inf
+            return ufunc(a, b).item()
+
+    return compute
+
+
+_power = _as_numpy(operator.pow, np.power)
 elementwise("add", operator.add, "1", "1")
 elementwise("subtract", operator.sub, "1", "-1")
 elementwise("multiply", operator.mul, "x1", "x0")
-elementwise("divide", operator.truediv, "g / x1", "-g * y / x1")
+elementwise("divide", _as_numpy(operator.truediv, np.divide), "g / x1", "-g * y / x1")
 elementwise("negative", operator.neg, "-1")
 elementwise("positive", operator.pos, "1")
 elementwise("reciprocal", np.reciprocal, "-y * y")
 elementwise(
     "power",
-    operator.pow,
+    _power,
     "g * power_less(x0, x1)",
     "g * (y * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
@@ -49,8 +68,9 @@ elementwise("float_power", np.float_power,
 elementwise("square", np.square, "2 * x")
 elementwise("sqrt", np.sqrt, "0.5 * g / y")
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
-elementwise("floor_divide", operator.floordiv, "0", "0")
-elementwise("remainder", operator.mod, "1", "-floor_divide(x0, x1)")
+elementwise("floor_divide", _as_numpy(operator.floordiv, np.floor_divide), "0", "0")
+elementwise("remainder", _as_numpy(operator.mod, np.remainder),
+    "1", "-floor_divide(x0, x1)")  # fmt: skip
 elementwise("fmod", np.fmod, "1", "-rint((x0 - y) / x1)")
 
 for _name in (
@@ -274,7 +294,7 @@ def _by_length_twice(x: Any, a: Any, b: Any) -> Any:
     return x / length / length
 
 
-def _power_less(x: Any, p: Any, power: Any = operator.pow) -> Any:
+def _power_less(x: Any, p: Any, power: Any = _power) -> Any:
     """``p * x ** (p - 1)``, and 0 where both are 0.
 
     An exponent that varies is kept as it is, for the mixed derivative ``1 / x`` at
