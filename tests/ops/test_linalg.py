@@ -7,6 +7,7 @@ differences of plain NumPy find; one that does has NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,45 @@ def test_det_to_third_order() -> None:
     np.testing.assert_allclose(wb.jvp(gradient, (x,), (t,))[1], truth, rtol=1e-10)
     back = wb.grad(lambda x: np.sum(gradient(x) * t))(x)
     np.testing.assert_allclose(back, cofactor_form(t, s), rtol=1e-10)
+
+
+def true_derivatives(x: Any, order: int) -> Any:
+    """Return the derivatives of det of this order, by Leibniz' sum."""
+    n = len(x)
+    made = np.zeros((n, n) * order)
+    for columns in permutations(range(n)):
+        swaps = sum(columns[i] > columns[j] for j in range(n) for i in range(j))
+        for rows in permutations(range(n), order):
+            rest = [x[r, columns[r]] for r in range(n) if r not in rows]
+            place = tuple(i for r in rows for i in (r, columns[r]))
+            made[place] += (-1) ** swaps * np.prod(rest)
+    return made
+
+
+@pytest.mark.parametrize(("n", "rank"), [(n, r) for n in range(1, 6) for r in range(n)])
+def test_det_of_singular_matrices_to_fourth_order(n: int, rank: int) -> None:
+    rng = np.random.default_rng(n * 10 + rank)
+    x = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n))
+    third = true_derivatives(x, 3)
+    close = {"rtol": 0, "atol": 1e-12 * max(1, np.abs(third).max())}
+    hessian = wb.hessian(np.linalg.det)
+    np.testing.assert_allclose(hessian(x), true_derivatives(x, 2), **close)
+    for outer in (wb.jacfwd, wb.jacrev):
+        np.testing.assert_allclose(outer(hessian)(x), third, **close)
+    if n < 5:
+        fourth = wb.jacfwd(wb.jacfwd(hessian))(x)
+        np.testing.assert_allclose(fourth, true_derivatives(x, 4), **close)
+    turned = wb.jvp(hessian, (x + 0j,), (1j * np.ones((n, n)),))[1]  # complex ones too
+    np.testing.assert_allclose(turned, 1j * np.sum(third, (-2, -1)), **close)
+    batch = wb.vmap(wb.jacfwd(hessian))(np.stack([x, x + np.eye(n)]))
+    np.testing.assert_allclose(batch[0], third, **close)
+
+
+def test_hessian_of_det_moves_where_there_is_no_inverse() -> None:
+    ones, eye = np.ones((3, 3)), np.eye(3)
+    moved = wb.jvp(wb.hessian(np.linalg.det), (ones,), (eye,))[1]
+    truth = np.einsum("ijklmm->ijkl", true_derivatives(ones, 3))
+    np.testing.assert_allclose(moved, truth, atol=1e-13)
 
 
 def test_pinv_and_lstsq_of_less_than_full_rank() -> None:

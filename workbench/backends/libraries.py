@@ -210,7 +210,7 @@ FROM_LIBRARIES: dict[str, str] = {
     "eigen_weights": "eigen_weights({0}, {1}, {UPLO})",
     "singular_weights": "singular_weights({0}, {1})",
     "cofactor": "cofactor({0})",
-    "second_cofactor": "second_cofactor({0}, {1})",
+    "cofactor_along": "cofactor_along({all})",
     "lu_pivots": "lu_pivots({0}, {count})",
     "pivot_order": "pivot_order({0})",
     "pivoted_columns": "pivoted_columns({0})",
@@ -288,11 +288,24 @@ def cofactor(x):
     sign = np.linalg.det(U) * np.linalg.det(Vh)
     return sign[..., None, None] * ((np.conj(U) * middle) @ np.conj(Vh))
 ''',
-    "second_cofactor": '''\
-def second_cofactor(x, t):
-    """The derivative of the cofactors along t: all singular values but two multiply."""
-    U, S, Vh = np.linalg.svd(x)
+    "cofactor_along": '''\
+def cofactor_along(x, *directions):
+    """The derivative of the cofactors along each direction, a polynomial of x."""
+    *others, t = directions
     n = x.shape[-1]
+    if others:  # by values on a circle, as many as the polynomial's degree
+        count, total = max(n - len(directions), 2), np.zeros_like(sum(directions, x))
+        if n <= len(directions):
+            return total
+        size, step = (np.max(np.abs(v), (-2, -1), keepdims=True) for v in (x, t))
+        radius = np.where(size == 0, 1, size) / np.where(step == 0, 1, step)
+        for k in range(count):
+            turn = 1 - 2 * k if count == 2 else np.exp(2j * np.pi * k / count)
+            part = cofactor_along(x + turn * radius * t, *others)
+            part = part / (turn * count * radius)
+            total = total + (part if np.iscomplexobj(total) else np.real(part))
+        return total
+    U, S, Vh = np.linalg.svd(x)
     others = np.zeros_like(S, shape=(*S.shape, n))
     for i, j in np.ndindex(n, n):
         if i != j:

@@ -2,8 +2,7 @@
 
 A determinant is a polynomial of the entries, and so are its derivatives: the matrix
 of cofactors, and the second cofactors, products of all singular values but one and
-but two. They are right for singular matrices too. From the third order on the
-inverse takes part.
+but two. They are right for singular matrices too, and so are those of all orders.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from workbench.graph.tensor import admit, apply
 from workbench.graph.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
-from workbench.ops.define import dtype_of, op
+from workbench.ops.define import aligned, dtype_of, op
 from workbench.ops.linalg.shared import (
     Params,
     broadcast,
@@ -93,8 +92,8 @@ COFACTOR = stacked(
     op(
         "cofactor",
         _cofactor_compute,
-        lambda g, y, x: apply(SECOND, (x, g)),
-        push=lambda t, y, x: apply(SECOND, (x, t[0])),
+        lambda g, y, x: apply(ALONG, (x, g)),
+        push=lambda t, y, x: apply(ALONG, (x, t[0])),
         rule="x⁻ᵀ (g · y) − x⁻ᵀ gᵀ y",
         reads=(0,),
         infer=square,
@@ -102,12 +101,13 @@ COFACTOR = stacked(
 )
 
 
-# Its derivative along t, a symmetric map. With x = U S Vᴴ, cofactors multiply, so it
-# is enough to move S by D = Uᴴ t V: an entry beside the diagonal becomes minus the
-# product of all values but two, one on it a sum of such products.
+# Its derivatives along t, along t and u, and so on: symmetric maps, polynomials of x.
+# With x = U S Vᴴ, cofactors multiply, so for the first it is enough to move S by
+# D = Uᴴ t V: an entry beside the diagonal becomes minus the product of all values but
+# two, one on it a sum of such products.
 
 
-def _second_compute(x: Any, t: Any) -> Any:
+def _first_along(x: Any, t: Any) -> Any:
     left, sizes, right = np.linalg.svd(x)
     inner = conjugate(swap(left)) @ t @ conjugate(swap(right))
     pairs = _all_but_two(sizes)
@@ -133,11 +133,13 @@ def _all_but_two(sizes: Any) -> Any:
     return upper + swap(upper)
 
 
-def _third(x: Any, a: Any, b: Any) -> Any:
-    """The derivative of the second cofactors, where there is an inverse."""
+def _second_along(x: Any, a: Any, b: Any) -> Any:
+    """Return the second derivative of the cofactors; None near singular matrices."""
+    cofactor = _by_inverse(x)
+    if cofactor is None:
+        return None
     turned = swap(np.linalg.inv(x))
-    first = apply(SECOND, (x, b))
-    cofactor = apply(COFACTOR, (x,))
+    first = _first_along(x, b)
     moved = -(turned @ swap(b) @ turned)
     return (
         first * _traced(turned * a)
@@ -151,33 +153,65 @@ def _traced(x: Any) -> Any:
     return np.sum(x, axis=(-2, -1), keepdims=True)
 
 
-def _second_pull(
+def _along_compute(x: Any, *directions: Any) -> Any:
+    *others, last = directions
+    if not others:
+        return _first_along(x, last)
+    degree = x.shape[-1] - len(directions)
+    made = np.zeros_like(sum(directions, x))
+    if degree < 1:
+        return made
+    quick = _second_along(x, *directions) if len(directions) == 2 else None
+    if quick is not None:
+        return quick
+    # Along the last direction the others' derivative is a polynomial of this degree:
+    # its values on a circle, as many as the degree, tell the coefficient.
+    size, step = (np.max(np.abs(v), (-2, -1), keepdims=True) for v in (x, last))
+    radius = np.where(size == 0, 1, size) / np.where(step == 0, 1, step)
+    unit = last * radius
+    for k in range(count := max(degree, 2)):
+        turn = 1 - 2 * k if count == 2 else np.exp(2j * np.pi * k / count)
+        value = _along_compute(x + turn * unit, *others)
+        part = value / (turn * count * radius)
+        made = made + (part if made.dtype.kind == "c" else np.real(part))
+    return made
+
+
+def _along_pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
-    x, t = inputs
-    return [
-        _third(x, t, g) if mask & 1 else None,
-        apply(SECOND, (x, g)) if mask & 2 else None,
-    ]
+    x, *directions = inputs
+    passed = [apply(ALONG, (*inputs, g)) if mask & 1 else None]
+    for i in range(len(directions)):
+        rest = (*directions[:i], *directions[i + 1 :], g)
+        passed.append(apply(ALONG, (x, *rest)) if mask >> i + 1 & 1 else None)
+    return passed
 
 
-def _second_push(
+def _along_push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> Any:
-    (x, t), (moved_x, moved_t), total = inputs, tangents, None
-    if moved_x is not None:
-        total = _third(x, t, moved_x)
-    if moved_t is not None:
-        term = apply(SECOND, (x, moved_t))
-        total = term if total is None else total + term
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            moved = (*inputs, t) if i == 0 else (*inputs[:i], t, *inputs[i + 1 :])
+            term = apply(ALONG, moved)
+            total = term if total is None else total + term
     return total
 
 
-SECOND: Op = stacked(declare("second_cofactor"))
-SECOND.compute = _second_compute
-SECOND.infer = lambda x, t: broadcast(square(x), value_spec(t).shape[:-2])
-SECOND.pull, SECOND.push = _second_pull, _second_push
-SECOND.rule, SECOND.reads = "the third derivative of det(x₀)   the second", (0, 1)
+def _along_infer(x: Any, *directions: Any) -> Spec:
+    spec = square(x)
+    for t in directions:
+        spec = broadcast(spec, value_spec(t).shape[:-2])
+    return spec
+
+
+ALONG: Op = declare("cofactor_along")
+ALONG.batch = lambda inputs, batched, params: apply(ALONG, aligned(inputs, batched))
+ALONG.compute, ALONG.infer = _along_compute, _along_infer
+ALONG.pull, ALONG.push = _along_pull, _along_push
+ALONG.rule = "the next derivative of det(x₀), along g too"
 
 
 # det
@@ -197,7 +231,7 @@ DET = stacked(
 
 @implements(np.linalg.det)
 def det(a: Any) -> Any:
-    """`numpy.linalg.det`; both its derivatives are right for singular matrices too."""
+    """`numpy.linalg.det`; its derivatives are right for singular matrices too."""
     return apply(DET, (admit(a),))
 
 
