@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from workbench.graph.broadcasting import broadcast_shapes
+from workbench.graph.facts import meet
 from workbench.graph.op import declare
 from workbench.graph.tensor import apply
 from workbench.graph.types import Spec
@@ -36,6 +37,14 @@ def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
         )
     loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
     return Spec((*loop, *whole.shape[-2:]), product_dtype(left, right, whole))
+
+
+def _sylvester_lengths(a: Any, b: Any, q: Any) -> Spec:
+    left, right, whole = matrices(a), matrices(b), matrices(q)
+    rows = meet(whole.shape[-2], meet(*left.shape[-2:]))
+    columns = meet(whole.shape[-1], meet(*right.shape[-2:]))
+    loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
+    return Spec((*loop, rows, columns), product_dtype(left, right, whole))
 
 
 def _sylvester_compute(a: Any, b: Any, q: Any) -> Any:
@@ -80,6 +89,7 @@ def _sylvester_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) 
 
 SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
+SYLVESTER.lengths = _sylvester_lengths
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch = _sylvester_batch
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
