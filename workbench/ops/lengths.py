@@ -52,17 +52,21 @@ def delayed(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function; called when the program runs, where it needs a length.
 
     NumPy's own functions do so by themselves. This is for functions of ours that
-    NumPy does not hand to Tensors.
+    NumPy does not hand to Tensors. All ops that it makes stand on the user's line.
     """
 
     @wraps(function)
     def called(*args: Any, **settings: Any) -> Any:
         try:
-            return function(*args, **settings)
+            with source.pinned():
+                return function(*args, **settings)
         except blame.PLAIN as error:
-            if not waits(error, called, args, settings):
+            if waits(error, called, args, settings):
+                return later(error, called, args, settings)
+            told = blame.placed(error, function.__name__, args, settings)
+            if told is error:
                 raise
-            return later(error, called, args, settings)
+            raise told from error
 
     return called
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+import workbench.scipy.linalg as wl
+from workbench.scipy import fft, integrate, special
 
 
 def layer(y: Any) -> Any:
@@ -180,3 +183,36 @@ def test_a_function_that_raises_is_told_at_its_line() -> None:
     (found,) = wb.diagnose(g, 1.0)
     assert found.kind == "raised"
     assert 'raise ValueError("too large")' in found.place
+
+
+def test_what_a_function_of_ours_is_made_of_stands_on_the_line_of_the_user() -> None:
+    X = np.random.default_rng(0).normal(size=(16, 4))
+    W = np.random.default_rng(1).normal(size=(4, 4)) * 2000
+
+    def f(W: Any) -> Any:
+        p = special.softmax((X @ W) @ X.T, axis=1)
+        return np.sum((p @ X) ** 2)
+
+    found = wb.diagnose(f, W)
+    assert found
+    assert all("test_inside.py" in one.place for one in found)
+    assert "p = special.softmax((X @ W) @ X.T, axis=1)" in found[0].place
+
+
+def test_no_op_stands_on_a_line_of_ours() -> None:
+    A = np.full((3, 3), 0.3) + np.eye(3)
+    given = [(A,), (A, A), (np.linspace(0.1, 0.9, 5),), (np.linspace(0.1, 0.9, 5),) * 2]
+    ran, own = 0, str(Path(wb.__file__).parent)
+    for module in (special, wl, fft, integrate):
+        for name in module.__all__:
+            f = getattr(module, name)
+            for args in given:
+                try:
+                    graph = wb.trace(f)(*args)
+                except Exception:
+                    continue  # it takes others
+                ran += 1
+                for node in graph.nodes:
+                    place = node.site.filename if node.inputs and node.site else ""
+                    assert not place.startswith(own), (name, node.op.name)
+    assert ran > 100
