@@ -119,7 +119,7 @@ def test_what_it_refuses_in_its_own_words() -> None:
 
 def test_several_outputs_of_one_op_are_looked_at() -> None:
     assert told(lambda A: np.sum(np.linalg.eigh(A)[1][:, 0] ** 4), np.eye(3)) == [
-        ("zero-gradient", "eigh")
+        ("undetermined", "eigh")
     ]
 
 
@@ -215,6 +215,34 @@ def test_a_way_round_the_layers_is_told_by_its_worst_line(
     (found,) = wb.diagnose(f, np.zeros((4, 6)))
     assert (found.kind, found.node.op.name) == ("vanishing", "multiply")
     assert "on that line alone" in found.evidence
+
+
+def test_what_moves_a_result_beyond_all_proportion_explodes() -> None:
+    x = np.ones(3)
+    found = wb.diagnose(lambda x: np.sum(np.exp(np.exp(5 * x))), x)
+    assert [(one.kind, one.node.op.name) for one in found] == [("exploding", "exp")]
+    # The largest of its gradients, by hand: 5 exp(5) exp(exp(5)).
+    norm = 5 * np.exp(5) * np.exp(np.exp(5)) * 3**0.5
+    assert f"it comes to {norm:.3g}" in found[0].evidence
+    # Powers and exponentials as they occur are at home with such gradients.
+    for f in (lambda x: np.sum((10 * x) ** 50), lambda x: np.sum(np.exp(90 * x))):
+        assert loud(f, x) == []
+
+
+def test_an_explosion_that_small_activations_hide_is_told() -> None:
+    W = 2.5 * np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
+
+    def f(W: Any) -> Any:
+        h = np.full(8, 1e-30)
+        for _ in range(60):
+            h = np.tanh(W @ h)
+        return np.sum(h)
+
+    (found,) = wb.diagnose(f, W)
+    assert (found.kind, found.node.op.name) == ("exploding", "matmul")
+    # Its slope along the way is 2.5 at each step, and tanh is linear there.
+    assert "a factor of 2.5 at each" in found.evidence
+    assert loud(f, W / 2.5) == []
 
 
 # Gradients that are 0

@@ -24,6 +24,7 @@ from workbench.checks.doctor import (
     steps,
     units,
     values,
+    vectors,
     ways,
     zeros,
 )
@@ -250,6 +251,7 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from steps.refined(case, values.look(case))
     yield from steps.refined(case, slopes.look(case, [*_blamed(found)]))
     yield from units.look(case)
+    yield from vectors.look(case, [f.node for f in found])
     yield from zeros.look(case, [f.node for f in found])
     singular = [*matrices.look(case)]
     yield from singular

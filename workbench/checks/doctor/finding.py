@@ -54,6 +54,7 @@ KINDS = {
     "near-overflow": "an exponential that soon overflows",
     "cancellation": "a difference of nearly equal numbers",
     "float32-contradicted": "a float32 result that float64 contradicts",
+    "undetermined": "vectors of repeated values, which rounding chooses",
     "lost-digits": "a result that has lost nearly all digits",
 }
 

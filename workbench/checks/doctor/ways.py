@@ -7,7 +7,14 @@ float32 next to it, and half of the digits of a float64 below; 1e8 times larger,
 leaves no step size that suits both ends. No single node counts for more than a factor
 of 100 there, so that a change of units is no alarm, and six decades must remain; but
 one node that is no scaling by a constant may make 1e8 alone, unless that is but the
-units of the input: the result follows it in proportion.
+units of the input: the result follows it in proportion. In proportion is whatever moves
+the result by no more than 100 times the relative change of the input, which no power
+law of physics and no exponential that a program is at home with exceeds; beyond, a
+step that is small beside the input is none for the result.
+
+An input may hide what explodes before it: tiny activations times a gradient of 1e23
+are an ordinary gradient, until the activations are not tiny. So a gradient that one
+line makes grow, time after time, is told though no input shows it.
 """
 
 from __future__ import annotations
@@ -36,6 +43,9 @@ ONE = 2.0
 LAYER = 20
 #: An input still counts where the result changes by this part of the change in it.
 COUNTS = 1e-3
+#: A result that changes by more than so many times the change in an input, both beside
+#: their sizes, explodes.
+GROWS = 100.0
 
 
 class Way(NamedTuple):
@@ -68,6 +78,9 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
             looped = way.where is not None and way.where.op.name == "scan"
             if looped or not _in_its_units(case, x, g, sign, ways, gradual):
                 found.append((sign * way.total, x))
+        hidden = _hidden(case, ways) if sign > 0 and not found else None
+        if hidden is not None:
+            found.append((hidden[0], hidden[1]))
         if not found:
             continue
         _, worst = max(found, key=lambda pair: pair[0])
@@ -75,6 +88,33 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
         if any(node.serial in blamed for node in nodes):
             continue
         yield _told(case, worst, nodes, ways, sign, len(found) - 1)
+
+
+def _hidden(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
+    """A node on whose way one line makes the gradient grow, step by step."""
+    grown = [
+        (ways[node.serial].total, node)
+        for node in case.nodes
+        if node.serial in ways
+        and ways[node.serial].total >= DECADES
+        and ways[node.serial].capped >= CAPPED
+    ]
+    if not grown:
+        return None
+    total, worst = max(grown, key=lambda pair: pair[0])
+    nodes = _nodes(worst, ways)
+    if len(nodes) < LAYER:
+        return None
+    ends = [worst, *nodes[:-1]]
+    lines: dict[Any, list[float]] = {}
+    for end, node in zip(ends, nodes, strict=True):
+        before = ways.get(node.serial)
+        factor = ways[end.serial].capped - (before.capped if before else 0.0)
+        lines.setdefault((node.op.name, node.code, node.lasti), []).append(factor)
+    repeated = max(lines.values(), key=sum)
+    if sum(repeated) < CAPPED or len(repeated) < LAYER:
+        return None
+    return total, worst
 
 
 def _in_its_units(
@@ -91,7 +131,7 @@ def _in_its_units(
     if not moved or not result:
         return False
     share = moved / result
-    return (share > COUNTS if sign < 0 else share < 1 / COUNTS) and (
+    return (share > COUNTS if sign < 0 else share < GROWS) and (
         not gradual or len(_nodes(x, ways, LAYER)) < LAYER
     )
 

@@ -31,6 +31,7 @@ from workbench.checks.doctor.singular import (
     is_isolated,
 )
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.checks.doctor.vectors import BASES
 from workbench.graph import types
 from workbench.graph.tensor import Tensor, value_of
 
@@ -326,6 +327,15 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
             "The value is infinite, so its slope is too: times the 0 that arrives it"
             " is NaN.",
             fix,
+        )
+    if name in BASES and not node.op.custom:
+        return Told(
+            "undetermined",
+            f"has vectors of a repeated {BASES[name]}, which nothing determines",
+            f"A finite gradient of norm {_norm(g)} arrives; passed on: {how}.",
+            "Any basis of its space is as good as another, rounding chooses one, and"
+            " the result hangs on the choice: it has no slope.",
+            attached(case, node, "nothing where there is no slope", ENTRIES),
         )
     if kinds(bad) == "inf" and not node.op.custom:
         dtype = types.spec_of(value_of(flat_first(bad))).dtype
