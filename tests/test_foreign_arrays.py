@@ -17,6 +17,8 @@ import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from workbench import gradient
 from workbench.backends.numpy import compile
+from workbench.errors import GradientError
+from workbench.graph.tensor import value_of
 from workbench.ops import filters
 from workbench.scipy import linalg
 
@@ -380,6 +382,51 @@ def test_the_doctor_looks_at_foreign_arrays() -> None:
         )
     assert found[0].fix is not None
     assert found[0].fix.code == "wb.logsumexp(a)"
+
+
+@pytest.mark.parametrize("name", ["network", "where", "einsum", "max"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_gradients_are_checked_where_they_are(name: str, order: int) -> None:
+    """Differences are taken in main memory; the program runs on its own arrays."""
+    x = np.array([0.3, -0.7, 1.1, 0.2])
+    seen = []
+
+    def f(*args: Any) -> Any:
+        # Traced once without values, it runs there as well.
+        seen.append(all(isinstance(value_of(a), Foreign | None) for a in args))
+        return PROGRAMS[name](*args)
+
+    report = wb.check_grads(f, (Foreign(x), Foreign(W), Foreign(B)), order=order)
+    assert report.ok
+    assert len(report.comparisons) >= 6
+    assert all(seen)
+    wrong = wb.override("tanh", "2 * d")
+    if name == "network" and order == 1:
+        with wb.overrides(wrong):
+            assert (
+                wb.check_grads(f, tuple(map(Foreign, (x, W, B)))).verdict == "changed"
+            )
+
+
+def test_a_wrong_rule_is_found_there_too() -> None:
+    class Cube(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return x**3
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return 2 * g * node.inputs[0] ** 2
+
+    with pytest.raises(GradientError, match="cube"):
+        wb.check_grads(
+            lambda x: np.sum(Cube()(x)), (Foreign(np.ones(3)),), modes=("rev",)
+        )
+
+
+def test_a_session_is_checked_where_it_is() -> None:
+    x = Foreign(np.array([0.3, -0.7, 1.1]))
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x) ** 2))(x))
+    assert session.check().ok
+    assert wb.plots.check(session) is not None
 
 
 @pytest.mark.parametrize(

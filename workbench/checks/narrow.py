@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.local import Local
+from workbench.graph import types
 
 __all__ = ["narrow"]
 
@@ -26,7 +27,7 @@ DRAWS = 3
 
 def narrow(local: Local, weights: Array, rng: np.random.Generator) -> str:
     """What is lost in single precision beyond rounding, in words; empty if nothing."""
-    kind = np.asarray(local.node.args[local.spots[0]]).dtype
+    kind = np.dtype(types.spec_of(local.node.args[local.spots[0]]).dtype)
     known = kind in (np.float32, np.complex64)
     if local.alone or local.fold or local.hermitian or not known:
         return ""

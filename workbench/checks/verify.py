@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.calculus import vjp
 from workbench.checks.blaming import unfinite
+from workbench.checks.device import from_host
 from workbench.checks.given import Given
 from workbench.checks.judging import Tolerance
 from workbench.checks.nodes import check_nodes, checkable
@@ -121,7 +122,7 @@ def check_grads(
         return f(*structure(filled))
 
     seed = fresh_seed() if seed is None else seed
-    values = [flat[i] for i in chosen]
+    function, values = from_host(on_leaves, [flat[i] for i in chosen])
     labels = [names[i] or f"arg{i}" for i in chosen]
 
     def looked() -> Report:
@@ -136,15 +137,15 @@ def check_grads(
         )
         # What is not finite is told once, by the report.
         with telling, np.errstate(all="ignore"):
-            check.run(on_leaves, values, order)
+            check.run(function, values, order)
             if not check.report.ok or (atol is None and _faint(check.report)):
-                _blame(check.report, on_leaves, values, order, telling)
+                _blame(check.report, function, values, order, telling)
         check.report.stopped = telling.stopped
         return check.report
 
     report = looked()
     if not report.stopped:
-        report = _without(report, looked, on_leaves, values, labels)
+        report = _without(report, looked, function, values, labels)
     return report.raise_if_wrong()
 
 

@@ -45,6 +45,7 @@ def check(
 ) -> Report:
     """See `Session.check`."""
     from workbench.checks.analytic import carries
+    from workbench.checks.device import from_host, to_host
     from workbench.checks.given import Given
     from workbench.checks.judging import Tolerance
     from workbench.checks.nodes import check_nodes, checkable
@@ -90,10 +91,10 @@ def check(
     rtol, atol = settings.pop("rtol", None), settings.pop("atol", None)
     telling = Telling(progress, sum(map(checkable, program)) if nodes else 0)
     gradients = [
-        true.get(i, np.zeros_like(x))
+        to_host(true.get(i, np.zeros_like(x)))
         for i, x in zip(part.wrt, part.values, strict=True)
     ]
-    number = _number(part.function, session.seed)
+    number, values = from_host(_number(part.function, session.seed), part.values)
     whole = Given(
         Check(
             report,
@@ -104,11 +105,11 @@ def check(
             telling,
         ),
         number,
-        [np.asarray(x) for x in part.values],
+        [np.asarray(x) for x in values],
         gradients,
         most=max(fair, FEWEST) if entries is None else None,
         known=all(map(carries, program)),
-        noise=_noise(number, part.values),
+        noise=_noise(number, values),
     )
     with telling:
         if nodes:
