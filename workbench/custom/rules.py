@@ -43,6 +43,10 @@ MOST_CHARACTERS = 1_000_000
 class graph_rule:
     """A gradient rule that is data: a list of nodes of existing ops.
 
+    It may come from a stranger's file, so what each step makes is known before it runs:
+    a rule that asks for far more memory or work than the arrays that it is given is a
+    `UsageError`.
+
     It is used wherever a rule is: as ``vjp`` of an op or an override, or registered
     by ``wb.register_gradient("relu6")(rule)``. It can be stored as JSON, and is
     checked when it is made: it can only run ops that exist.

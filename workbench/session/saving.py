@@ -89,6 +89,9 @@ class Saving(Kept):
         OverrideError
             If something does not fit: a node that is gone or has another op or
             shape, a rule that nobody has named. Nothing has changed then.
+        UsageError
+            If a rule would make arrays far larger than the program's, or work far
+            longer: it is refused before it runs, and nothing has changed.
         SnapshotError
             If the file is damaged, too large, or of a newer Workbench.
         OSError
