@@ -312,3 +312,43 @@ def test_the_digits_that_are_told_to_be_left_are(rng: Rng) -> None:
 def close(estimate: float, truth: float) -> None:
     """An estimate is a lower bound, nearly always by less than a factor of 3."""
     assert truth / 10 < estimate < truth * 1.01
+
+
+# Inside other nodes, and on the way back
+
+
+def log_diagonal(scale: Any) -> Any:
+    K = kernel(scale, np.arange(8.0))
+    return np.sum(np.log(np.diag(np.linalg.cholesky(K))))
+
+
+def test_a_matrix_inside_a_node_is_told_with_its_line() -> None:
+    def looped(scale: Any) -> Any:
+        step = lambda h: h + 0.0 * log_diagonal(h)  # noqa: E731
+        return np.sum(wb.scan(step, initial=scale, n_steps=2))
+
+    s = wb.scalar("s")
+    graph = wb.OpFromGraph([s], [log_diagonal(s)])
+    for f, outer in (
+        (wb.checkpoint(log_diagonal), "checkpoint, inside: cholesky"),
+        (looped, "scan, at step 0: cholesky"),
+        (lambda x: graph(x), "op_from_graph, inside: cholesky"),
+    ):
+        (found,) = wb.diagnose(f, np.float64(8))
+        assert found.kind == "lost-digits"
+        assert outer in found.title
+        assert "return np.sum(np.log(np.diag(np.linalg.cholesky(K))))" in found.place
+        assert list(wb.diagnose(f, np.float64(2))) == []
+
+
+def test_a_derivative_that_raises_is_told_of_its_node() -> None:
+    found = wb.diagnose(lambda A: np.linalg.slogdet(A)[1], np.ones((3, 3)))
+    kinds = {(one.kind, one.node.op.name, one.sweep) for one in found}
+    assert ("lost-digits", "logabsdet", "forward") in kinds
+    assert ("raised", "logabsdet", "backward") in kinds
+
+
+def test_a_matrix_that_is_given_and_has_no_inverse_is_told() -> None:
+    first, second = wb.diagnose(lambda A: np.sum(np.linalg.inv(A)), np.ones((3, 3)))
+    assert (first.kind, second.kind) == ("lost-digits", "raised")
+    assert first.node.op.name == second.node.op.name == "inv"

@@ -36,6 +36,7 @@ from workbench.graph import source, tree, types
 from workbench.graph.arguments import check_arguments
 from workbench.graph.tensor import Tensor, apply, value_of
 from workbench.graph.trace import argument_names, check_function, record
+from workbench.transforms import reverse
 from workbench.transforms.resolving import resolve_call
 
 __all__ = ["diagnose", "examine"]
@@ -159,7 +160,10 @@ def _diagnosed(
                 raise
             reached = _reached(error, started)
             if reached is None:
-                raise
+                failed = _failed(error)[0]
+                if failed is None or failed.op.name not in matrices.CONDITIONED:
+                    raise
+                reached = []
             return _half_way(of, error, reached, started, progress)
     _check_outputs(made.outputs)
     outputs = [
@@ -244,7 +248,46 @@ def examine(case: Case) -> Findings:
                 found.append(finding)
         except (Stopped, KeyboardInterrupt):
             stopped = True
+        except Exception as error:
+            node = _failed_rule(error)
+            if node is None:
+                raise
+            found += _raised(case, error, node)
     return Findings(tuple(_sorted(_folded(found))), case.of, stopped)
+
+
+def _failed_rule(error: BaseException) -> Tensor | None:
+    """The node of the program whose rule raised in the backward sweep."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is reverse._sweep.__code__:
+            node: Tensor | None = trace.tb_frame.f_locals.get("node")
+            return node
+        trace = trace.tb_next
+    return None
+
+
+def _raised(case: Case, error: Exception, node: Tensor) -> Iterator[Finding]:
+    """What is to say of a rule that raises an error."""
+    singular = matrices.told(case, node)
+    if singular is not None:
+        yield singular
+    text = "\n".join([f"{type(error).__name__}: {error}", *_notes(error)])
+    yield Finding(
+        "raised",
+        "error",
+        node,
+        "backward",
+        f"the derivative of {case.call(node)} raised an error",
+        text if len(text) < 600 else f"{text[:600]}…",
+        "Its rule does not work at these values."
+        if singular is None
+        else "Its rule solves with that matrix; see the finding above it.",
+    )
+
+
+def _notes(error: Exception) -> list[str]:
+    return list(getattr(error, "__notes__", ()))
 
 
 def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "LOST",
+    "WRONG",
     "banded_condition",
     "definite_condition",
     "general_condition",
@@ -25,6 +27,11 @@ __all__ = [
     "kept_condition",
     "triangular_condition",
 ]
+
+#: What is left is less than this part of the digits of its dtype.
+LOST = 1e-4
+#: From here on no digit is left that one could rely on.
+WRONG = 0.1
 
 #: A symmetric matrix is definite but for rounding where its least eigenvalue is no
 #: further below 0 than this many roundings of its largest, for each row.

@@ -16,19 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor import conditions
+from workbench.checks.doctor import conditions, steps
 from workbench.checks.doctor.case import Case, at, size
+from workbench.checks.doctor.conditions import LOST, WRONG
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.graph import types
 from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.contraction import swap
+from workbench.transforms.within import WITHIN, everything
 
-__all__ = ["CONDITIONED", "LOST", "look", "told"]
-
-#: What is left is less than this part of the digits of its dtype.
-LOST = 1e-4
-#: From here on no digit is left that one could rely on.
-WRONG = 0.1
+__all__ = ["CONDITIONED", "look", "told"]
 
 
 class Row(NamedTuple):
@@ -184,13 +182,15 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
     """
     blamed = {node.serial for node in known}
     for node in case.nodes:
-        if node.serial in blamed or node.op.custom:
+        if node.serial in blamed:
             continue
         found = told(case, node)
         if found is not None:
             blamed.add(node.serial)
             if not _of_factor(node, blamed - {node.serial}):
                 yield found
+        elif case.depth < steps.DEPTH and _holds(node):
+            yield from _inside(case, node)
 
 
 def told(case: Case, node: Tensor) -> Finding | None:
@@ -198,7 +198,7 @@ def told(case: Case, node: Tensor) -> Finding | None:
 
     Its value need not be known: the op may have raised an error.
     """
-    row = CONDITIONED.get(node.op.name)
+    row = None if node.op.custom else CONDITIONED.get(node.op.name)
     args = [value_of(a) for a in (node.args or node.inputs)]
     if row is None or not all(isinstance(a, np.ndarray) for a in args):
         return None
@@ -210,6 +210,27 @@ def told(case: Case, node: Tensor) -> Finding | None:
     eps = float(np.finfo(dtype).eps)
     bad = found * eps > LOST
     return _finding(case, node, dtype, found, bad) if bad.any() else None
+
+
+def _holds(node: Tensor) -> bool:
+    """Whether an op whose results hang on the condition of a matrix is inside."""
+    if node.op.name in WITHIN and not node.op.custom:
+        inside = everything([node])
+    elif node.op.body is not None:
+        inside = everything(node.op.body(*map(types.spec_of, node.inputs)).nodes)
+    else:
+        return False
+    return any(x.op.name in CONDITIONED or x.op.body is not None for x in inside)
+
+
+def _inside(case: Case, node: Tensor) -> Iterator[Finding]:
+    """The first matrix inside a node that leaves too few digits."""
+    for made, where, within in steps.recorded(node):
+        outputs = [y for y in made if isinstance(y, Tensor) and y.inputs]
+        sub = Case("what is inside", outputs, [], [], depth=case.depth + 1)
+        for found in look(sub):
+            yield steps.outer(case, node, found, where, within)
+            return
 
 
 def _dtype(*args: Any) -> Any:

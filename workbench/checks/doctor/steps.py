@@ -23,7 +23,7 @@ from workbench.ops.several import Parts
 from workbench.transforms.program import Program
 from workbench.transforms.within import WITHIN
 
-__all__ = ["backward", "forward", "outer", "refined", "unfolded"]
+__all__ = ["DEPTH", "backward", "forward", "outer", "recorded", "refined"]
 
 #: Loops of more ops in all their steps are not recorded for their backward sweep.
 MOST = 200_000
@@ -60,6 +60,24 @@ def unfolded(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
         return None
     leaves = [leaf(np.asarray(value_of(x))) for x in (node.args or node.inputs)]
     return leaves, list(unfold(leaves, node.params))
+
+
+def recorded(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
+    """What is made inside a node, recorded, and where: once, or at each step."""
+    if node.op.name != "scan" or node.op.custom:
+        inside = unfolded(node)
+        if inside is not None:
+            yield inside[1], "inside", "Inside"
+        return
+    run = _Run(node)
+    if run.count * max(1, len(run.loop.body.nodes)) > MOST:
+        return
+    carries = list(run.inits)
+    for t in run.order:
+        leaves = [leaf(x) for x in (*run.consts, *[x[t] for x in run.seqs], *carries)]
+        made = run.step(leaves)
+        carries = [value_of(y) for y in made[: run.loop.carries]]
+        yield made, f"at step {t}", "In the step"
 
 
 def forward(case: Case, node: Tensor) -> Finding | None:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.checks.doctor.case import Case, at, finite
+from workbench.checks.doctor.conditions import LOST, WRONG
 from workbench.checks.doctor.finding import Finding
-from workbench.checks.doctor.matrices import LOST, WRONG
 from workbench.errors import WorkbenchError
 from workbench.graph import walk
 from workbench.graph.tensor import Tensor, value_of
