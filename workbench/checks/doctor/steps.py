@@ -259,5 +259,9 @@ def refined(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
             yield replace(inner, fix=_both(finding.fix, inner.fix))
         elif case.depth:
             yield inner
-        else:  # a rule of the node inside, which is none for the one outside
+        elif finding.sweep == "backward" and finding.fix and finding.fix.rule:
+            # A rule of the node inside is none for the one outside, which has its own.
+            own = replace(finding.fix, text=inner.fix.text)
+            yield replace(inner, fix=own)
+        else:
             yield replace(inner, fix=replace(inner.fix, rule=None))
