@@ -229,7 +229,7 @@ class Report:
                 f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
                 f" {worst.tolerance:.3g}. {len(wrong)}"
                 f" {'entry is' if len(wrong) == 1 else 'entries are'} off"
-                f" ({notes}). {self._cure(worst)}{self._aside()}"
+                f" ({notes}). {self._cure(worst)}{self._changes_besides()}"
             )
         for identity in self.identities:
             if not identity.holds:
@@ -240,11 +240,11 @@ class Report:
                     f"{self.function}: {identity.name} fails: {identity.left:.10g}"
                     f" against {identity.right:.10g}, off by {identity.error:.3g},"
                     f" tolerance {identity.tolerance:.3g} ({notes})."
-                    f" {faulty[0].text if faulty else last}{self._aside()}"
+                    f" {faulty[0].text if faulty else last}{self._changes_besides()}"
                 )
         if faulty:
             more = f" So are {len(faulty) - 1} more." if len(faulty) > 1 else ""
-            return f"{faulty[0].text}{more} ({notes}).{self._aside()}"
+            return f"{faulty[0].text}{more} ({notes}).{self._changes_besides()}"
         changes = self.changes()
         compared = f"{changes}. Compared is the true gradient: " if changes else ""
         idle = ""
@@ -293,8 +293,8 @@ class Report:
             notes.append("stopped early")
         return notes
 
-    def _aside(self) -> str:
-        """What is changed on purpose, beside what is wrong."""
+    def _changes_besides(self) -> str:
+        """Return the changes on purpose as a sentence, beside what is wrong."""
         changes = self.changes()
         return f" Compared is the true gradient; {changes}, besides." if changes else ""
 

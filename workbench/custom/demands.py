@@ -120,8 +120,8 @@ def _parts(operands: Any) -> int:
     return sum(1 + _parts(x) for x in operands if isinstance(x, (list, tuple)))
 
 
-def _several(*operands: Any, **settings: Any) -> Demand:
-    """Each operand in the shape that all broadcast to."""
+def _broadcast(*operands: Any, **settings: Any) -> Demand:
+    """Estimate one array for each operand, in the shape that all broadcast to."""
     made = _joined(*operands) * max(len(operands), 1)
     return Demand(made, CALLED + COPIED * made)
 
@@ -234,7 +234,7 @@ def _unpackbits(a: Any, axis: Any = None, count: Any = None, **more: Any) -> Dem
     return Demand(made, CALLED + COPIED * made)
 
 
-def _taken(a: Any, indices: Any, axis: Any = None, **more: Any) -> Demand:
+def _take(a: Any, indices: Any, axis: Any = None, **more: Any) -> Demand:
     made = _size(indices) * (1 if axis is None else _rest(a, axis))
     return Demand(made, CALLED + COPIED * made)
 
@@ -663,7 +663,7 @@ DEMANDS: dict[str, Estimate] = {
         "argwhere diag_indices_from nonzero tril_indices_from triu_indices_from",
         _positions,
     ),
-    **_each("broadcast_arrays", _several),
+    **_each("broadcast_arrays", _broadcast),
     **_each("cumulative_prod cumulative_sum", _running),
     **_each("percentile quantile", _quantile),
     **_each("nanpercentile nanquantile", _nanquantile),
@@ -729,7 +729,7 @@ DEMANDS: dict[str, Estimate] = {
     "roll": _rolled,
     "roots": _roots,
     "select": _select,
-    "take": _taken,
+    "take": _take,
     "take_along_axis": _taken_along,
     "tile": _tile,
     "unpackbits": _unpackbits,

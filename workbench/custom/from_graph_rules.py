@@ -261,7 +261,7 @@ class Rules:
         op, count, y = self.op, len(self.op.inputs), node._y
         rule = self.jvp
         if rule == TRUE:
-            return self._told(op.true_push(tangents, y, node.inputs), node)
+            return self._fill_zeros(op.true_push(tangents, y, node.inputs), node)
         outs = len(op.outputs)
         given, rest = tangents[:count], tangents[count:]
         if isinstance(rule, list):
@@ -271,7 +271,7 @@ class Rules:
                 if entry in (None, TRUE):
                     if true is None:
                         found = op.true_push((*given, *rest), y, node.inputs)
-                        true = self._told(found, node)
+                        true = self._fill_zeros(found, node)
                         true = (true,) if op.single else true
                     made.append(true[i])
                 elif entry in (ZERO, APART):
@@ -296,8 +296,8 @@ class Rules:
                 ]
         return made[0] if op.single else tuple(made)
 
-    def _told(self, made: Any, node: Node) -> Any:
-        """What the graph derives, with zeros for an output that does not move."""
+    def _fill_zeros(self, made: Any, node: Node) -> Any:
+        """Return the graph's tangents, with zeros for an output that does not move."""
         parts = (made,) if self.op.single else made
         filled = tuple(
             np.zeros_like(y) if t is None else t

@@ -71,7 +71,7 @@ def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
             return made  # a symbol from outside
     result = made._value
     if result is None or result.dtype != value.dtype or result.shape != value.shape:
-        made = _fitted(x, made, name)
+        made = _fit_memory(x, made, name)
     owner, family = opened[0], [x]
     own = x.op.view is None and x.op is not IDENTITY and x.views is None
     if not own or len(opened) > 1 or owner.unknown is not None:
@@ -86,8 +86,8 @@ def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
     return made
 
 
-def _fitted(x: Tensor, made: Tensor, name: str) -> Tensor:
-    """The result in the shape and dtype of the memory that would hold it."""
+def _fit_memory(x: Tensor, made: Tensor, name: str) -> Tensor:
+    """Return the result in the shape and dtype of the memory that would hold it."""
     cure = f"Write x = x {name[:-1]} y, which makes a new array."
     if dims.differ(made.shape, x.shape):
         raise ShapeError(
@@ -140,7 +140,7 @@ def _check_writeable(
 
 
 def _shows_array(x: Tensor) -> bool:
-    """Whether the memory is that of a plain array, which others may see."""
+    """Return whether the memory is that of a plain array, which others may see."""
     if x.op.view is None or type(x.params) is CopyParams:
         return False
     return type(x.inputs[0]) is np.ndarray
@@ -174,7 +174,7 @@ def _sharing(x: Tensor, base: Tensor) -> list[Tensor]:
 
 
 def _is_view(x: Tensor, base: Any) -> bool:
-    """Whether a Tensor is a view of the one that it was made of."""
+    """Return whether a Tensor is a view of the one that it was made of."""
     if not isinstance(base, Tensor):
         return False
     a, b = READ(x), READ(base)
@@ -190,7 +190,7 @@ def _is_view(x: Tensor, base: Any) -> bool:
 
 
 def _overlaps(x: Tensor, other: Tensor) -> bool:
-    """Whether two Tensors of one memory have an entry in common, or may have."""
+    """Return whether two Tensors of one memory have entries in common, or may have."""
     a, b = READ(x), READ(other)
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return True
@@ -220,12 +220,12 @@ def _stale(kind: type[Tensor]) -> type[Tensor]:
             "__slots__": (),
             "__module__": __name__,
             "__doc__": "A Tensor whose memory has been changed in place since.",
-            "__repr__": lambda self: f"{_old(kind.__repr__, self)[:-1]}, stale>",
+            "__repr__": lambda self: f"{_read_old(kind.__repr__, self)[:-1]}, stale>",
             "__setitem__": _assigned,
             "_value": property(_read, SLOT.__set__),
             # What a change in place leaves as it was.
-            "shape": property(lambda self: _old(SHAPE, self)),
-            "dtype": property(lambda self: _old(DTYPE, self)),
+            "shape": property(lambda self: _read_old(SHAPE, self)),
+            "dtype": property(lambda self: _read_old(DTYPE, self)),
         },
     )
     STALE.add(made)
@@ -240,8 +240,8 @@ def _read(x: Tensor) -> Any:
     raise _refusal(x, change, "is read")
 
 
-def _old(function: Any, x: Tensor) -> Any:
-    """Call a function on a stale Tensor, which shows what it was."""
+def _read_old(function: Any, x: Tensor) -> Any:
+    """Return what a function gives of a stale Tensor as it was before the change."""
     with OldValues():
         return function(x)
 

@@ -55,7 +55,8 @@ def check_arguments(
         count = len(args)
         words = f"{count or 'no'} argument{'s' * (count != 1)}"
         needed = _needed(signature)
-        told = f"{name}: {name_of_function(f)}({_shown(signature)}) is given {words}."
+        bare = _bare_signature(signature)
+        told = f"{name}: {name_of_function(f)}({bare}) is given {words}."
         if count == 1 and isinstance(args[0], list) and len(needed) == len(args[0]):
             told += " A list is one argument; a tuple holds one for each parameter."
         inner = ", ".join(needed)
@@ -134,8 +135,8 @@ def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return None  # compiled, and does not say
 
 
-def _shown(signature: inspect.Signature) -> str:
-    """The parameters of a function without their annotations."""
+def _bare_signature(signature: inspect.Signature) -> str:
+    """Return the parameters of a function without their annotations."""
     bare = [
         p.replace(annotation=inspect.Parameter.empty)
         for p in signature.parameters.values()

@@ -38,7 +38,7 @@ def traced_specs(
         return bool(length.tensor.serial >= first)
 
     given = list(map(types.spec_of, made.outputs))
-    return outer_specs(walk.order(found, first), given, _same, is_inner)
+    return outer_specs(walk.order(found, first), given, _keep_atom, is_inner)
 
 
 def agrees(
@@ -114,5 +114,5 @@ def outer_specs(
     return tuple([Spec(tuple(map(told, s.shape)), s.dtype) for s in specs])
 
 
-def _same(atom: Any) -> None:
+def _keep_atom(atom: Any) -> None:
     return None

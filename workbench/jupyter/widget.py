@@ -48,7 +48,7 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
         # a subshell of its own, which hears it while a cell runs. The name is private:
         # where it is missing, the kernel does what the page asks for.
         if hasattr(self.comm, "_reply_subshell_for"):
-            self.comm._reply_subshell_for = _as_asked
+            self.comm._reply_subshell_for = _keep_subshell
 
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
         self._link.receive(content)
@@ -65,7 +65,7 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
         super().close()
 
 
-def _as_asked(data: object, subshell: str | None) -> str | None:
+def _keep_subshell(data: object, subshell: str | None) -> str | None:
     """Return the subshell that the page names, whatever it says there."""
     return subshell
 

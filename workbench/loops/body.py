@@ -216,10 +216,10 @@ class Body:
         do, and how many examples there are, as a length of its own leaves.
         """
         if not isinstance(size, int) or not known_lengths(self):
-            return self._apart(batched)._batch(batched, size, spread)
+            return self._with_own_lengths(batched)._batch(batched, size, spread)
         return self._batch(batched, size, spread)
 
-    def _apart(self, batched: Collection[int]) -> Body:
+    def _with_own_lengths(self, batched: Collection[int]) -> Body:
         """Return the body with lengths of leaves that are not batched, where it can.
 
         What is computed for no example then has no length of a leaf that goes.

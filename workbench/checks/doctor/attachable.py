@@ -84,14 +84,14 @@ def _limits(case: Case) -> list[Any] | None:
         return None
     if "limits" not in case.forms:
         try:
-            case.forms["limits"] = _beside(case)
+            case.forms["limits"] = _find_means_beside(case)
         except (ArithmeticError, TypeError, ValueError, WorkbenchError):
             case.forms["limits"] = None
     found: list[Any] | None = case.forms["limits"]
     return found
 
 
-def _beside(case: Case) -> list[Any] | None:
+def _find_means_beside(case: Case) -> list[Any] | None:
     if not all(isinstance(x._value, _HOST) for x in case.wrt):
         return None  # arrays of another library
     rng = np.random.default_rng(0)

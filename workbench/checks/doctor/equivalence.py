@@ -158,7 +158,7 @@ def prove(case: Case, draft: Form, operands: Operands, sloped: bool = False) -> 
             ValueError, WorkbenchError, np.linalg.LinAlgError):  # fmt: skip
         return None  # it does not even run there
     note = _note(part, slots)
-    return draft._replace(name=draft.name + note, code=_spelled(draft.code, slots))
+    return draft._replace(name=draft.name + note, code=_spell_line(draft.code, slots))
 
 
 def offer(
@@ -313,7 +313,7 @@ class _Part:
         """Return how many entries agree in one draw; None where one does not."""
         values = {s: _like(x._value, draw, rng) for s, x in self.base.items()}
         others = {
-            place: _other(node, x, value, rng)
+            place: _draw_other(node, x, value, rng)
             for place, (node, x, value) in self.others.items()
         }
         literal = {}
@@ -330,11 +330,11 @@ class _Part:
             return None
         kept = np.isfinite(true)
         if self.draft.changes is not None:
-            kept = kept & ~self._changed(made, literal)
+            kept = kept & ~self._find_changed(made, literal)
         off = ~(_close(mine, true) | ~kept)
         return None if bool(np.any(off)) else int(np.sum(kept))
 
-    def _changed(self, made: dict[int, Any], literal: dict[str, Any]) -> Any:
+    def _find_changed(self, made: dict[int, Any], literal: dict[str, Any]) -> Any:
         assert self.draft.changes is not None
         values = [
             made[slot.source.serial]
@@ -364,7 +364,7 @@ class _Part:
         if bool(np.any(bad)) and bool(np.all(still == bad)):
             return False  # it mends nothing
         if draft.changes is not None:
-            kept = ~bad & ~self._changed(made, {})
+            kept = ~bad & ~self._find_changed(made, {})
             close = bool(np.all(_close(mine, true) | ~kept))
             return close and not bool(np.any(still & ~bad))
         found = self._wide(own)
@@ -474,7 +474,7 @@ def _like(x: Any, draw: Any, rng: np.random.Generator) -> Any:
     return made if _is_host(x) else np.asarray(made, like=x)
 
 
-def _other(node: Tensor, x: Any, value: Any, rng: np.random.Generator) -> Any:
+def _draw_other(node: Tensor, x: Any, value: Any, rng: np.random.Generator) -> Any:
     """Return another value for an operand that a line does not name."""
     dtype = np.dtype(types.spec_of(value).dtype)
     if dtype.kind in "fc":
@@ -513,7 +513,7 @@ def _unit(x: Any) -> float:
 # In the user's words
 
 
-def _spelled(code: str, slots: dict[str, Slot]) -> str:
+def _spell_line(code: str, slots: dict[str, Slot]) -> str:
     """Return a line with the user's text in the place of `_0`, `_1`, ..."""
     texts = {name: slot.text for name, slot in slots.items()}
     tree = ast.parse(code, mode="eval")

@@ -76,7 +76,7 @@ def _drops(
         truth = other.dtype == bool
         kept = f"{{{1 - k}}}" if truth else f"{{{1 - k}}} != 0"
         value = f"{{{k}}}" if truth else "{0} * {1}"
-        return _said(
+        return _tell_dropped(
             case, node, f"multiplies by 0 there, with {_text(node, 1 - k)}: 0 times"
             " infinity or NaN is NaN, and a product masks nothing",
             f"np.where({kept}, {value}, 0)",
@@ -86,7 +86,7 @@ def _drops(
         there = np.broadcast_to(bad, y.shape)
         if not np.isfinite(y[there]).all() or (mine[there] == y[there]).any():
             return None
-        return _said(
+        return _tell_dropped(
             case, node, "takes the other operand there, and sends back 0",
             f"np.where({{0}} {CHOOSING[name]} {{1}}, {{0}}, {{1}})",
         )  # fmt: skip
@@ -103,7 +103,7 @@ def _drops(
     return None
 
 
-def _said(case: Case, node: Tensor, what: str, code: str) -> Dropped:
+def _tell_dropped(case: Case, node: Tensor, what: str, code: str) -> Dropped:
     text = "choose with np.where, to whose other branch nothing flows"
     return Dropped(
         node,

@@ -63,7 +63,7 @@ def _banded(node: Tensor, ab: Any, b: Any) -> Any:
     return _each(lambda x: conditions.banded_condition(x, **node.params), ab)
 
 
-def _kept(node: Tensor, a: Any, *_: Any) -> Any:
+def _kept_condition(node: Tensor, a: Any, *_: Any) -> Any:
     limit = node.params.get("rcond")
     if limit is None or limit < 0:
         eps = float(np.finfo(_dtype(a)).eps)
@@ -161,7 +161,7 @@ CONDITIONED: dict[str, Row] = {
     "solve_banded": Row(_banded),
     "solve_sylvester": Row(_sylvester),
     "sparse_solve": Row(_sparse),
-    **dict.fromkeys(("pinv", "least_squares"), Row(_kept)),
+    **dict.fromkeys(("pinv", "least_squares"), Row(_kept_condition)),
     "qr": Row(_columns),
     "lu": Row(_square),
     **dict.fromkeys(("eig", "eigvals"), Row(_vectors)),
@@ -190,7 +190,7 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
             if not _of_factor(node, blamed - {node.serial}):
                 yield found
         elif case.depth < steps.DEPTH and _holds(node):
-            yield from _inside(case, node)
+            yield from _find_inside(case, node)
 
 
 def told(case: Case, node: Tensor) -> Finding | None:
@@ -223,7 +223,7 @@ def _holds(node: Tensor) -> bool:
     return any(x.op.name in CONDITIONED or x.op.body is not None for x in inside)
 
 
-def _inside(case: Case, node: Tensor) -> Iterator[Finding]:
+def _find_inside(case: Case, node: Tensor) -> Iterator[Finding]:
     """The first matrix inside a node that leaves too few digits."""
     for made, where, within in steps.recorded(node):
         outputs = [y for y in made if isinstance(y, Tensor) and y.inputs]

@@ -119,7 +119,9 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
         return None
     if node.op.name != "scan" or node.op.custom:
         return (
-            _in_rule(case, node, g) if _ruled(node) else _unfolded_back(case, node, g)
+            _in_rule(case, node, g)
+            if _has_own_rule(node)
+            else _unfolded_back(case, node, g)
         )
     run = _Run(node)
     loop = run.loop
@@ -160,8 +162,8 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
     return None
 
 
-def _ruled(node: Tensor) -> bool:
-    """Whether the derivative of a node is a rule of the user's own."""
+def _has_own_rule(node: Tensor) -> bool:
+    """Return whether the derivative of a node is a rule of the user's own."""
     inside = getattr(node.op, "inside", None)
     args = node.args or node.inputs
     return node.op.custom and (
@@ -255,7 +257,7 @@ def refined(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
                 inner = None  # what is said of the node as a whole holds
         if inner is None:
             yield finding
-        elif inner.fix is None or (finding.sweep == "backward" and _ruled(node)):
+        elif inner.fix is None or (finding.sweep == "backward" and _has_own_rule(node)):
             yield replace(inner, fix=_both(finding.fix, inner.fix))
         elif case.depth:
             yield inner

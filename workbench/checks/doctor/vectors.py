@@ -64,7 +64,7 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
             continue
         groups = list(_groups(node))
         if groups:
-            yield from _told(case, node, groups)
+            yield from _compare_vectors(case, node, groups)
 
 
 def _groups(node: Tensor) -> Iterator[Group]:
@@ -133,7 +133,9 @@ def _twins(case: Case, node: Tensor) -> list[Tensor]:
     ]
 
 
-def _told(case: Case, node: Tensor, groups: list[Group]) -> Iterator[Finding]:
+def _compare_vectors(
+    case: Case, node: Tensor, groups: list[Group]
+) -> Iterator[Finding]:
     new = _turned(node, groups)
     items = {
         reader: new[reader.params["index"]]
@@ -148,7 +150,8 @@ def _told(case: Case, node: Tensor, groups: list[Group]) -> Iterator[Finding]:
     except (ArithmeticError, ValueError, TypeError, WorkbenchError):
         return
     off = max(
-        _apart(y._value, z, node) for y, z in zip(case.outputs, again, strict=True)
+        _measure_change(y._value, z, node)
+        for y, z in zip(case.outputs, again, strict=True)
     )
     if off <= LOST:
         return
@@ -171,8 +174,8 @@ def _told(case: Case, node: Tensor, groups: list[Group]) -> Iterator[Finding]:
     )
 
 
-def _apart(y: Any, z: Any, node: Tensor) -> float:
-    """How far a result has changed, in its size; 0 for what is rounding itself."""
+def _measure_change(y: Any, z: Any, node: Tensor) -> float:
+    """Return the relative change of a result; next to 0 where it is all rounding."""
     size = float(np.max(np.abs(y), initial=0))
     change = float(np.max(np.abs(np.subtract(y, z)), initial=0))
     eps = float(np.finfo(node._value[0].dtype).eps)
@@ -200,7 +203,7 @@ def _turned(node: Tensor, groups: list[Group]) -> dict[int, Any]:
                 continue
             space = part[:, columns]
             if not together and name == "svd":
-                space = np.concatenate([space, _beside(part, rng)], axis=1)
+                space = np.concatenate([space, _complete_basis(part, rng)], axis=1)
             if turn is None or not together:
                 turn = _rotation(space.shape[1], group.angle, space.dtype, rng)
             part[:, columns] = (space @ turn)[:, :count]
@@ -209,8 +212,8 @@ def _turned(node: Tensor, groups: list[Group]) -> dict[int, Any]:
     return dict(zip(places, bases, strict=True))
 
 
-def _beside(basis: Any, rng: np.random.Generator) -> Any:
-    """Vectors that complete the columns of a basis."""
+def _complete_basis(basis: Any, rng: np.random.Generator) -> Any:
+    """Return vectors that complete the columns of a basis."""
     rows, columns = basis.shape
     more = rng.normal(size=(rows, rows - columns)).astype(basis.dtype)
     return np.linalg.qr(np.concatenate([basis, more], axis=1))[0][:, columns:]
