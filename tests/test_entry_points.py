@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -68,6 +69,17 @@ def test_a_trace_or_graph_where_a_function_should_stand(entry: Any) -> None:
     for call in (wb.vjp, wb.linearize, wb.diagnose, wb.check_grads):
         with pytest.raises(UsageError, match=r"gives graphs\. Pass f itself"):
             call(wb.trace(np.sum), X)
+
+
+def test_a_callable_that_has_traces_of_its_own_is_a_function() -> None:
+    class Model:
+        traces = (1, 2)
+
+        def __call__(self, w: Any) -> Any:
+            return np.sum(w * w)
+
+    np.testing.assert_array_equal(wb.grad(Model())(X), 2 * X)
+    np.testing.assert_array_equal(wb.grad(MagicMock(side_effect=Model()))(X), 2 * X)
 
 
 def test_arguments_that_are_missing_are_named_with_the_line_to_write() -> None:

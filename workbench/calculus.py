@@ -262,7 +262,8 @@ def vjp(
     shaped as ``y`` and returns a tuple, one gradient per primal. With ``has_aux``
     ``(y, pullback, aux)``. The primals may change afterwards; the pullback keeps
     its own copy of them. What ``f`` read besides is read-only as long as the pullback
-    exists: NumPy refuses ``data[0] = 5``.
+    exists: NumPy refuses ``data[0] = 5``. A buffer that is filled anew in each step
+    is passed as an argument, or ``del pullback`` comes before it is filled.
 
     Raises
     ------

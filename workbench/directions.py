@@ -48,7 +48,8 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     -------
     ``(y, f_jvp)``, where ``f_jvp(*tangents)`` takes one tangent per primal and
     returns the tangent of ``y``, nested alike. What ``f`` read besides the primals is
-    read-only as long as ``f_jvp`` exists.
+    read-only as long as ``f_jvp`` exists: a buffer that is filled anew in each step
+    is passed as an argument, or ``del f_jvp`` comes before it is filled.
 
     Raises
     ------

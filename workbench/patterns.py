@@ -72,7 +72,8 @@ def linear(
     -----
     An array that only masks or scales a weight counts as data too; where a product of
     two values of data has such a weight, ``data=`` must say what is. An `einsum` of
-    three operands is no product of two.
+    three operands is no product of two, and a product that is written as
+    ``np.sum(x[:, :, None] * W, axis=1)`` is no op of its own: neither is matched.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.graph.graph import Graph
 from workbench.graph.tensor import Tensor
+from workbench.graph.trace import Tracing
 
 __all__ = ["check_arguments", "check_graph", "name_of_function", "traced_call"]
 
@@ -95,10 +96,10 @@ def check_graph(x: Any, what: str, line: str) -> None:
     if isinstance(x, Tensor):
         form = line.format("wb.Graph([x], [y])")
         told = f"a Tensor. Say what it is a function of: {form}"
-    elif hasattr(x, "traces"):
+    elif isinstance(x, Tracing):
         told = (
             "what wb.trace(f) gives, a function that waits for its arguments. Write"
-            f" {line.format(traced_call(x.traces))}"
+            f" {line.format(traced_call(x.function))}"
         )
     elif callable(x):
         form = line.format(traced_call(x))

@@ -189,8 +189,18 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
     """
 
     check_function(f, "trace")
+    return Tracing(f)
 
-    def traced(*args: Any, **kwargs: Any) -> Graph:
+
+class Tracing:
+    """What `trace` returns: a function from arrays to a Graph, which knows its own."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Graph:
+        """Return the Graph of a run of the function on these arguments."""
+        f = self.function
         flat, structure = tree.flatten((args, kwargs))
         chosen = [i for i, x in enumerate(flat) if _is_float(x)]
         names = argument_names(f, args, kwargs)
@@ -205,14 +215,10 @@ def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
         made = record(call, [flat[i] for i in chosen], [names[i] for i in chosen])
         return Graph(made.leaves, made.outputs)
 
-    # Who is handed this in the place of a function or a graph can tell.
-    traced.traces = f  # type: ignore[attr-defined]
-    return traced
-
 
 def check_function(f: Any, name: str) -> None:
     """Raise an error if what is to be a function of arrays cannot be called."""
-    if callable(f) and not hasattr(f, "traces"):
+    if callable(f) and not isinstance(f, Tracing):
         return
     if callable(f):
         raise UsageError(

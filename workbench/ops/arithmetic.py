@@ -41,7 +41,8 @@ def _as_numpy(
         except (ZeroDivisionError, OverflowError):
             if not any(isinstance(x, (float, complex)) for x in (a, b)):
                 raise  # integers, which have no inf
-            return ufunc(a, b).item()
+            with np.errstate(all="ignore"):  # what is found is told by its value
+                return ufunc(a, b).item()
 
     return compute
 
