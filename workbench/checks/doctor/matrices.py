@@ -199,8 +199,10 @@ def told(case: Case, node: Tensor) -> Finding | None:
     Its value need not be known: the op may have raised an error.
     """
     row = None if node.op.custom else CONDITIONED.get(node.op.name)
+    if row is None:
+        return None
     args = [value_of(a) for a in (node.args or node.inputs)]
-    if row is None or not all(isinstance(a, np.ndarray) for a in args):
+    if not all(isinstance(a, np.ndarray) for a in args):
         return None
     try:
         found = np.asarray(row.of(node, *args))
