@@ -262,8 +262,13 @@ class _Part:
         values: dict[int, Any],
         others: dict[tuple[int, int], Any],
         rounded: Callable[[Any], Any] = lambda y: y,
+        places: dict[int, Any] | None = None,
     ) -> Any:
-        """Return the value of every node, for these operands."""
+        """Return the value of every node, for these operands.
+
+        ``places`` are other indices: the key and the arrays of some nodes.
+        """
+        places = places or {}
         made = {**values, **{t: values[s] for t, s in self.twins.items()}}
         for node in self.nodes:
             args = [
@@ -274,7 +279,11 @@ class _Part:
                 else value_of(x)
                 for k, x in enumerate(node.inputs)
             ]
-            made[node.serial] = rounded(node.op.compute(*args, **node.params))
+            params = node.params
+            if node.serial in places:
+                key, arrays = places[node.serial]
+                args[1:], params = list(arrays), {"key": key}
+            made[node.serial] = rounded(node.op.compute(*args, **params))
         return made
 
     def evaluate(self, made: dict[int, Any], literal: dict[str, Any]) -> Any:
@@ -317,13 +326,16 @@ class _Part:
             for place, (node, x, value) in self.others.items()
         }
         literal = {}
+        places = self._draw_places(rng)
         for name, slot in self.slots.items():
+            if slot.k is None and slot.node.serial in places:
+                literal[name] = as_index(*places[slot.node.serial])
             if isinstance(slot.source, Tensor) or slot.k is None:
                 continue
             place = slot.node.serial, slot.k
             if place in others:  # a number that is a variable
                 literal[name] = others[place] = _like(slot.value, draw, rng)
-        made = self.run(values, others)
+        made = self.run(values, others, places=places)
         true = made[self.draft.whole.serial]
         mine = self.evaluate(made, literal)
         if np.shape(mine) != np.shape(true):
@@ -333,6 +345,31 @@ class _Part:
             kept = kept & ~self._find_changed(made, literal)
         off = ~(_close(mine, true) | ~kept)
         return None if bool(np.any(off)) else int(np.sum(kept))
+
+    def _draw_places(self, rng: np.random.Generator) -> dict[int, Any]:
+        """Return other entries for every index but those that are numbers as text.
+
+        Two that are equal at one axis stay so: what is taken by one stands beside what
+        is taken by the other. At two axes they are two.
+        """
+        drawn: dict[Any, Any] = {}
+        found = {}
+        for node in self.nodes:
+            if node.op.name != "getitem" or subscript(node) == LEFT_OUT:
+                continue
+            if not any(map(_is_variable, subscript(node).split(","))):
+                continue
+            most = min(np.shape(value_of(node.inputs[0])), default=0)
+            key = tuple(
+                _draw_position((k, i), most, rng, drawn)
+                for k, i in enumerate(node.params["key"])
+            )
+            arrays = [
+                _draw_position((k, value_of(i)), most, rng, drawn)
+                for k, i in enumerate(node.inputs[1:])
+            ]
+            found[node.serial] = key, tuple(arrays)
+        return found
 
     def _find_changed(self, made: dict[int, Any], literal: dict[str, Any]) -> Any:
         assert self.draft.changes is not None
@@ -482,6 +519,26 @@ def _draw_other(node: Tensor, x: Any, value: Any, rng: np.random.Generator) -> A
     if not node.op.elementwise or dtype.kind not in "biu":
         return value  # a position
     return ~value if dtype.kind == "b" else value + 1
+
+
+def _draw_position(
+    place: tuple[int, Any], most: int, rng: np.random.Generator, drawn: Any
+) -> Any:
+    """Return other positions, equal ones for those that are equal at a place."""
+    k, index = place
+    array = isinstance(index, np.ndarray) and index.dtype.kind in "iu"
+    if not most or not (array or type(index) is int):
+        return index
+    name = (k, np.shape(index), np.asarray(index).tobytes(), most)
+    if name not in drawn:
+        made = rng.integers(0, most, np.shape(index))
+        drawn[name] = made if array else int(made)
+    return drawn[name]
+
+
+def _is_variable(text: str) -> bool:
+    """Return whether a part of an index is more than numbers."""
+    return any(character.isalpha() for character in text)
 
 
 def _widened(value: Any, table: Any) -> Any:
