@@ -353,3 +353,37 @@ def test_gradients_agree_with_differences(name: str) -> None:
                 ends.append(f(*moved))
             slope = (ends[0] - ends[1]) / 2e-5
             assert abs(slope - g[place]) < 1e-6 * max(1.0, abs(slope)), (name, i, place)
+
+
+@pytest.mark.parametrize("options", [{}, {"truncate_gradient": 9}])
+def test_in_place_operators_in_a_step_bind_the_name_again(options: Any) -> None:
+    # A variable of Theano has no memory that another name could see.
+    m = T.dmatrix("m")
+
+    def double(a: Any, h: Any) -> Any:
+        h += a
+        h *= 2
+        return h
+
+    def alias(a: Any, h: Any) -> Any:
+        b = a
+        b += h
+        v = b[1:]
+        v += 7
+        return a + b
+
+    rows = np.array([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]])
+    truth = {double: [[2, 2], [8, 8], [24, 24]], alias: [[2, 2], [6, 6], [14, 14]]}
+    for step, expected in truth.items():
+        stacks, _ = theano.scan(
+            step, sequences=m, outputs_info=T.zeros_like(m[0]), **options
+        )
+        run = theano.function([m], [stacks, theano.grad(T.sum(stacks), m)])
+        found, slope = run(rows)
+        np.testing.assert_array_equal(found, expected)
+        # What a row adds to its own step and, as the state goes on, to later ones.
+        weights = {double: [2 + 4 + 8, 2 + 4, 2], alias: [2 + 2 + 2, 2 + 2, 2]}[step]
+        np.testing.assert_array_equal(slope, np.outer(weights, [1, 1]))
+    for fold in (theano.reduce, theano.foldl):
+        last, _ = fold(double, m, T.zeros_like(m[0]))
+        np.testing.assert_array_equal(theano.function([m], last)(rows), [24, 24])

@@ -57,6 +57,16 @@ RIGHT = {
     "an index by an array": "y = x * 2\nz = y[[0, 1]]\ny += 1\nreturn y[:2] * z",
     "an index by a mask": "y = x * 2\nz = y[y > 0]\ny *= 3\nreturn np.sum(z) * y",
     "a computed value": "y = x * 2\nz = y + 0\ny += 1\nreturn y * z",
+    "an array of several": "y = x * 2\na = np.array([y, y])\ny += 1\nreturn a * y",
+    "an array that is a copy": """
+        y = x * 2
+        z = np.array(y)
+        z[0] = 5.0
+        z += 1
+        y *= 3
+        return np.sum(y * z)
+        """,
+    "an entry, reshaped": "a = x[0]\nz = a.reshape(())\nz += 1\nreturn a * z",
     "a reshape that copies": """
         y = np.outer(x, x)
         z = y.T.reshape(16)
@@ -128,6 +138,14 @@ STALE = {
         return np.sum(v)
         """,
     "asarray": "y = x * 2\nv = np.asarray(y, like=y)\nv += 1\nreturn np.sum(y)",
+    "asarray, read": "y = x * 2\nz = np.asarray(y)\ny += 1\nreturn np.sum(z * z)",
+    "asarray, a part": "y = x * 2\nz = np.asarray(y)[1:]\ny += 1\nreturn np.sum(z)",
+    "ascontiguousarray": """
+        y = x * 2
+        z = np.ascontiguousarray(y)
+        y += 1
+        return np.sum(z)
+        """,
     "broadcast_arrays": """
         y = x * 2
         a, b = np.broadcast_arrays(y, np.ones((2, 4)))
@@ -205,6 +223,21 @@ REFUSED = {
         "float64, and does not fit into",
     ),
     "entries": ("y = x * 2\ny[1:] += 1\nreturn np.sum(y)", TraceError, r"wb\.at\(x\)"),
+    "asarray, assigned": (
+        "y = x * 2\nz = np.asarray(y)\nz[0] = 5.0\nreturn np.sum(y)",
+        TraceError,
+        r"changed in place.*\.copy\(\)",
+    ),
+    "asarray, changed": (
+        "y = x * 2\nz = np.asanyarray(y)\nz += 1\nreturn np.sum(y * y)",
+        TraceError,
+        r"changed in place.*\.copy\(\)",
+    ),
+    "array(copy=None)": (
+        "y = x * 2\nz = np.array(y, copy=None)\nz[1:] *= 2\nreturn np.sum(y * y)",
+        TraceError,
+        r"changed in place.*\.copy\(\)",
+    ),
     "out=": (
         "y = x * 2\nnp.multiply(y, 3, out=y)\nreturn np.sum(y)",
         TraceError,
@@ -356,6 +389,33 @@ def test_what_lies_outside_is_not_changed_by_each_example() -> None:
 
     with pytest.raises(TraceError, match="recorded once and runs many times"):
         wb.grad(f)(X)
+
+
+def test_a_view_without_axes_of_each_example() -> None:
+    def f(x: Any) -> Any:
+        y = x[:1] * 2.0
+        z = y.reshape(())
+        z += 1.0
+        return np.sum(y)
+
+    def g(x: Any) -> Any:
+        y = x * 2.0
+        z = y[0, ...]
+        z *= 3.0
+        return y
+
+    def h(x: Any) -> Any:
+        a, s = x[0], np.sum(x)
+        b, t = a, s
+        b += 1.0
+        t *= 2.0
+        return a * b + s * t
+
+    xs = np.array([X, X + 1])
+    for stale in (f, g):
+        with pytest.raises(TraceError, match="has changed its memory in place"):
+            wb.vmap(stale)(xs)
+    np.testing.assert_allclose(wb.vmap(h)(xs), [h(x) for x in xs], rtol=1e-14)
 
 
 def test_loops_of_ours() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,11 @@ def in_place(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any
 def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
     """Fit the result to the memory of ``x``, and mark what shares that as stale."""
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
+    if opened[-1].rebinds:
+        return made
     if value is None:
-        if not x.shape:
-            return made  # an entry, which is a number to NumPy
+        if _is_number(x):
+            return made
         if x.serial < min(min(trace.leaves, default=0) for trace in opened):
             return made  # a symbol from outside
     result = made._value
@@ -118,7 +120,8 @@ def _check_writeable(
     if base.op is IDENTITY or _shows_array(base):
         raise TraceError(
             f"x {name} y{blame.here()} changes {blame.describe(x)} in place, and {what}"
-            f" was given to the function: the caller's array would change too. {cure}"
+            " was given to the function: what its caller holds would change too, an"
+            f" array or, in a loop, an earlier result. {cure}"
         )
     for view in path:
         if view.op.name in READ_ONLY or type(view.params) is ViewParams:
@@ -177,16 +180,26 @@ def _is_view(x: Tensor, base: Any) -> bool:
     """Return whether a Tensor is a view of the one that it was made of."""
     if not isinstance(base, Tensor):
         return False
+    if isinstance(x.params, ViewParams):
+        return x.params.holder is None or x.params.holder() is not None
     a, b = READ(x), READ(base)
-    if isinstance(a, np.generic) or types.weak(a) or type(x.params) is CopyParams:
+    if type(x.params) is CopyParams or _is_number(x) or _is_number(base):
         return False
-    if (
-        type(a) is np.ndarray
-        and type(b) is np.ndarray
-        and type(x.params) is not ViewParams
-    ):
+    if type(a) is np.ndarray and type(b) is np.ndarray:
         return a is b or bool(np.may_share_memory(a, b))
     return x.op.view is not None and x.op.view(x.params)
+
+
+def _is_number(x: Tensor) -> bool:
+    """Return whether a Tensor is a number to NumPy, which has no memory to share."""
+    value = READ(x)
+    if value is not None:
+        return isinstance(value, np.generic) or types.weak(value)
+    if x.spec.shape:
+        return False
+    # A view without axes is an array; an entry is a number, and so is a reduction.
+    whole = x.op.view is None or type(x.params) is CopyParams
+    return whole or ("key" in x.params and Ellipsis not in x.params["key"])
 
 
 def _overlaps(x: Tensor, other: Tensor) -> bool:
@@ -194,7 +207,7 @@ def _overlaps(x: Tensor, other: Tensor) -> bool:
     a, b = READ(x), READ(other)
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return True
-    if type(x.params) is ViewParams or type(other.params) is ViewParams:
+    if isinstance(x.params, ViewParams) or isinstance(other.params, ViewParams):
         return True
     try:
         return bool(np.shares_memory(a, b, max_work=MOST_WORK))  # type: ignore[arg-type]
@@ -279,3 +292,17 @@ def _refusal(x: Tensor, change: Change, how: str) -> TraceError:
             f" {name}, or write x = x {name[:-1]} y there, which leaves what others"
             " see as it is, or take a .copy() before."
         )
+
+
+def rebinding(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step of a loop in which ``x += y`` always binds ``x`` to a new value.
+
+    That is what it means to Theano, whose variables have no memory.
+    """
+
+    @wraps(step)
+    def run(*args: Any) -> Any:
+        traces.LOCAL.stack[-1].rebinds = True
+        return step(*args)
+
+    return run

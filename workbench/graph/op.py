@@ -201,6 +201,9 @@ def _undefined(*arrays: Any, **params: Any) -> Any:
 class ViewParams(dict[str, Any]):
     """The settings of a node that makes an array of its own where NumPy has a view."""
 
+    #: A weak reference to the array that stands for the view, if not the node does.
+    holder: Any = None
+
 
 class CopyParams(dict[str, Any]):
     """The settings of a node that makes a view where NumPy has an array of its own."""

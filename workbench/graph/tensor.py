@@ -203,7 +203,7 @@ class Tensor(ArrayMethods, Conversions):
                 raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
             # NumPy then builds an object array of Tensors, which the first op that
             # meets it gathers into one: no gradient is lost.
-            return FUNCTIONS["entries"](self)
+            return FUNCTIONS["entries"](self, copy)
         value = np.asarray(self._value, dtype=dtype)
         return value.copy() if copy or value is self._value else value
 

@@ -264,6 +264,8 @@ class OpenTrace:
         self.sums: dict[int, int] = {}
         #: What has been changed in place of the Tensors that it made.
         self.changes: list[Change] = []
+        #: Whether `+=` in it binds a name to a new value, and changes nothing.
+        self.rebinds = False
 
     def __enter__(self) -> OpenTrace:
         LOCAL.stack.append(self)

@@ -10,14 +10,16 @@ from __future__ import annotations
 import sys
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from workbench.errors import DtypeError, TraceError
 from workbench.graph import blame, dims
+from workbench.graph.aliases import STALE
 from workbench.graph.libraries import library_call
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import Tensor, admit, apply
+from workbench.graph.op import FUNCTIONS, ViewParams
+from workbench.graph.tensor import Tensor, admit, apply, note_view
 from workbench.ops.indexing import GETITEM
 
 __all__ = ["by_operator"]
@@ -37,8 +39,16 @@ class _Entry(dict[str, Any]):
     """The params of an entry that NumPy asked for; no line of the user's has it."""
 
 
-def _entries(x: Tensor) -> np.ndarray[Any, Any]:
-    """An object array of the entries of a Tensor."""
+class _SharedEntry(_Entry, ViewParams):
+    """The params of an entry in what NumPy would make no copy of, as `asarray`."""
+
+
+def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    """An object array of the entries of a Tensor.
+
+    Where no copy was asked for, it stands for the memory of the Tensor: nobody may
+    write to it, since nobody would see that in the Tensor.
+    """
     shape = x.shape
     frame = sys._getframe(2)
     called = library_call(frame)
@@ -61,8 +71,14 @@ def _entries(x: Tensor) -> np.ndarray[Any, Any]:
     if not apart:
         holder[()] = x
     else:
+        kind = _Entry if copy else _SharedEntry
         for index in np.ndindex(*shape):
-            holder[index] = apply(GETITEM, (x,), _Entry(key=index))
+            holder[index] = entry = apply(GETITEM, (x,), kind(key=index))
+            if not copy:
+                # Of a list of Tensors NumPy copies this and lets it go.
+                entry.params.holder = ref(holder)
+                note_view(x, entry)
+    holder.flags.writeable = bool(copy)
     return holder
 
 
@@ -109,14 +125,16 @@ def _wholes(flat: list[Any]) -> list[Tensor] | None:
     at = 0
     while at < len(flat):
         first = flat[at]
-        if not isinstance(first, Tensor) or type(first.params) is not _Entry:
+        if not isinstance(first, Tensor) or not isinstance(first.params, _Entry):
             return None
         whole = first.inputs[0]
         if found and whole.shape != found[0].shape:
             return None
+        if type(whole) in STALE:
+            return None  # what NumPy copied entry by entry is as it was
         for key in np.ndindex(*whole.shape):
             x = flat[at] if at < len(flat) else None
-            if not isinstance(x, Tensor) or type(x.params) is not _Entry:
+            if not isinstance(x, Tensor) or not isinstance(x.params, _Entry):
                 return None
             if x.inputs[0] is not whole or x.params["key"] != key:
                 return None

@@ -11,6 +11,7 @@ from workbench.compat.theano.truncating import truncated
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
 from workbench.errors import UsageError
+from workbench.graph.aliases import rebinding
 from workbench.graph.types import weak
 from workbench.loops.returned import until
 from workbench.loops.scan import scan as ours
@@ -92,7 +93,7 @@ def _scanned(
             entries, reverse = [_turned(x) for x in entries], False
         step, entries = truncated(step, entries, n_steps, truncate)
     stacks, updates = ours(
-        step,
+        rebinding(step),
         entries,
         [_first(x) for x in _listed(outputs_info)],
         rest,
