@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import re
 import textwrap
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,9 @@ import workbench as wb
 from tests.namespace.libraries import differences
 from workbench.errors import DtypeError, ShapeError, TraceError, WorkbenchError
 from workbench.graph import traces
+from workbench.graph.aliases import _stale
+from workbench.graph.op import declare
+from workbench.graph.tensor import MaskedTensor, apply
 
 X = np.array([0.5, -1.5, 2.5, 1.25])
 
@@ -57,6 +61,13 @@ RIGHT = {
     "an index by an array": "y = x * 2\nz = y[[0, 1]]\ny += 1\nreturn y[:2] * z",
     "an index by a mask": "y = x * 2\nz = y[y > 0]\ny *= 3\nreturn np.sum(z) * y",
     "a computed value": "y = x * 2\nz = y + 0\ny += 1\nreturn y * z",
+    "take of a row": """
+        y = np.outer(x, x)
+        z = np.take(y, 0, axis=0)
+        y += 1
+        return z * y
+        """,
+    "meshgrid": "y = x * 2\n(z,) = np.meshgrid(y)\ny += 1\nreturn z * y",
     "an array of several": "y = x * 2\na = np.array([y, y])\ny += 1\nreturn a * y",
     "an array that is a copy": """
         y = x * 2
@@ -154,7 +165,7 @@ STALE = {
         """,
     "meshgrid": """
         y = x * 2
-        a, b = np.meshgrid(y, y, sparse=True)
+        a, b = np.meshgrid(y, y, sparse=True, copy=False)
         y += 1
         return np.sum(a)
         """,
@@ -708,3 +719,26 @@ def test_random_programs_have_numpys_value_or_an_error() -> None:
         right += 1
     assert right > 30  # it does not refuse everything
     assert not traces.MARKED
+
+
+def test_a_stale_mask_stays_one() -> None:
+    x = wb.trace(lambda x: x * 2.0)(X).outputs[0]
+    x.__class__ = _stale(MaskedTensor)
+    made = apply(declare("multiply"), (x, np.full(4, np.inf)))
+    assert isinstance(made, MaskedTensor)
+    assert made.op.name == "mul0"
+
+
+def test_numbers_of_changes_never_go_backwards() -> None:
+    before = traces.LATEST[0]
+
+    def work() -> None:
+        for _ in range(50):
+            wb.grad(function("y = x * 2\ny += 1\nreturn np.sum(y)"))(X)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert traces.LATEST[0] == before + 200

@@ -48,6 +48,8 @@ IDENTITY = declare("identity")
 
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
+#: Those of masked ones, stale ones too.
+MASKED: set[type] = set()
 
 
 class Tensor(ArrayMethods, Conversions):
@@ -296,6 +298,13 @@ class MaskedTensor(Tensor):
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        MASKED.add(cls)
+
+
+MASKED.add(MaskedTensor)
+
 
 def leaf(value: Any, name: str | None = None, inputs: tuple[Any, ...] = ()) -> Tensor:
     """A fresh input that holds ``value``, or that wraps the Tensor in ``inputs``."""
@@ -367,7 +376,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     else:
         code, lasti = source.caller(2)
     kind = Tensor
-    if MaskedTensor in kinds:
+    if not MASKED.isdisjoint(kinds):
         kind, op = MaskedTensor, op.masked or op
     if any(isinstance(x, Tensor) and x._value is None for x in inputs):
         if type(op) is Late:  # its lengths may be other ones here, or known

@@ -11,7 +11,6 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
 from types import TracebackType
 from typing import Any
 from weakref import ref
@@ -44,9 +43,9 @@ ENTRIES_SUMMED = 1024
 OPEN: list[OpenTrace] = []
 
 
-#: Numbers of changes in place, and the last one so far.
-_numbers = count(1)
+#: The number of the last change in place so far; they are counted from 1.
 LATEST = [0]
+_NUMBERING = threading.Lock()
 #: What has been changed in place, by the id of each Tensor that is stale.
 MARKED: dict[int, Change] = {}
 
@@ -67,7 +66,8 @@ class Change:
         family: Sequence[Any],
         stale: Callable[[type], type],
     ) -> None:
-        LATEST[0] = self.number = next(_numbers)
+        with _NUMBERING:  # else another thread's larger number might be lost
+            LATEST[0] = self.number = LATEST[0] + 1
         #: The Tensor that was changed.
         self.old = ref(old)
         #: The Tensor that is the result.
@@ -154,14 +154,15 @@ class Hold:
                 if key in self.arrays:
                     continue
                 waiting = WAITING.pop(key, None)
-                if key in HELD:
-                    HELD[key] += 1
-                elif member.flags.writeable or (waiting and waiting() is member):
-                    member.flags.writeable = False
-                    HELD[key] = 1
-                else:
+                is_held = key in HELD
+                ours = member.flags.writeable or (waiting and waiting() is member)
+                if not (is_held or ours):
                     continue  # the user has made it read-only
+                # Noted first: an interrupt must not leave it read-only for good.
+                HELD[key] = HELD.get(key, 0) + 1
                 self.arrays[key] = member
+                if not is_held:
+                    member.flags.writeable = False
         _settle()
 
     def release(self) -> None:

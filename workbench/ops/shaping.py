@@ -359,4 +359,5 @@ def meshgrid(
     ]
     if indexing == "xy" and rank > 1:
         made = [np.swapaxes(x, 0, 1) for x in made]
-    return tuple(made) if sparse else np.broadcast_arrays(*made)
+    made = made if sparse else list(np.broadcast_arrays(*made))
+    return tuple([np.copy(x) for x in made] if copy else made)

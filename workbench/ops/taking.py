@@ -15,7 +15,7 @@ from workbench.errors import GradientLostError, ShapeError, TraceError
 from workbench.graph import blame
 from workbench.graph.dims import found, none
 from workbench.graph.methods import FUNCTION_METHODS
-from workbench.graph.op import FUNCTIONS, implements
+from workbench.graph.op import FUNCTIONS, CopyParams, implements
 from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM
@@ -52,7 +52,10 @@ def take(
             else np.clip(indices, 0, length - 1)
         )
     if not hasattr(indices, "dtype"):
-        return a[(slice(None),) * axis + (indices,)]
+        made = a[(slice(None),) * axis + (indices,)]
+        if isinstance(made, Tensor):
+            made.params = CopyParams(made.params)  # unlike an index, NumPy copies
+        return made
     return apply(GETITEM, (a, indices), {"key": (WHOLE,) * axis + (ARRAY,)})
 
 
