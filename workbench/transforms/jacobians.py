@@ -210,13 +210,15 @@ def _column(outputs: Sequence[Tensor], x: Tensor, stops: set[int]) -> list[Any]:
 
 
 def _batched(
-    made: Sequence[Any], seed: Tensor, like: Tensor, unit: complex = 1
+    made: Sequence[Any], seed: Tensor, like: Tensor | None, unit: complex = 1
 ) -> list[Any]:
     """What was recorded for one seed, for every unit vector, counted by axis 0."""
     known = [x for x in made if x is not None]
     program = Batched(known, [seed])
     size = _size(seed)
-    if isinstance(size, int) and not _reads_symbols(known, seed):
+    if isinstance(size, int):  # unknown lengths are read off `like` as well
+        like = _find_symbol(known, seed)
+    if like is None:
         units: Any = np.eye(size, dtype=seed.dtype)  # host array: with constants alone
     else:
         units = np.identity(size, dtype=seed.dtype, like=like)
@@ -232,12 +234,14 @@ def _batched(
     return [None if x is None else next(parts) for x in made]
 
 
-def _reads_symbols(made: Sequence[Any], seed: Tensor) -> bool:
-    """Return whether expressions hang on symbols, whose values may be anywhere."""
-    return any(
-        not node.inputs and node._value is None and node is not seed
-        for node in walk.order([x for x in made if isinstance(x, Tensor)])
-    )
+def _find_symbol(made: Sequence[Any], seed: Tensor) -> Tensor | None:
+    """Return a symbol that expressions read, whose value tells where arrays are.
+
+    No other will do: an expression that reads none of it would have to be given one.
+    """
+    nodes = walk.order([x for x in made if isinstance(x, Tensor)])
+    free = (node for node in nodes if not node.inputs and node is not seed)
+    return next((node for node in free if node._value is None), None)
 
 
 def _in_front(block: Any, y: Tensor) -> Any:
