@@ -102,6 +102,7 @@ OPAQUE = {
     "call": "a function of SciPy's names; one of NumPy is called by its name",
     "jvp": LATER,
     "vjp": LATER,
+    **dict.fromkeys(("to_device", "to_host"), "arrays move between libraries"),
     "checkpoint": PROGRAM,
     "custom_linear_solve": PROGRAM,
     "custom_root": PROGRAM,

@@ -48,23 +48,28 @@ def _length(n: Dim) -> Tensor:
 FUNCTIONS["length"] = _length
 
 
-def delayed(function: Callable[..., Any]) -> Callable[..., Any]:
+def delayed(
+    function: Callable[..., Any], *, pin: bool = False
+) -> Callable[..., Any]:
     """The same function; called when the program runs, where it needs a length.
 
     NumPy's own functions do so by themselves. This is for functions of ours that
-    NumPy does not hand to Tensors. All ops that it makes stand on the user's line.
+    NumPy does not hand to Tensors. With ``pin`` all ops that it makes stand on the
+    user's line; not so for one that runs a function of the user's.
     """
 
     @wraps(function)
     def called(*args: Any, **settings: Any) -> Any:
         try:
+            if not pin:
+                return function(*args, **settings)
             with source.pinned():
                 return function(*args, **settings)
         except blame.PLAIN as error:
             if waits(error, called, args, settings):
                 return later(error, called, args, settings)
             told = blame.placed(error, function.__name__, args, settings)
-            if told is error:
+            if not pin or told is error:
                 raise
             raise told from error
 
@@ -75,4 +80,4 @@ def delay(namespace: dict[str, Any], names: Iterable[str]) -> None:
     """Make the functions of a module `delayed`."""
     for name in names:
         if isinstance(namespace.get(name), FunctionType):
-            namespace[name] = delayed(namespace[name])
+            namespace[name] = delayed(namespace[name], pin=True)

@@ -122,7 +122,7 @@ class Family:
     def __init_subclass__(cls) -> None:
         for name in cls.methods:
             if name in vars(cls) or name in vars(Family):
-                setattr(cls, name, delayed(getattr(cls, name)))
+                setattr(cls, name, delayed(getattr(cls, name), pin=True))
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class _Multivariate:
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
             if callable(method) and not name.startswith("_"):
-                setattr(cls, name, delayed(method))
+                setattr(cls, name, delayed(method, pin=True))
 
     def __call__(self, *args: Any, **kwds: Any) -> Any:
         """The distribution with these parameters, whose methods take the point."""
