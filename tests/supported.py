@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import FUNCTIONS, UFUNCS, load_all
+from workbench.core.op import FUNCTIONS, UFUNCS, load_all
 from workbench.ops.refusals import REFUSED, supported
 
 README = Path(__file__).resolve().parent.parent / "README.md"

@@ -187,7 +187,7 @@ def test_holomorphic() -> None:
     ],
 )
 def test_nests_come_back_as_they_went(nest: Any) -> None:
-    from workbench.graph import tree
+    from workbench.core import tree
 
     def f(p: Any) -> Any:
         w, b = tree.flatten(p)[0][:2]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.graph.op import OPS
+from workbench.core.op import OPS
 
 
 def count_rules(monkeypatch: pytest.MonkeyPatch, *names: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from workbench.backends.numpy import compile
-from workbench.graph import tree
+from workbench.core import tree
 
 W = np.array([[0.3, -1.2, 0.5], [2.0, 0.1, -0.7], [0.4, 0.4, 1.1]])
 X = np.array([0.2, -0.4, 0.9])

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.op import OPS
 from workbench.errors import UsageError
 from workbench.gradient import verify_grad
-from workbench.graph.op import OPS
 
 X = np.array([0.5, 1.0, 2.0])
 

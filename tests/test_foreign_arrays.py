@@ -17,8 +17,8 @@ import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from workbench import gradient
 from workbench.backends.numpy import compile
+from workbench.core.tensor import value_of
 from workbench.errors import GradientError
-from workbench.graph.tensor import value_of
 from workbench.ops import filters
 from workbench.scipy import linalg
 

@@ -111,7 +111,7 @@ def test_every_transform_is_that_of_the_unrolled_solver(way: str) -> None:
     f = WAYS[way]
 
     def same(transform: Callable[[Any], Any], rtol: float = 1e-8) -> None:
-        from workbench.graph import tree
+        from workbench.core import tree
 
         made, expected = (tree.flatten(transform(g))[0] for g in (f, unrolled))
         for a, b in zip(made, expected, strict=True):
@@ -264,7 +264,7 @@ def conjugate(matvec: Any, b: Any) -> Any:
 )
 def test_a_linear_system_is_that_of_numpy(made: Any, matrix: Any) -> None:
     def same(transform: Callable[[Any], Any]) -> None:
-        from workbench.graph import tree
+        from workbench.core import tree
 
         ours = tree.flatten(transform(made))[0]
         truth = tree.flatten(transform(np.linalg.solve))[0]

@@ -15,26 +15,31 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# While rooms are being moved, what stands in for another shares its floor.
 FLOORS = {
     "errors": 0,
+    "core": 1,
     "graph": 1,
     "ops": 2,
-    "transforms": 3,
     "rewrite": 3,
-    "backends": 4,
     "random": 4,
+    "transforms": 4,
+    "autodiff": 4,
+    "backends": 4,
     "batches": 5,
     "calculus": 5,
     "calls": 5,
     "checkpoints": 5,
-    "custom": 5,
     "directions": 5,
     "implicit": 5,
-    "loops": 5,
     "systems": 5,
     "matrices": 5,
     "patterns": 5,
+    "overrides": 5,
     "rules": 5,
+    "custom": 5,
+    "loops": 5,
+    "control_flow": 5,
     "symbolic": 5,
     "gradient": 5,
     "checks": 5,
@@ -188,8 +193,8 @@ def narrow_calls(source: str) -> list[int]:
 ANYWHERE = tuple(
     f"workbench.{name}"
     for name in (
-        "ops transforms rules loops scipy implicit systems gradient custom calculus"
-        " matrices directions"
+        "ops transforms autodiff overrides rules loops control_flow scipy implicit"
+        " systems gradient custom calculus matrices directions"
     ).split()
 )
 A_TENSOR = "# a Tensor:"
@@ -237,7 +242,9 @@ def test_rules_make_arrays_like_their_inputs() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}"
         for name, file in modules().items()
-        if name.startswith(("workbench.ops", "workbench.transforms"))
+        if name.startswith(
+            ("workbench.ops", "workbench.autodiff", "workbench.overrides")
+        )
         for line in bare_makers(file.read_text())
     ]
     assert found == [], (
@@ -249,7 +256,7 @@ def test_rules_make_arrays_like_their_inputs() -> None:
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
-        ({"graph/a.py": "def f():\n    from ..session import x"}, "floor 6"),
+        ({"core/a.py": "def f():\n    from ..session import x"}, "floor 6"),
         ({"ops/a.py": "from workbench import grad"}, "__init__"),
         (
             {

@@ -134,8 +134,8 @@ def test_what_does_not_depend_is_zero(mode: Any) -> None:
 
 def test_auto_takes_the_mode_with_fewer_seeds() -> None:
     """Seen at the op: only forward mode calls `push`, only reverse mode `pull`."""
-    from workbench.graph.op import declare
-    from workbench.graph.tensor import apply
+    from workbench.core.op import declare
+    from workbench.core.tensor import apply
 
     op, called = declare("probe_for_jacobian_test"), []
     op.compute = lambda x: 2.0 * x
@@ -157,8 +157,8 @@ def test_auto_takes_the_mode_with_fewer_seeds() -> None:
 @pytest.mark.parametrize("mode", ["fwd", "rev"])
 def test_the_graph_is_built_once_however_large_the_matrix(mode: Any) -> None:
     """The rules run a fixed number of times: no loop over the unit vectors."""
-    from workbench.graph.op import declare
-    from workbench.graph.tensor import apply
+    from workbench.core.op import declare
+    from workbench.core.tensor import apply
 
     def count(n: int) -> int:
         op, called = declare("counted_for_jacobian_test"), []
@@ -178,7 +178,7 @@ def test_the_graph_is_built_once_however_large_the_matrix(mode: Any) -> None:
 
 def test_the_first_product_is_never_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unit vectors stay diagonal: one matrix product for two layers, not two."""
-    from workbench.graph.op import declare
+    from workbench.core.op import declare
 
     op = declare("matmul")
     batch, products = op.batch, []

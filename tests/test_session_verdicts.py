@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 
 import workbench as wb
 from tests.session_network import NAMES, TRUE, by_hand, fresh
+from workbench.core.op import declare
+from workbench.core.tensor import apply
 from workbench.errors import GradientError
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
 from workbench.jupyter import plotting
 from workbench.jupyter.picture import MOST_NODES, picture
 from workbench.session import derivatives

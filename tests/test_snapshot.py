@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.golden.write import FILE, INPUTS, picture, session
-from workbench.graph.graph import Graph
+from workbench.core.graph import Graph
 from workbench.session import statistics
 from workbench.snapshot import (
     SCHEMA,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from workbench import ops as _ops  # declares every op
 from workbench.batches import vmap
 from workbench.calculus import grad, jvp, value_and_grad, vjp
-from workbench.graph import operators as _operators  # sets Tensor's operators
-from workbench.graph.graph import Graph
-from workbench.graph.op import FUNCTIONS as _FUNCTIONS
-from workbench.graph.source import scope
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import trace
-from workbench.graph.types import Spec
+from workbench.core import operators as _operators  # sets Tensor's operators
+from workbench.core.graph import Graph
+from workbench.core.op import FUNCTIONS as _FUNCTIONS
+from workbench.core.source import scope
+from workbench.core.tensor import Tensor
+from workbench.core.trace import trace
+from workbench.core.types import Spec
 from workbench.matrices import hessian, jacfwd, jacobian, jacrev
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp

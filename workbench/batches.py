@@ -11,10 +11,10 @@ from functools import wraps
 from typing import Any
 
 from workbench.calls import drawing, owned, released
+from workbench.core import tree
+from workbench.core.tensor import Tensor
+from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import UsageError
-from workbench.graph import tree
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import argument_names, check_function, record
 from workbench.transforms import axes
 from workbench.transforms.batch import Batched
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.calls import Argnames, Aux, Call, kept, owned, released
+from workbench.core import blame, dims, tree, types
+from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
-from workbench.graph import blame, dims, tree, types
-from workbench.graph.tensor import Tensor, admit
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.asked import (

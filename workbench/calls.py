@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.graph import aliases, blame, source, traces, tree, types, walk
-from workbench.graph.tensor import IDENTITY, Tensor, value_of
-from workbench.graph.trace import (
+from workbench.core import aliases, blame, source, traces, tree, types, walk
+from workbench.core.tensor import IDENTITY, Tensor, value_of
+from workbench.core.trace import (
     argument_names,
     check_float,
     check_function,
@@ -25,6 +24,7 @@ from workbench.graph.trace import (
     record,
     wrap,
 )
+from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.transforms import reverse, within
 from workbench.transforms.override_blocks import blocks_in_force
 

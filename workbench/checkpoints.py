@@ -13,10 +13,10 @@ from functools import wraps
 from typing import Any
 
 from workbench.calls import owned
-from workbench.graph import source, traces, tree, types
-from workbench.graph.op import declare
-from workbench.graph.tensor import MaskedTensor, Tensor, value_of
-from workbench.graph.trace import check_function, live
+from workbench.core import source, traces, tree, types
+from workbench.core.op import declare
+from workbench.core.tensor import MaskedTensor, Tensor, value_of
+from workbench.core.trace import check_function, live
 from workbench.loops.body import Body, flagged, is_draw
 from workbench.ops import several
 from workbench.ops.define import masked

@@ -10,11 +10,11 @@ import numpy as np
 
 from workbench.calculus import checked_seed, grad, jvp, vjp
 from workbench.calls import Argnames, Call, kept, owned, released
+from workbench.core import blame, dims, tree, types
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.tensor import Tensor
+from workbench.core.trace import blank
 from workbench.errors import ShapeError
-from workbench.graph import blame, dims, tree, types
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import blank
 from workbench.ops.define import shape_of
 from workbench.transforms import expressions, forward
 from workbench.transforms.asked import (

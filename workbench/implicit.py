@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, tree, types
+from workbench.core.op import declare
+from workbench.core.trace import live
+from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, MatrixError
-from workbench.graph import blame, tree, types
-from workbench.graph.op import declare
-from workbench.graph.trace import live
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.systems import System, check_alike, solution, solved

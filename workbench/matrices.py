@@ -14,10 +14,10 @@ import numpy as np
 
 from workbench.calculus import check_target, grad
 from workbench.calls import Argnames, Argnums, Aux, Call, owned, released
+from workbench.core import traces, types
+from workbench.core.tensor import Tensor
+from workbench.core.trace import blank
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
-from workbench.graph import traces, types
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import blank
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
 from workbench.transforms import forward, reverse

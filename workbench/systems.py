@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, tree, types
+from workbench.core.op import declare
+from workbench.core.tensor import value_of
+from workbench.core.trace import live
+from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, TraceError
-from workbench.graph import blame, tree, types
-from workbench.graph.op import declare
-from workbench.graph.tensor import value_of
-from workbench.graph.trace import live
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.closed import close
 from workbench.transforms.flat import pulled, pushed

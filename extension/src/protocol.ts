@@ -13,7 +13,7 @@
 export const SCHEMA = 2;
 
 /** The MIME type of a saved picture (drawn without a kernel). */
-export const MIME_TYPE = 'application/vnd.workbench.graph+json';
+export const MIME_TYPE = 'application/vnd.workbench.core+json';
 
 /** The rows of `value_stats`, `grad_stats` and `true_stats`, in this order. */
 export const STATISTICS = ['min', 'max', 'mean', 'std', 'norm', 'bad'] as const;

@@ -13,10 +13,10 @@ import workbench as wb
 from tests.backends.texts import run_text
 from workbench.backends.numpy import compile
 from workbench.backends.schedule import schedule
+from workbench.core.graph import Graph
+from workbench.core.op import declare
+from workbench.core.tensor import apply
 from workbench.errors import ShapeError, UsageError
-from workbench.graph.graph import Graph
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
 
 W = np.arange(12.0).reshape(3, 4) / 10
 

@@ -13,8 +13,8 @@ import workbench as wb
 from tests.backends.texts import run_text
 from workbench.backends import libraries, module, naming, spelling
 from workbench.backends.numpy import compile
-from workbench.graph.op import OPS, declare, load_all
-from workbench.graph.tensor import apply
+from workbench.core.op import OPS, declare, load_all
+from workbench.core.tensor import apply
 from workbench.ops.random.draws import FAMILIES
 from workbench.ops.updates import at
 from workbench.scipy.linalg import expm, logm, solve_triangular

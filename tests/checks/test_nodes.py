@@ -12,9 +12,9 @@ from scipy import special
 import workbench as wb
 from workbench.checks.nodes import check_nodes
 from workbench.checks.report import NodeCheck
+from workbench.core.op import OPS, declare
+from workbench.core.tensor import apply
 from workbench.errors import UnknownNodeError
-from workbench.graph.op import OPS, declare
-from workbench.graph.tensor import apply
 
 
 @pytest.fixture(autouse=True)

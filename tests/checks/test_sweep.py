@@ -12,7 +12,7 @@ import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_samples import drawn
 from workbench.checks.nodes import PURPOSE, check_node, check_nodes, checkable
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.ops.indexing import Scattered
 from workbench.transforms import forward
 

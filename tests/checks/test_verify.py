@@ -12,9 +12,9 @@ import workbench as wb
 from workbench.checks import running
 from workbench.checks.report import Report
 from workbench.checks.verify import check_grads, check_graph
+from workbench.core.op import declare
+from workbench.core.tensor import apply
 from workbench.errors import GradientError, UsageError
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
 
 
 def broken(pull: Any, push: Any = None, name: str = "broken_for_check_test") -> Any:

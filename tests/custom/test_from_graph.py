@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.custom.atan2_graphs import EPS, atan2_safe, both, linear_atan2
 from workbench.backends.numpy import compile as compiled
-from workbench.graph.graph import Graph
+from workbench.core.graph import Graph
 
 # B2: the seed
 

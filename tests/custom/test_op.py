@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.op import CUSTOM
 from workbench.custom.registry import snake
 from workbench.errors import DtypeError, RegistrationError, TraceError, UsageError
-from workbench.graph.op import CUSTOM
 
 # What an op may be
 

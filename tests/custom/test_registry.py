@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.op import CUSTOM
 from workbench.custom.registry import REGISTERED
 from workbench.errors import OverrideError, RegistrationError, UsageError
-from workbench.graph.op import CUSTOM
 
 
 @pytest.fixture(autouse=True)

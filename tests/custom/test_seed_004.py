@@ -15,9 +15,9 @@ import pytest
 import workbench as wb
 from tests.custom.kernels.conftest import kernel_cache
 from tests.custom.kernels.sources import needs_c, needs_cpp, needs_cuda
+from workbench.core.op import CUSTOM
 from workbench.custom.registry import REGISTERED, WAITING
 from workbench.errors import RegistrationError
-from workbench.graph.op import CUSTOM
 
 __all__ = ["kernel_cache"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.core import tree
 from workbench.gradient import Rop
-from workbench.graph import tree
 
 Array = Any
 

@@ -19,9 +19,9 @@ import numpy as np
 import workbench as wb
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
-from workbench.graph import source
-from workbench.graph.graph import Graph
-from workbench.graph.trace import opened
+from workbench.core import source
+from workbench.core.graph import Graph
+from workbench.core.trace import opened
 from workbench.snapshot import saved, take
 
 __all__ = ["FILE", "examined", "picture", "session"]

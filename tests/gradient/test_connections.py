@@ -10,9 +10,9 @@ import pytest
 
 import workbench as wb
 from tests.gradient.test_whole import at
+from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, WorkbenchError
 from workbench.gradient import grad, grad_undefined
-from workbench.graph.tensor import Tensor
 from workbench.transforms.connections import connected
 
 

@@ -116,12 +116,12 @@ def test_by_what_was_computed_on_the_way() -> None:
 
 
 def test_an_op_without_a_forward_rule_is_transposed() -> None:
-    from workbench.graph.op import OPS
+    from workbench.core.op import OPS
     from workbench.ops.define import op
 
     square = op("square_in_test", lambda x: x * x, lambda g, y, x: 2 * g * x)
     try:
-        from workbench.graph.tensor import apply
+        from workbench.core.tensor import apply
 
         x = wb.scalar("x")
         y = apply(square, (x,))

@@ -10,6 +10,8 @@ import pytest
 
 import workbench as wb
 from tests.gradient.test_matrices import by_complex_step, second
+from workbench.core.op import OPS
+from workbench.core.tensor import Tensor, apply
 from workbench.errors import DisconnectedInputError
 from workbench.gradient import (
     Lop,
@@ -24,8 +26,6 @@ from workbench.gradient import (
     jacobian,
     subgraph_grad,
 )
-from workbench.graph.op import OPS
-from workbench.graph.tensor import Tensor, apply
 from workbench.ops.define import op
 
 

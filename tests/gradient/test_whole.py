@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.tensor import Tensor
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
@@ -28,7 +29,6 @@ from workbench.gradient import (
     jacobian,
     zero_grad,
 )
-from workbench.graph.tensor import Tensor
 
 
 def at(expression: Any, **values: Any) -> Any:

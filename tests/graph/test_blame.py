@@ -16,6 +16,9 @@ import scipy.special
 import scipy.stats
 
 import workbench as wb
+from workbench.core import blame
+from workbench.core.op import OPS
+from workbench.core.tensor import apply
 from workbench.errors import (
     DtypeError,
     GradientLostError,
@@ -24,9 +27,6 @@ from workbench.errors import (
     ShapeError,
     UsageError,
 )
-from workbench.graph import blame
-from workbench.graph.op import OPS
-from workbench.graph.tensor import apply
 from workbench.ops.define import op
 
 X = np.array([0.5, 1.5, 2.5])

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.backends.numpy import compile
+from workbench.core import dims
+from workbench.core.atoms import Length
+from workbench.core.broadcasting import common, largest, smallest
+from workbench.core.dims import Dim
+from workbench.core.format_dims import written
+from workbench.core.graph import Graph
+from workbench.core.tensor import leaf
 from workbench.errors import ShapeError, UnknownLengthError
-from workbench.graph import dims
-from workbench.graph.atoms import Length
-from workbench.graph.broadcasting import common, largest, smallest
-from workbench.graph.dims import Dim
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import leaf
-from workbench.graph.written import written
 
 NAMES = ("n", "m", "k")
 LEAVES = [leaf(None, name) for name in NAMES]

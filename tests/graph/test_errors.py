@@ -16,6 +16,8 @@ import pytest
 from numpy._core.overrides import array_function_dispatch
 
 import workbench as wb
+from workbench.core import tree
+from workbench.core.op import FUNCTIONS, OPS, UFUNCS, implements
 from workbench.errors import (
     DtypeError,
     GradientLostError,
@@ -24,8 +26,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.graph import tree
-from workbench.graph.op import FUNCTIONS, OPS, UFUNCS, implements
 from workbench.ops.define import elementwise
 
 X = np.array([0.5, 1.5, 2.5])
@@ -127,7 +127,7 @@ def test_unknown_functions() -> None:
     text = lines(error)
     assert "near to it: np.cumsum" in text
     assert "x.value" in text
-    assert "@workbench.graph.op.implements(np.cumsums)" in text
+    assert "@workbench.core.op.implements(np.cumsums)" in text
 
 
 def test_an_unknown_function_is_added_as_its_error_says() -> None:

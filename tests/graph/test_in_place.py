@@ -19,11 +19,11 @@ import pytest
 
 import workbench as wb
 from tests.namespace.libraries import differences
+from workbench.core import traces
+from workbench.core.aliases import _stale
+from workbench.core.op import declare
+from workbench.core.tensor import MaskedTensor, apply
 from workbench.errors import DtypeError, ShapeError, TraceError, WorkbenchError
-from workbench.graph import traces
-from workbench.graph.aliases import _stale
-from workbench.graph.op import declare
-from workbench.graph.tensor import MaskedTensor, apply
 
 X = np.array([0.5, -1.5, 2.5, 1.25])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 X = np.array([0.5, 1.5, 2.5])
 

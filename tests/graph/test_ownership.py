@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core import traces
 from workbench.errors import TraceError
-from workbench.graph import traces
 
 FUNCTIONS: list[Callable[[Any, Any], Any]] = [
     lambda a, b: np.sum(a),

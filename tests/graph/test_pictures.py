@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.drawing import MOST_NODES
+from workbench.core.listing import MOST_LINES
 from workbench.errors import UsageError
-from workbench.graph.listing import MOST_LINES
-from workbench.graph.still import MOST_NODES
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = 'a</text><script>alert("1")</script> \\N {b|c} \x00\n"; n0 -> n1'

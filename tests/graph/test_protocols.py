@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 
 import workbench as wb
+from workbench.core import source
 from workbench.errors import (
     DtypeError,
     GradientLostError,
@@ -19,7 +20,6 @@ from workbench.errors import (
     TraceError,
     WorkbenchError,
 )
-from workbench.graph import source
 
 X = np.array([0.5, 1.5, 2.5])
 

@@ -14,8 +14,8 @@ import pytest
 
 import workbench as wb
 from workbench.batches import vmap
+from workbench.core.tensor import MaskedTensor
 from workbench.errors import TraceError
-from workbench.graph.tensor import MaskedTensor
 from workbench.ops.updates import at
 
 X = np.array([-1.0, 0.0, 0.5, 2.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.graph.op import CUSTOM
+from workbench.core.op import CUSTOM
 
 from .conftest import Notebook
 

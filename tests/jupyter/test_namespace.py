@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.session import Session
 
 from .conftest import Notebook

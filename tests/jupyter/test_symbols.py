@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 from .conftest import Notebook
 

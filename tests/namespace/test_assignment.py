@@ -17,8 +17,8 @@ import pytest
 import workbench as wb
 import workbench.numpy as wnp
 from tests.namespace.libraries import differences
+from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.graph.tensor import Tensor
 
 
 def library(body: str, module: str = "scipy.invented") -> Callable[..., Any]:

@@ -12,8 +12,8 @@ import pytest
 
 import workbench as wb
 import workbench.numpy as wnp
+from workbench.core.tensor import Tensor
 from workbench.errors import GradientLostError
-from workbench.graph.tensor import Tensor
 
 
 def traced(f: Any, *args: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 import workbench.numpy as wnp
 from tests.test_foreign_arrays import Foreign, inner
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 X = np.array([[2.0, 0.5, 3.0], [0.25, 7.0, 0.0]])
 

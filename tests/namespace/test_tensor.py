@@ -12,8 +12,8 @@ import pytest
 import workbench as wb
 import workbench.numpy as wnp
 from tests.namespace import standard
+from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import GradientLostError, TraceError
-from workbench.graph.tensor import MaskedTensor, Tensor
 
 
 def kept(value: Any) -> Any:

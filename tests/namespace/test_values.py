@@ -16,7 +16,7 @@ import workbench as wb
 import workbench.numpy as wnp
 from tests.namespace import standard
 from tests.namespace.cases import CASES, Case
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 NAMES = [
     *standard.functions(standard.MAIN),

@@ -7,7 +7,7 @@ from time import sleep
 
 import pytest
 
-from workbench.graph.op import LATER, Op, load
+from workbench.core.op import LATER, Op, load
 
 
 def test_a_second_thread_waits_for_what_is_late_in_an_op() -> None:

@@ -16,8 +16,8 @@ import pytest
 import workbench as wb
 from tests.ops.test_samples import differences
 from workbench.backends.numpy import compile
+from workbench.core.tensor import value_of
 from workbench.errors import MatrixError, ShapeError
-from workbench.graph.tensor import value_of
 
 Q = np.linalg.qr(np.random.default_rng(7).normal(size=(4, 4)))[0]
 #: Symmetric, with the eigenvalues 1, 1, 3, 4.

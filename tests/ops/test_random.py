@@ -18,13 +18,13 @@ import scipy.special
 
 import workbench as wb
 from workbench.backends.numpy import compile
+from workbench.core.tensor import Tensor, apply
 from workbench.errors import (
     GradientLostError,
     NotDifferentiableError,
     ShapeError,
     TraceError,
 )
-from workbench.graph.tensor import Tensor, apply
 from workbench.ops.random.implicit import BETA, GAMMA, GAMMA_SLOPE
 from workbench.ops.random.slopes import beta_moments, gamma_moments
 from workbench.random import Generator, default_rng

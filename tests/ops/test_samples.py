@@ -18,8 +18,8 @@ import workbench as wb
 from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
 from workbench.batches import vmap
 from workbench.checks import device
-from workbench.graph.op import OPS
-from workbench.graph.tensor import Tensor
+from workbench.core.op import OPS
+from workbench.core.tensor import Tensor
 from workbench.ops.random.draws import NAMES
 from workbench.ops.random.implicit import QUANTILES
 

@@ -10,8 +10,8 @@ import pytest
 
 import workbench as wb
 from workbench.backends.numpy import compile
+from workbench.core.op import OPS
 from workbench.errors import OverrideError, UsageError
-from workbench.graph.op import OPS
 from workbench.ops.define import op
 from workbench.ops.several import Parts, several
 from workbench.snapshot import detail, take

@@ -12,6 +12,7 @@ import scipy.sparse.linalg
 
 import workbench as wb
 import workbench.backends.numpy as backend
+from workbench.core.tensor import Tensor
 from workbench.errors import (
     DtypeError,
     GradientLostError,
@@ -20,7 +21,6 @@ from workbench.errors import (
     TraceError,
     UsageError,
 )
-from workbench.graph.tensor import Tensor
 from workbench.ops.sparse.tensor import SparseTensor
 from workbench.scipy import sparse
 from workbench.scipy.sparse.linalg import factorized, norm, spsolve

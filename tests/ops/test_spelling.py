@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from workbench.graph.op import OPS
+from workbench.core.op import OPS
 from workbench.ops import LATER
 from workbench.ops.spelling import pretty
 

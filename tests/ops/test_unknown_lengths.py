@@ -15,8 +15,8 @@ import pytest
 import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from workbench.backends.numpy import compile
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.transforms import forward, reverse
 
 FLOATS = [s for s in SAMPLES if "f" in s.kinds and s.batch]

@@ -11,8 +11,8 @@ import pytest
 from scipy import integrate
 
 import workbench as wb
+from workbench.core import tree
 from workbench.errors import ConvergenceError, ShapeError, UsageError
-from workbench.graph import tree
 from workbench.scipy.integrate import (
     cumulative_trapezoid,
     odeint,

@@ -12,13 +12,13 @@ import scipy.linalg as sl
 import workbench as wb
 import workbench.scipy.linalg as wl
 from tests.ops.test_samples import differences
+from workbench.core.tensor import Tensor, value_of
 from workbench.errors import (
     MatrixError,
     NotDifferentiableError,
     ShapeError,
     TraceError,
 )
-from workbench.graph.tensor import Tensor, value_of
 
 RNG = np.random.default_rng(11)
 A = RNG.normal(size=(4, 4)) + 3 * np.eye(4)

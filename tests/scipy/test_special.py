@@ -16,8 +16,8 @@ from scipy import special as sp
 from scipy import stats
 
 import workbench as wb
+from workbench.core.op import UFUNCS, load_all
 from workbench.errors import NotDifferentiableError, TraceError
-from workbench.graph.op import UFUNCS, load_all
 from workbench.ops.refusals import REFUSED
 from workbench.ops.ufuncs import CALLS
 from workbench.scipy import special as ours

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats as truth
 
 import workbench as wb
+from workbench.core.tensor import Tensor
 from workbench.errors import MatrixError, NotDifferentiableError, ShapeError
-from workbench.graph.tensor import Tensor
 from workbench.scipy import stats as ours
 from workbench.scipy.stats.kinds import Continuous, Discrete
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.op import declare
+from workbench.core.tensor import apply
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
 
 x = wb.scalar("x")
 v = wb.vector("v", shape=3)

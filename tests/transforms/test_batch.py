@@ -11,9 +11,9 @@ import pytest
 
 import workbench as wb
 from workbench.batches import vmap
+from workbench.core.op import Op, declare
+from workbench.core.tensor import apply
 from workbench.errors import ShapeError, TraceError, UsageError
-from workbench.graph.op import Op, declare
-from workbench.graph.tensor import apply
 from workbench.matrices import hessian, jacobian
 from workbench.transforms.batch import Batched
 
@@ -56,7 +56,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 def loop(f: Callable[..., Any], *batches: Any) -> Any:
     """What `vmap` must give, example by example."""
-    from workbench.graph import tree
+    from workbench.core import tree
 
     rows = [tree.flatten(f(*row)) for row in zip(*batches, strict=True)]
     columns = zip(*[leaves for leaves, _ in rows], strict=True)
@@ -64,7 +64,7 @@ def loop(f: Callable[..., Any], *batches: Any) -> Any:
 
 
 def assert_same(left: Any, right: Any) -> None:
-    from workbench.graph import tree
+    from workbench.core import tree
 
     (a, structure), (b, other) = tree.flatten(left), tree.flatten(right)
     assert structure == other

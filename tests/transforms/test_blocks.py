@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core import source
+from workbench.core.blocks import is_suspended
 from workbench.errors import OverrideError
-from workbench.graph import source
-from workbench.graph.blocks import is_suspended
 from workbench.transforms import override_blocks
 from workbench.transforms.resolving import aside
 

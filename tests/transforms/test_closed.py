@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core import walk
+from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor
 from workbench.transforms.closed import Closed, close
 from workbench.transforms.flat import pulled, pushed, vectorized
 

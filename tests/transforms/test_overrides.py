@@ -22,8 +22,8 @@ from tests.transforms.network import (
     by_hand,
     gradients,
 )
+from workbench.core.op import OPS
 from workbench.errors import ExpressionError, OverrideError
-from workbench.graph.op import OPS
 from workbench.transforms.labels import label_of
 
 

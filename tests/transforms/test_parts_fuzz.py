@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.programs import Program, programs
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.ops import several
 from workbench.transforms import forward, reverse
 from workbench.transforms.resolving import Resolution, resolve

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.core import blame, dims
+from workbench.core.atoms import Length
+from workbench.core.deferred import Late
+from workbench.core.dims import Dim
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError
-from workbench.graph import blame, dims
-from workbench.graph.atoms import Length
-from workbench.graph.dims import Dim
-from workbench.graph.graph import Graph
-from workbench.graph.late import Late
-from workbench.graph.tensor import Tensor
 
 __all__ = ["Checks", "Known", "checks", "declared"]
 

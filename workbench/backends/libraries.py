@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.dims import Dim
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor
+from workbench.core.dims import Dim
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
 from workbench.ops.contraction import LETTERS, tensordot_subscripts
 from workbench.ops.define import dtype_of, shape_of
 

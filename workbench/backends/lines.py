@@ -28,12 +28,12 @@ from workbench.backends.spelling import (
     bound,
     index_text,
 )
-from workbench.graph.dims import same
-from workbench.graph.graph import Graph
-from workbench.graph.late import Late
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import spec_of
+from workbench.core.deferred import Late
+from workbench.core.dims import same
+from workbench.core.graph import Graph
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
+from workbench.core.types import spec_of
 from workbench.ops.several import ITEM, parts
 
 __all__ = ["Lines", "call_of"]

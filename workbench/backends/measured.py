@@ -1,7 +1,7 @@
 """How settings that hold lengths are written as code: ``np.reshape(x, x.shape)``.
 
 A length that is known only when the program runs is read off an operand there (see
-`graph/late.py`), and so it is in the text.
+`core/deferred.py`), and so it is in the text.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.backends.spelling import Code
-from workbench.graph.dims import Dim, found
-from workbench.graph.late import Place, shape_at
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import Tensor
-from workbench.graph.written import written
+from workbench.core.deferred import Place, shape_at
+from workbench.core.dims import Dim, found
+from workbench.core.format_dims import written
+from workbench.core.op import FUNCTIONS
+from workbench.core.tensor import Tensor
 from workbench.transforms.late import Hole, Listed, Mapped, Sliced
 
 __all__ = ["binding_of", "call_text", "coded", "single"]

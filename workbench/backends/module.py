@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from workbench.backends import libraries, spelling
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 
 __all__ = ["HELPERS", "WRITTEN", "Form", "Module", "Written"]
 

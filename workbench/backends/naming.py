@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.backends.module import HELPERS, Module
 from workbench.backends.spelling import array_text, literal
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
 
 __all__ = ["Names", "suggestion"]
 

@@ -17,10 +17,10 @@ from workbench.backends import text
 from workbench.backends.checking import Checks, Known, checks, declared
 from workbench.backends.module import Form
 from workbench.backends.schedule import Schedule, Step, schedule
+from workbench.core import blame
+from workbench.core.graph import Graph
+from workbench.core.source import Context
 from workbench.errors import ShapeError, UsageError
-from workbench.graph import blame
-from workbench.graph.graph import Graph
-from workbench.graph.source import Context
 from workbench.transforms.inlined import inlined
 
 __all__ = ["Function", "compile"]

@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from workbench.backends.numpy import Function
-from workbench.graph.source import Site
-from workbench.graph.tensor import Tensor
+from workbench.core.source import Site
+from workbench.core.tensor import Tensor
 
 __all__ = ["Profile", "Row"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core import blame, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph import blame, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
 
 __all__ = ["Schedule", "Step", "schedule"]
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from workbench.backends.lines import Lines, call_of
 from workbench.backends.module import HELPERS, WRITTEN, Form, Module
 from workbench.backends.schedule import schedule
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import spec_of
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.core.types import spec_of
 
 __all__ = ["Text", "write"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.core.tensor import IDENTITY, Tensor
 
 __all__ = ["carries"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame, types
-from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import record
+from workbench.core import blame, types
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import record
 from workbench.ops.several import flat
 from workbench.transforms import reverse
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = [
     "Comparison",

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import tree
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply, value_of
-from workbench.graph.types import weak
+from workbench.core import tree
+from workbench.core.op import Op
+from workbench.core.tensor import apply, value_of
+from workbench.core.types import weak
 from workbench.ops.define import linear
 
 __all__ = ["from_host", "is_elsewhere", "to_host"]

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from workbench.core import tree
+from workbench.core.trace import check_float
 from workbench.errors import NonScalarOutputError
-from workbench.graph import tree
-from workbench.graph.trace import check_float
 
 __all__ = ["Slope", "curvature", "numeric_grad", "perturbed", "slope"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = ["Fold", "fold_of", "hermitian"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor, leaf
+from workbench.core import walk
+from workbench.core.tensor import Tensor, leaf
 
 __all__ = ["inner"]
 

@@ -21,8 +21,8 @@ from workbench.calculus import jvp, vjp
 from workbench.checks.analytic import carries
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.gauges import fold_of, hermitian
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import types
+from workbench.core.tensor import Tensor, value_of
 from workbench.ops import nulls
 from workbench.ops.several import Parts
 from workbench.transforms import forward, reverse

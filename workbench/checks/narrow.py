@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.local import Local
-from workbench.graph import types
+from workbench.core import types
 
 __all__ = ["narrow"]
 

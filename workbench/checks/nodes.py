@@ -31,14 +31,14 @@ from workbench.checks.local import Local, NoGradient
 from workbench.checks.looking import Look
 from workbench.checks.purpose import PURPOSE, true_within
 from workbench.checks.second import second_order
+from workbench.core import blame, types
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import (
     GradNotImplementedError,
     GradUndefinedError,
     NotDifferentiableError,
     NullTypeGradError,
 )
-from workbench.graph import blame, types
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import nulls, several
 from workbench.transforms.standins import stand_in_of
 

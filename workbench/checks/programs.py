@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.numpy import compile
-from workbench.graph import tree
-from workbench.graph.graph import Graph
-from workbench.graph.trace import record
-from workbench.graph.types import Spec
+from workbench.core import tree
+from workbench.core.graph import Graph
+from workbench.core.trace import record
+from workbench.core.types import Spec
 
 __all__ = ["as_program"]
 

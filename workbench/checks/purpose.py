@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.transforms.overrides import Override, override
 from workbench.transforms.resolving import resolve
 from workbench.transforms.within import PULLS, PUSHES, WITHIN, everything, held

@@ -14,8 +14,8 @@ from workbench.checks.compared import (
     Status,
 )
 from workbench.checks.purpose import in_words
+from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
-from workbench.graph.tensor import Tensor
 
 __all__ = ["Comparison", "Entry", "Identity", "NodeCheck", "Report"]
 

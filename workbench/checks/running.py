@@ -21,8 +21,8 @@ from workbench.checks.programs import as_program
 from workbench.checks.report import Comparison, Entry, Identity, Report
 from workbench.checks.rounding import MULTIPLES, noises
 from workbench.checks.telling import Telling
-from workbench.graph import tree, types
-from workbench.graph.tensor import value_of
+from workbench.core import tree, types
+from workbench.core.tensor import value_of
 from workbench.transforms import forward
 from workbench.transforms.resolving import resolve_call
 

@@ -14,7 +14,7 @@ from workbench.calculus import jvp, vjp
 from workbench.checks.compared import Entry
 from workbench.checks.differences import EXACT_STEP, curvature, slope
 from workbench.checks.local import Local
-from workbench.graph.tensor import Tensor, apply
+from workbench.core.tensor import Tensor, apply
 from workbench.ops import several
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import numpy as np
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.local import Local
 from workbench.checks.nodes import named
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph.tensor import Tensor
 from workbench.ops import several
 
 __all__ = ["METHODS", "Steps", "node_steps", "sweep"]

@@ -22,11 +22,11 @@ from workbench.checks.purpose import passing
 from workbench.checks.report import Report
 from workbench.checks.running import Check
 from workbench.checks.telling import Progress, Telling
+from workbench.core import source, tree, types, walk
+from workbench.core.arguments import check_arguments
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import OverrideError, UsageError
-from workbench.graph import source, tree, types, walk
-from workbench.graph.arguments import check_arguments
-from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import argument_names, check_function, record
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import aside, overrides
 

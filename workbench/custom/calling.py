@@ -8,16 +8,16 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from workbench.core import blame, source, tensor, tree, types, walk
+from workbench.core.op import Op as Core
+from workbench.core.tensor import MaskedTensor, Tensor, next_serial, value_of
+from workbench.core.trace import live, record
+from workbench.core.types import Spec
 from workbench.custom.many import many
 from workbench.custom.results import traced_lengths
 from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_takes, counted, placed
 from workbench.errors import TraceError, UsageError
-from workbench.graph import blame, source, tensor, tree, types, walk
-from workbench.graph.op import Op as Core
-from workbench.graph.tensor import MaskedTensor, Tensor, next_serial, value_of
-from workbench.graph.trace import live, record
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.closed import is_array
 from workbench.transforms.lending import NOTHING, WITHOUT, read_only

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import value_of
+from workbench.core.tensor import value_of
 from workbench.transforms.budget import Demand, count_entries, lengths_of
 
 __all__ = ["DEMANDS", "Estimate", "entrywise", "handed_on", "paired"]

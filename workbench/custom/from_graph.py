@@ -15,6 +15,10 @@ from weakref import ref
 
 import numpy as np
 
+from workbench.core import source, types
+from workbench.core.graph import Graph
+from workbench.core.op import Op
+from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.custom.from_graph_checks import (
     check_symbols,
     closure,
@@ -28,10 +32,6 @@ from workbench.custom.many import many
 from workbench.custom.registry import Entry, enter
 from workbench.custom.whole import Whole
 from workbench.errors import ShapeError
-from workbench.graph import source, types
-from workbench.graph.graph import Graph
-from workbench.graph.op import Op
-from workbench.graph.tensor import MaskedTensor, Tensor, apply
 from workbench.ops import several
 from workbench.transforms.inlined import inlined
 from workbench.transforms.program import Program

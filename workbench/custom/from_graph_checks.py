@@ -8,6 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.op import declare
+from workbench.core.shared import Shared
+from workbench.core.tensor import IDENTITY, Tensor, admit, apply
+from workbench.core.trace import live
 from workbench.custom.saying import counted
 from workbench.errors import (
     DtypeError,
@@ -16,11 +21,6 @@ from workbench.errors import (
     UnusedInputError,
     UsageError,
 )
-from workbench.graph import blame, types
-from workbench.graph.op import declare
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import IDENTITY, Tensor, admit, apply
-from workbench.graph.trace import live
 from workbench.ops.define import shape_of
 
 __all__ = [

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.op import Op
+from workbench.core.tensor import NO_PARAMS, Tensor
 from workbench.custom.from_graph_checks import listed
 from workbench.custom.from_graph_true import GraphOp
 from workbench.custom.registry import registered
 from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_signature, counted, placed
 from workbench.errors import ShapeError, UsageError
-from workbench.graph.op import Op
-from workbench.graph.tensor import NO_PARAMS, Tensor
 from workbench.ops import several
 from workbench.transforms.expression import Expression
 from workbench.transforms.lending import NOTHING, WITHOUT, takes_arrays

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
+from workbench.core import types
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
+from workbench.core.trace import blank
 from workbench.custom.registry import Entry
 from workbench.custom.whole import Whole, key_of
-from workbench.graph import types
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import blank
 from workbench.ops import several
 
 __all__ = ["GraphOp"]

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import tree
+from workbench.core.tensor import Tensor, admit
 from workbench.custom.calling import Call
 from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.errors import UsageError
-from workbench.graph import tree
-from workbench.graph.tensor import Tensor, admit
 from workbench.transforms.closed import is_array
 from workbench.transforms.targets import name_of
 

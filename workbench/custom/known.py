@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.core.op import CUSTOM, OPS, Op
+from workbench.core.tensor import apply
 from workbench.custom.demands import DEMANDS, Estimate, entrywise, handed_on, paired
 from workbench.custom.registry import snake
-from workbench.graph.op import CUSTOM, OPS, Op
-from workbench.graph.tensor import apply
 from workbench.ops.refusals import supported
 from workbench.transforms.budget import MOST_FREE
 

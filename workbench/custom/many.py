@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import dims
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.types import Spec, spec_of
 from workbench.errors import ShapeError, TraceError
-from workbench.graph import dims
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor, apply, value_of
-from workbench.graph.types import Spec, spec_of
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms import reverse

@@ -9,6 +9,9 @@ from functools import cached_property as Kept
 from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
 
+from workbench.core import tensor
+from workbench.core.op import Op as Core
+from workbench.core.tensor import Tensor
 from workbench.custom.many import again
 from workbench.custom.registry import Entry, enter, home_of, snake
 from workbench.custom.results import (
@@ -24,9 +27,6 @@ from workbench.custom.running import Derivatives
 from workbench.custom.saying import placed
 from workbench.custom.taking import input_counts, numbers, operand
 from workbench.errors import UsageError
-from workbench.graph import tensor
-from workbench.graph.op import Op as Core
-from workbench.graph.tensor import Tensor
 from workbench.ops import several
 
 __all__ = ["Op"]

@@ -18,9 +18,9 @@ from weakref import ref
 
 import numpy as np
 
+from workbench.core.op import CUSTOM, OPS, load_all
 from workbench.custom.saying import check_signature
 from workbench.errors import RegistrationError
-from workbench.graph.op import CUSTOM, OPS, load_all
 from workbench.transforms.targets import name_of
 from workbench.transforms.texts import Bound, read
 

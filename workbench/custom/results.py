@@ -8,6 +8,12 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from workbench.core import blame, tensor, types
+from workbench.core.inner_shapes import agrees, traced_specs
+from workbench.core.op import Op as Core
+from workbench.core.shape_constraints import meet, noted
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
 from workbench.custom.registry import Entry
 from workbench.custom.running import shaped
 from workbench.custom.saying import counted, placed
@@ -19,12 +25,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.graph import blame, tensor, types
-from workbench.graph.facts import meet, noted
-from workbench.graph.inner_shapes import agrees, traced_specs
-from workbench.graph.op import Op as Core
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import Spec
 from workbench.transforms.lending import ONTO_COPIES, in_place
 
 __all__ = [

@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import source
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.core.trace import record
+from workbench.core.types import Spec
 from workbench.custom.reading import Reader, Step
 from workbench.custom.saying import counted
 from workbench.errors import (
@@ -18,11 +23,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.graph import source
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import record
-from workbench.graph.types import Spec
 from workbench.transforms.budget import (
     Budget,
     Demand,

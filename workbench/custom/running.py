@@ -13,6 +13,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.op import Op
+from workbench.core.tensor import admit
 from workbench.custom.registry import registered
 from workbench.custom.saying import called, check_signature, counted, named, placed
 from workbench.custom.transposing import transposed
@@ -24,9 +27,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.graph import types
-from workbench.graph.op import Op
-from workbench.graph.tensor import admit
 from workbench.ops import nulls
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse

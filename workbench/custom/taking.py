@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.tensor import Tensor, admit
 from workbench.custom.saying import counted
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, admit
 
 __all__ = ["input_counts", "numbers", "operand"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.traces import OpenTrace
+from workbench.core.tensor import Tensor, leaf
+from workbench.core.traces import OpenTrace
 from workbench.transforms import forward, reverse
 from workbench.transforms.rules import has_derivative
 

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph import types, walk
-from workbench.graph.atoms import Length, atoms_of
-from workbench.graph.dims import Dim
-from workbench.graph.graph import Graph
-from workbench.graph.inner_shapes import outer_specs
-from workbench.graph.op import Op
-from workbench.graph.tensor import MaskedTensor, Tensor, apply
-from workbench.graph.trace import blank, blanks
-from workbench.graph.types import Spec
+from workbench.core import types, walk
+from workbench.core.atoms import Length, atoms_of
+from workbench.core.dims import Dim
+from workbench.core.graph import Graph
+from workbench.core.inner_shapes import outer_specs
+from workbench.core.op import Op
+from workbench.core.tensor import MaskedTensor, Tensor, apply
+from workbench.core.trace import blank, blanks
+from workbench.core.types import Spec
 from workbench.ops import several
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms import forward, reverse

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.differences import perturbed, slope
+from workbench.core.tensor import Tensor
+from workbench.core.trace import check_function
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import check_function
 
 __all__ = ["array_of", "numeric_grad", "value_at"]
 

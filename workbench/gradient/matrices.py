@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.transforms import expressions
 
 __all__ = ["hessian", "hessian_vector_product", "jacobian"]

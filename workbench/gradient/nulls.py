@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.graph.op import Op
+from workbench.core.op import Op
 from workbench.ops import nulls
 from workbench.ops.nulls import NullType
 

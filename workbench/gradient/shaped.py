@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import Tensor, admit, apply
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph import blame, types
-from workbench.graph.tensor import Tensor, admit, apply
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import shape_of
 from workbench.ops.passing import CLIP, SCALE, ZERO

@@ -13,13 +13,13 @@ import numpy as np
 
 from workbench.calculus import vjp
 from workbench.checks.judging import RTOL
+from workbench.core import tree
+from workbench.core.arguments import check_arguments
+from workbench.core.tensor import value_of
+from workbench.core.trace import check_function, record
 from workbench.errors import DtypeError, UsageError
 from workbench.errors import GradientError as WrongGradient
 from workbench.gradient.differences import array_of, numeric_grad
-from workbench.graph import tree
-from workbench.graph.arguments import check_arguments
-from workbench.graph.tensor import value_of
-from workbench.graph.trace import check_function, record
 
 __all__ = ["GradientError", "verify_grad"]
 

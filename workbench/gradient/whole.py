@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph.tensor import Tensor
 from workbench.transforms import derivatives
 from workbench.transforms.overrides import Override
 

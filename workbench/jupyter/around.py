@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source
-from workbench.graph.op import Op
+from workbench.core import source
+from workbench.core.op import Op
 
 __all__ = ["cell_number", "name_cells", "uninterrupted", "warning_at_lines"]
 

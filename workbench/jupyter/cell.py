@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import aliases, trace, traces, types, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor, next_serial
+from workbench.core.tree import is_sparse
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
     TraceError,
     UsageError,
 )
-from workbench.graph import aliases, trace, traces, types, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor, next_serial
-from workbench.graph.tree import is_sparse
 from workbench.jupyter import rewrite
 from workbench.jupyter.around import cell_number, uninterrupted, warning_at_lines
 from workbench.jupyter.failure import shown

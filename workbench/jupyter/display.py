@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.graph import walk
-from workbench.graph.arguments import check_graph
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
+from workbench.core import walk
+from workbench.core.arguments import check_graph
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.jupyter import plots
 from workbench.jupyter.link import Later, after
 from workbench.jupyter.output import current_shell, in_notebook, publish

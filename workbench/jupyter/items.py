@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, value_of
 from workbench.jupyter.memory import Memory, is_array, is_buffer, older, overlap
 from workbench.jupyter.rewrite import MAKERS
 from workbench.ops.updates import at

@@ -6,8 +6,8 @@ from typing import Any
 
 from IPython.core import error, magic
 
+from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import DtypeError, UsageError
-from workbench.graph.tensor import MaskedTensor, Tensor
 from workbench.jupyter import options
 from workbench.jupyter.around import name_cells
 from workbench.jupyter.cell import RUNTIME, Cell

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workbench.core import blame, source, traces
+from workbench.core.tensor import Tensor, next_serial, value_of
 from workbench.errors import TraceError
-from workbench.graph import blame, source, traces
-from workbench.graph.tensor import Tensor, next_serial, value_of
 from workbench.jupyter import frames
 
 __all__ = [
@@ -193,9 +193,13 @@ class Memory:
             if isinstance(x, tuple):
                 owners = [y for y in gc.get_referrers(x) if y is not referrers]
                 self._refuse_tuple(owners, place)
-            elif x is not self.names and type(x) is not traces.Arrays and (
-                isinstance(x, (list, dict, CellType))
-                or type(x).__module__ == "__main__"
+            elif (
+                x is not self.names
+                and type(x) is not traces.Arrays
+                and (
+                    isinstance(x, (list, dict, CellType))
+                    or type(x).__module__ == "__main__"
+                )
             ):
                 held.append(x)
         return held

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from workbench.graph.rows import lay_out
-from workbench.graph.svg import safe, short
+from workbench.core.rows import lay_out
+from workbench.core.svg import safe, short
 from workbench.ops import several
 from workbench.snapshot import Snapshot
 from workbench.snapshot.protocol import STATISTICS, STATUSES

@@ -23,8 +23,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor
-from workbench.graph.tree import is_sparse, sparse_rules
+from workbench.core.tensor import Tensor
+from workbench.core.tree import is_sparse, sparse_rules
 from workbench.jupyter import frames
 
 __all__ = ["Plain"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.core.arguments import check_graph
 from workbench.errors import UsageError
-from workbench.graph.arguments import check_graph
 from workbench.jupyter import plotting
 from workbench.jupyter.plotting import Window, Wrt
 from workbench.session import Session

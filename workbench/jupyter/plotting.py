@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from workbench.graph import walk
+from workbench.core import walk
 from workbench.session import Session
 from workbench.session.chosen import several_of
 from workbench.session.derivative import Derivative, Second, derivative, second

@@ -8,7 +8,7 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.checks.steps import METHODS, Steps, node_steps
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout, plain_text
 
 __all__ = ["stepped_plot"]

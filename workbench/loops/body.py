@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import MaskedTensor, Tensor
+from workbench.core.trace import blank, blanks
+from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.graph import blame, types, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import MaskedTensor, Tensor
-from workbench.graph.trace import blank, blanks
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import masked
 from workbench.transforms import forward, reverse, within

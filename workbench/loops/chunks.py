@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import declare
-from workbench.graph.types import Spec
+from workbench.core.op import declare
+from workbench.core.types import Spec
 from workbench.loops.lengths import outward
 from workbench.loops.loop import Loop
 from workbench.loops.op import run_loop

@@ -8,8 +8,8 @@ from types import CodeType
 from typing import Any
 
 from workbench.backends.spelling import INFIX, SILENT
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.loops.body import Body
 
 __all__ = ["FILE", "Code", "compiled"]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.numpy import Function
+from workbench.core import blame, tree, types
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import blank
+from workbench.core.types import Spec, differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
-from workbench.graph import blame, tree, types
-from workbench.graph.op import declare
-from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import blank
-from workbench.graph.types import Spec, differentiable
 from workbench.loops import text  # noqa: F401  (how it is written)
 from workbench.loops.body import Body, flagged, is_draw
 from workbench.loops.lengths import outward

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame, tree, types
+from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph import blame, tree, types
-from workbench.graph.tensor import Tensor, admit
 from workbench.ops.define import shape_of
 
 __all__ = [

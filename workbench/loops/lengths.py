@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import types
-from workbench.graph.atoms import Length, atoms_of
-from workbench.graph.dims import Dim
-from workbench.graph.types import Spec
+from workbench.core import types
+from workbench.core.atoms import Length, atoms_of
+from workbench.core.dims import Dim
+from workbench.core.types import Spec
 from workbench.loops.body import Body
 
 __all__ = ["outward"]

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor
+from workbench.core.trace import blank
+from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import blank
-from workbench.graph.types import Spec
 from workbench.loops.body import Body, bits
 from workbench.loops.loop import Loop, moving_leaves
 from workbench.loops.op import run_loop

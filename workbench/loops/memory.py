@@ -13,11 +13,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor
+from workbench.core.trace import live
+from workbench.core.types import Spec
 from workbench.errors import UsageError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import live
-from workbench.graph.types import Spec
 from workbench.loops import rules, text  # noqa: F401  (they make the op whole)
 from workbench.loops.loop import Loop
 from workbench.loops.op import run_loop

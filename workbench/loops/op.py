@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
 from workbench.errors import UsageError
-from workbench.graph import types
-from workbench.graph.op import declare
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import Spec
 from workbench.loops.lengths import outward
 from workbench.loops.loop import Loop
 from workbench.loops.running import runner

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.shared import Shared
 from workbench.errors import ShapeError, UsageError
-from workbench.graph import blame
-from workbench.graph.shared import Shared
 from workbench.ops.define import shape_of
 
 __all__ = ["Returned", "Until", "condition", "returned", "until"]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.numpy import Function
-from workbench.graph import blame, types
-from workbench.graph.graph import Graph
-from workbench.graph.source import Context
-from workbench.graph.tensor import Tensor
+from workbench.core import blame, types
+from workbench.core.graph import Graph
+from workbench.core.source import Context
+from workbench.core.tensor import Tensor
 from workbench.loops.code import FILE
 from workbench.loops.loop import Loop
 from workbench.loops.straight import Place, Straight, kept_by, rows_for

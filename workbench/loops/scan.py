@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.broadcasting import smallest
+from workbench.core.tensor import Tensor, admit, leaf
+from workbench.core.trace import live
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph import blame, dims
-from workbench.graph.broadcasting import smallest
-from workbench.graph.tensor import Tensor, admit, leaf
-from workbench.graph.trace import live
 from workbench.loops.entries import (
     Sequenced,
     listed,

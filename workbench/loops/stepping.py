@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, tree, types
+from workbench.core.shared import Shared
+from workbench.core.tensor import Tensor
+from workbench.core.trace import blank
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph import blame, tree, types
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import blank
-from workbench.graph.types import Spec
 from workbench.loops.body import Body
 from workbench.loops.entries import Recurrence, Sequenced, array
 from workbench.loops.loop import Loop

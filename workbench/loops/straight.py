@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError
-from workbench.graph import blame, dims
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
 from workbench.loops.body import is_draw
 from workbench.loops.code import Code, compiled
 from workbench.loops.loop import Loop

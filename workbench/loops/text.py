@@ -7,12 +7,12 @@ from typing import Any
 
 from workbench.backends.module import HELPERS, WRITTEN, Written
 from workbench.backends.spelling import SPELLED
-from workbench.graph import types
-from workbench.graph.atoms import Length, atoms_of
-from workbench.graph.dims import Dim
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import Spec
-from workbench.graph.written import written
+from workbench.core import types
+from workbench.core.atoms import Length, atoms_of
+from workbench.core.dims import Dim
+from workbench.core.format_dims import written
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
 from workbench.loops.chunks import Chunks
 from workbench.loops.loop import Loop
 

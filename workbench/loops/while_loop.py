@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, tree, types
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import blank
+from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
-from workbench.graph import blame, tree, types
-from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import blank
-from workbench.graph.types import Spec
 from workbench.loops.body import Body
 from workbench.loops.entries import array
 from workbench.loops.loop import ENDLESS, Loop

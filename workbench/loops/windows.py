@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec
 from workbench.errors import ShapeError
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
 from workbench.ops.define import linear, shape_of
 
 __all__ = ["pad", "window"]

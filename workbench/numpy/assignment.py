@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, traces
+from workbench.core.op import FUNCTIONS, CopyParams
+from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor
 from workbench.errors import TraceError
-from workbench.graph import blame, traces
-from workbench.graph.op import FUNCTIONS, CopyParams
-from workbench.graph.tensor import IDENTITY, MaskedTensor, Tensor
 from workbench.ops.indexing import GETITEM
 from workbench.ops.keys import ARRAY
 from workbench.ops.updates import at

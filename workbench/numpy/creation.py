@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import declare
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import WEAK_TYPES, weak
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import WEAK_TYPES, weak
 from workbench.numpy.places import constant, is_host, made_on, same_device
 
 __all__ = [

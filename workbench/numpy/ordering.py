@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor
 from workbench.numpy.places import constant
 
 __all__ = [

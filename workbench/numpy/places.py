@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source, traces
-from workbench.graph.op import CopyParams, declare
-from workbench.graph.tensor import NO_PARAMS, Tensor, admit, value_of
+from workbench.core import source, traces
+from workbench.core.op import CopyParams, declare
+from workbench.core.tensor import NO_PARAMS, Tensor, admit, value_of
 
 __all__ = ["constant", "devices", "is_host", "made_on", "same_device"]
 

@@ -3,7 +3,7 @@
 Those behind NumPy's submodules and SciPy load when the first of them is needed.
 """
 
-from workbench.graph.op import LATER
+from workbench.core.op import LATER
 from workbench.ops import (
     applying,
     arithmetic,

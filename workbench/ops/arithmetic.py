@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import UFUNCS, always, declare, implements, severed
-from workbench.graph.tensor import apply
+from workbench.core.op import UFUNCS, always, declare, implements, severed
+from workbench.core.tensor import apply
 from workbench.ops.define import (
     RULE_NAMES,
     dtype_of,
@@ -366,6 +366,6 @@ def stop_gradient(x: Any) -> Any:
     >>> float(wb.grad(lambda x: x * wb.stop_gradient(x))(3.0))
     3.0
     """
-    from workbench.graph.tree import map_tree
+    from workbench.core.tree import map_tree
 
     return map_tree(lambda leaf: apply(declare("stop_gradient"), (leaf,)), x)

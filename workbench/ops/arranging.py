@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.broadcasting import largest, smallest
-from workbench.graph.op import Op, ViewParams, always, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.core import blame
+from workbench.core.broadcasting import largest, smallest
+from workbench.core.op import Op, ViewParams, always, implements
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec
 from workbench.ops.define import dtype_of, linear, no_out, shape_of
 from workbench.ops.indexing import GETITEM, SCATTER
 from workbench.ops.keys import ARRAY

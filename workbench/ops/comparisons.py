@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit
+from workbench.core.op import implements
+from workbench.core.tensor import admit
 from workbench.ops.define import dtype_of, no_out, shape_of
 
 __all__: list[str] = []

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import always, declare, implements
+from workbench.core.tensor import admit, apply, value_of
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.op import always, declare, implements
-from workbench.graph.tensor import admit, apply, value_of
 from workbench.ops.define import _batch_elementwise, dtype_of, elementwise, op
 
 __all__ = ["conjugate", "divide_by_length", "sign"]

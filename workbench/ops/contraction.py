@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.facts import meet
-from workbench.graph.op import UFUNCS, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import UFUNCS, implements
+from workbench.core.shape_constraints import meet
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.define import aligned, multilinear, shape_of, sum_to
 from workbench.ops.shaping import normal_axes
 

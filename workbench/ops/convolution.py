@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.dims import below, differ, none
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core import blame
+from workbench.core.dims import below, differ, none
+from workbench.core.op import Op, implements
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.dims import Dim
+from workbench.core.op import UFUNCS, Op, declare
+from workbench.core.tensor import MaskedTensor, apply, value_of
+from workbench.core.types import WEAK_TYPES, Spec
 from workbench.errors import TraceError
-from workbench.graph import blame, dims
-from workbench.graph.dims import Dim
-from workbench.graph.op import UFUNCS, Op, declare
-from workbench.graph.tensor import MaskedTensor, apply, value_of
-from workbench.graph.types import WEAK_TYPES, Spec
 from workbench.ops.spelling import pretty
 
 __all__ = [

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.broadcasting import largest
-from workbench.graph.dims import below, differ, none, same
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit
+from workbench.core.broadcasting import largest
+from workbench.core.dims import below, differ, none, same
+from workbench.core.op import implements
+from workbench.core.tensor import admit
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.shaping import normal_axes, normal_axis

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.broadcasting import common
-from workbench.graph.dims import Dim, same
-from workbench.graph.op import declare, implements
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import Spec, spec_of, value_spec
+from workbench.core.broadcasting import common
+from workbench.core.dims import Dim, same
+from workbench.core.op import declare, implements
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import Spec, spec_of, value_spec
 from workbench.ops.contraction import LETTERS, product_dtype
 from workbench.ops.define import no_out, shape_of, sum_to
 from workbench.ops.indexing import SCATTER

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit
-from workbench.graph.types import weak
+from workbench.core.op import implements
+from workbench.core.tensor import admit
+from workbench.core.types import weak
 from workbench.ops.define import dtype_of
 
 __all__: list[str] = []

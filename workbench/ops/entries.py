@@ -14,12 +14,12 @@ from weakref import ref
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.aliases import STALE
+from workbench.core.libraries import library_call
+from workbench.core.op import FUNCTIONS, ViewParams
+from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.errors import DtypeError, TraceError
-from workbench.graph import blame, dims
-from workbench.graph.aliases import STALE
-from workbench.graph.libraries import library_call
-from workbench.graph.op import FUNCTIONS, ViewParams
-from workbench.graph.tensor import Tensor, admit, apply, note_view
 from workbench.ops.indexing import GETITEM
 
 __all__ = ["by_operator"]

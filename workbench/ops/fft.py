@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.dims import Dim
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
+from workbench.core import blame
+from workbench.core.dims import Dim
+from workbench.core.op import Op, implements
+from workbench.core.tensor import admit, apply
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.fourier import (

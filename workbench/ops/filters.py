@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core.op import Op
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.broadcasting import smallest
-from workbench.graph.dims import found, none, same
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core import blame
+from workbench.core.broadcasting import smallest
+from workbench.core.dims import found, none, same
+from workbench.core.op import Op
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.define import dtype_of, linear, shape_of
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit, value_of
+from workbench.core.op import implements
+from workbench.core.tensor import admit, value_of
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.updates import at
 from workbench.ops.values import beside, known, placed

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame, dims, source
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import FUNCTIONS, ViewParams, declare
+from workbench.core.tensor import Tensor, apply, note_view
+from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
-from workbench.graph import blame, dims, source
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import FUNCTIONS, ViewParams, declare
-from workbench.graph.tensor import Tensor, apply, note_view
-from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, masked, shape_of
 from workbench.ops.keys import (
     ARRAY,

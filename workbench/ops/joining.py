@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import declare, implements
+from workbench.core.shape_constraints import meet
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import Spec, weak
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.facts import meet
-from workbench.graph.op import declare, implements
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import Spec, weak
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.shaping import integers, normal_axis
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame, traces
+from workbench.core.broadcasting import broadcast_shapes, largest, smallest
+from workbench.core.dims import Dim
+from workbench.core.op import FUNCTIONS
+from workbench.core.tensor import Tensor, admit, value_of
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.graph import blame, traces
-from workbench.graph.broadcasting import broadcast_shapes, largest, smallest
-from workbench.graph.dims import Dim
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.ops.define import shape_of
 
 __all__ = [

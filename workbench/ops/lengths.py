@@ -2,7 +2,7 @@
 
 ``x / n`` with ``n = x.shape[0]`` divides by the op `length`, an integer that is
 measured; `sum_to` of such shapes is the op `unbroadcast`, which sees at run time over
-which axes to sum. How settings hold lengths stands in `graph/late.py`.
+which axes to sum. How settings hold lengths stands in `core/deferred.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame, late, source
-from workbench.graph.dims import Dim
-from workbench.graph.late import later, waits
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import Spec
+from workbench.core import blame, deferred, source
+from workbench.core.deferred import later, waits
+from workbench.core.dims import Dim
+from workbench.core.op import FUNCTIONS
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
 from workbench.ops.define import op
 
 __all__ = ["delay", "delayed"]
@@ -36,7 +36,7 @@ LENGTH = op(
 
 def _length(n: Dim) -> Tensor:
     """A length as an operand: an integer, weak as Python's."""
-    bound, operands, settings = late.bound(LENGTH, (), {"n": n})
+    bound, operands, settings = deferred.bound(LENGTH, (), {"n": n})
     made = Tensor(
         bound, operands, (None,) * len(operands), settings, None, *source.caller(),
         source.surroundings(),
@@ -48,9 +48,7 @@ def _length(n: Dim) -> Tensor:
 FUNCTIONS["length"] = _length
 
 
-def delayed(
-    function: Callable[..., Any], *, pin: bool = False
-) -> Callable[..., Any]:
+def delayed(function: Callable[..., Any], *, pin: bool = False) -> Callable[..., Any]:
     """The same function; called when the program runs, where it needs a length.
 
     NumPy's own functions do so by themselves. This is for functions of ours that

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit, apply, value_of
+from workbench.core.op import implements
+from workbench.core.tensor import admit, apply, value_of
 from workbench.ops.define import aligned, dtype_of, op, shape_of
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.values import placed

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.broadcasting import largest
+from workbench.core.dims import Dim
+from workbench.core.op import MAKERS, implements, severed
+from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.types import Spec, differentiable, spec_of, weak
 from workbench.errors import UnknownLengthError
-from workbench.graph.broadcasting import largest
-from workbench.graph.dims import Dim
-from workbench.graph.op import MAKERS, implements, severed
-from workbench.graph.tensor import Tensor, admit, apply, value_of
-from workbench.graph.types import Spec, differentiable, spec_of, weak
 from workbench.ops.define import dtype_of, linear, op, shape_of
 from workbench.ops.shaping import integers, normal_axes
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import Op, declare
+from workbench.core.op import Op, declare
 from workbench.ops.contraction import (
     LETTERS,
     MATMUL,

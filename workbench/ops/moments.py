@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.broadcasting import largest
-from workbench.graph.dims import Dim, differ, none
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import Tensor, admit, apply, value_of
+from workbench.core.broadcasting import largest
+from workbench.core.dims import Dim, differ, none
+from workbench.core.op import Op, implements
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.complex_parts import conjugate, divide_by_length
 from workbench.ops.define import dtype_of, no_out, shape_of

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import apply
+from workbench.core.op import Op, implements
+from workbench.core.tensor import apply
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.reductions import reduced_axes, reduction, settings, wide_dtype
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import source, types, walk
+from workbench.core.tensor import Tensor, admit, value_of
+from workbench.core.types import Spec
 from workbench.errors import (
     GradNotImplementedError,
     GradUndefinedError,
     NullTypeGradError,
 )
-from workbench.graph import source, types, walk
-from workbench.graph.tensor import Tensor, admit, value_of
-from workbench.graph.types import Spec
 from workbench.ops.define import op
 
 __all__ = [

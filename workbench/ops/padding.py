@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.broadcasting import largest
+from workbench.core.dims import Dim, none
+from workbench.core.op import implements
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import weak
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.broadcasting import largest
-from workbench.graph.dims import Dim, none
-from workbench.graph.op import implements
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import weak
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.shaping import normal_axis
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, spec_of
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, spec_of
 from workbench.ops.define import aligned, elementwise, op
 
 __all__ = ["CLIP", "SCALE", "ZERO"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit, apply
+from workbench.core import blame
+from workbench.core.op import implements
+from workbench.core.tensor import admit, apply
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.values import known
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import implements
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.errors import ShapeError
-from workbench.graph import blame
-from workbench.graph.op import implements
-from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.shaping import integers
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit
-from workbench.graph.tree import is_sparse
+from workbench.core import blame
+from workbench.core.op import implements
+from workbench.core.tensor import admit
+from workbench.core.tree import is_sparse
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.ufuncs import CALLS

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph.dims import Dim, none
-from workbench.graph.op import implements
-from workbench.graph.tensor import Tensor, admit, value_of
-from workbench.graph.types import weak
+from workbench.core.dims import Dim, none
+from workbench.core.op import implements
+from workbench.core.tensor import Tensor, admit, value_of
+from workbench.core.types import weak
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.moments import weights_along
 from workbench.ops.reductions import count, reduced_axes

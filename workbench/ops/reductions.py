@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.broadcasting import largest
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import Spec
+from workbench.core.broadcasting import largest
+from workbench.core.op import Op, implements
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import Spec
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import FUNCTIONS, LATER, UFUNCS
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.op import FUNCTIONS, LATER, UFUNCS
 from workbench.ops.ufuncs import CALLS
 
 __all__ = [
@@ -98,7 +98,7 @@ def unknown(function: Any, part: str = "") -> TraceError:
         )
     else:
         add = (
-            f"@workbench.graph.op.implements({name}) above a function of the same"
+            f"@workbench.core.op.implements({name}) above a function of the same"
             " arguments, written with functions that are known"
         )
     return TraceError(

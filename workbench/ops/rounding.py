@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import declare, implements
+from workbench.core.tensor import apply
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.op import declare, implements
-from workbench.graph.tensor import apply
 from workbench.ops.define import dtype_of, elementwise, no_out
 
 __all__ = ["frexp", "modf"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
+from workbench.core.op import Op, implements
+from workbench.core.tensor import admit, apply
 from workbench.ops.define import linear, no_out, op, shape_of
 from workbench.ops.shaping import normal_axis
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit, apply
+from workbench.core.op import implements
+from workbench.core.tensor import admit, apply
 from workbench.ops.define import op, shape_of
 from workbench.ops.values import beside, known
 

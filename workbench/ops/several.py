@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.graph.op import Op
-from workbench.graph.tensor import NO_PARAMS, Tensor, apply
-from workbench.graph.types import Spec
+from workbench.core.op import Op
+from workbench.core.tensor import NO_PARAMS, Tensor, apply
+from workbench.core.types import Spec
 from workbench.ops.define import op
 
 __all__ = ["ITEM", "Parts", "flat", "many", "outputs", "parts", "several"]

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import Dim, same
+from workbench.core.op import FUNCTIONS, CopyParams, always, declare, implements
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import Spec
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.graph import blame, dims
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.dims import Dim, same
-from workbench.graph.op import FUNCTIONS, CopyParams, always, declare, implements
-from workbench.graph.tensor import Tensor, admit, apply
-from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
 
 __all__ = ["distinct_axes", "integer", "integers", "normal_axes", "normal_axis"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.core.op import Op, implements
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec
 from workbench.ops.define import dtype_of, no_out, op, shape_of
 from workbench.ops.reductions import reduced_axes, settings
 from workbench.ops.shaping import integers, normal_axis

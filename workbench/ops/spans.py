@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, traces
+from workbench.core.deferred import Late
+from workbench.core.op import FUNCTIONS, OPS, implements, severed
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.graph import blame, traces
-from workbench.graph.late import Late
-from workbench.graph.op import FUNCTIONS, OPS, implements, severed
-from workbench.graph.tensor import Tensor, apply, value_of
-from workbench.graph.types import Spec
 from workbench.ops import taking
 from workbench.ops.define import dtype_of, linear, op, shape_of
 from workbench.ops.indexing import getitem

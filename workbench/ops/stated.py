@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.dims import Dim
+from workbench.core.op import always
+from workbench.core.tensor import apply
+from workbench.core.types import Spec
 from workbench.errors import ShapeError
-from workbench.graph.dims import Dim
-from workbench.graph.op import always
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
 from workbench.ops.define import dtype_of, linear, shape_of
 
 __all__ = ["specify_shape"]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.dims import found, none
+from workbench.core.methods import FUNCTION_METHODS
+from workbench.core.op import FUNCTIONS, CopyParams, implements
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.errors import GradientLostError, ShapeError, TraceError
-from workbench.graph import blame
-from workbench.graph.dims import found, none
-from workbench.graph.methods import FUNCTION_METHODS
-from workbench.graph.op import FUNCTIONS, CopyParams, implements
-from workbench.graph.tensor import Tensor, admit, apply, value_of
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM
 from workbench.ops.keys import ARRAY, WHOLE, masked_by_symbols

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import admit
+from workbench.core import blame
+from workbench.core.op import FUNCTIONS
+from workbench.core.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.ops.shaping import normal_axes, normal_axis

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import FUNCTIONS, UFUNCS, load
+from workbench.core.tensor import admit, apply
+from workbench.core.types import weak
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.op import FUNCTIONS, UFUNCS, load
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import weak
 from workbench.ops.complex_parts import sign
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.rounding import frexp, modf

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.op import Op, declare, waiting
+from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.types import differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.graph import blame, dims
-from workbench.graph.op import Op, declare, waiting
-from workbench.graph.tensor import Tensor, admit, apply, value_of
-from workbench.graph.types import differentiable
 from workbench.ops.define import dtype_of, masked, op, shape_of, sum_to
 from workbench.ops.indexing import GETITEM, batched_index, distinct, getitem, own_ufunc
 from workbench.ops.keys import Key, as_index, is_mask, known_masks, split_place

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor, admit, value_of
+from workbench.core.types import weak
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, admit, value_of
-from workbench.graph.types import weak
 
 __all__ = ["beside", "known", "placed"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.dims import below
-from workbench.graph.op import Op, always, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core import blame
+from workbench.core.dims import below
+from workbench.core.op import Op, always, implements
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.define import linear, shape_of
 from workbench.ops.shaping import normal_axes
 

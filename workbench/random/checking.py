@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims, source, traces
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.shared import Shared
+from workbench.core.tensor import Tensor, admit, value_of
+from workbench.core.types import Spec, differentiable
 from workbench.errors import NotDifferentiableError, ShapeError
-from workbench.graph import blame, dims, source, traces
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor, admit, value_of
-from workbench.graph.types import Spec, differentiable
 from workbench.ops.define import shape_of
 from workbench.ops.random import draws
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source
-from workbench.graph.tensor import admit
+from workbench.core import source
+from workbench.core.tensor import admit
 from workbench.ops.random import draws
 from workbench.random.checking import (
     Drawing,

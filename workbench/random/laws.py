@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, source
+from workbench.core.tensor import admit, value_of
 from workbench.errors import ShapeError
-from workbench.graph import blame, source
-from workbench.graph.tensor import admit, value_of
 from workbench.ops.define import shape_of
 from workbench.random.checking import (
     Drawing,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor, admit, value_of
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.indexing import getitem
 from workbench.ops.random import draws

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source
-from workbench.graph.op import OPS
-from workbench.graph.tensor import Tensor, admit, apply, value_of
+from workbench.core import source
+from workbench.core.op import OPS
+from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.random import draws
 from workbench.ops.random.implicit import BETA, GAMMA, beta_tail, gamma_tail

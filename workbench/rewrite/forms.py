@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.core import deferred, types, walk
+from workbench.core.op import Op, declare
+from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.trace import record
+from workbench.core.types import Spec
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.graph import late, types, walk
-from workbench.graph.op import Op, declare
-from workbench.graph.tensor import IDENTITY, Tensor
-from workbench.graph.trace import record
-from workbench.graph.types import Spec
 
 __all__ = ["MOST_FORMS", "Form", "Forms", "Kind"]
 
@@ -252,12 +252,12 @@ def spec_for(kind: Kind) -> Spec:
 
 def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
     """The op, operands and settings of a node, also where lengths wait."""
-    return late.stripped(node)
+    return deferred.stripped(node)
 
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:
     """What a node reads, without those read for their lengths alone."""
-    return tuple(map(through, late.stripped(node)[1]))
+    return tuple(map(through, deferred.stripped(node)[1]))
 
 
 def through(x: Any) -> Any:

@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from workbench.core import types
+from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.graph import types
-from workbench.graph.tensor import Tensor
 from workbench.rewrite.forms import Form, Forms, own_inputs, own_op, through
 from workbench.rewrite.values import (
     MISSING,

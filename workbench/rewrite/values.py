@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import types
-from workbench.graph.tensor import Tensor
+from workbench.core import types
+from workbench.core.tensor import Tensor
 from workbench.ops import several
 from workbench.rewrite.forms import Kind, through
 

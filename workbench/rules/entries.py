@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.tensor import Tensor, value_of
 from workbench.errors import WorkbenchError
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.define import masked
 from workbench.transforms.named import named_rule
 from workbench.transforms.rules import Node

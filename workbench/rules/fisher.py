@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import patterns
+from workbench.core import dims
 from workbench.errors import DtypeError, OverrideError
-from workbench.graph import dims
 from workbench.ops.define import dtype_of, shape_of
 from workbench.rules.natural import damped
 from workbench.transforms.budget import outgrown

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import dims
+from workbench.core.tensor import Tensor
+from workbench.core.trace import live
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
-from workbench.graph import dims
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import live
 from workbench.ops.define import dtype_of, shape_of
 from workbench.systems import custom_linear_solve
 from workbench.transforms.rules import Node

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import dims
 from workbench.errors import OverrideError
-from workbench.graph import dims
 from workbench.ops.define import shape_of
 from workbench.transforms.labels import short
 from workbench.transforms.named import named_rule

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.tensor import admit
+from workbench.core import blame
+from workbench.core.tensor import admit
 from workbench.ops import fft as transforms
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.filters import trigonometric

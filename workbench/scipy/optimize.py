@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from workbench.calculus import grad
+from workbench.core import blame, traces
+from workbench.core.tensor import admit, value_of
 from workbench.errors import ConvergenceError, UsageError
-from workbench.graph import blame, traces
-from workbench.graph.tensor import admit, value_of
 from workbench.implicit import root as implicit
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import special as _scipy
 
-from workbench.graph.op import UFUNCS
-from workbench.graph.tensor import admit, value_of
+from workbench.core.op import UFUNCS
+from workbench.core.tensor import admit, value_of
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of
 from workbench.ops.lengths import delay

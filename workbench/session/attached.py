@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.op import CUSTOM, OPS
+from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.graph import types
-from workbench.graph.op import CUSTOM, OPS
-from workbench.graph.tensor import Tensor
 from workbench.session import statistics
 from workbench.session.nodes import Nodes
 from workbench.transforms.linear_structures import ByLinear

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.core import walk
 from workbench.errors import UsageError
-from workbench.graph import walk
 from workbench.session import stages
 from workbench.session.chosen import in_force
 from workbench.session.derivatives import Part

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types, walk
+from workbench.core.tensor import Tensor
 from workbench.errors import DtypeError, UsageError
-from workbench.graph import blame, types, walk
-from workbench.graph.tensor import Tensor
 from workbench.ops import several
 from workbench.session.nodes import Node
 from workbench.session.stages import Forward

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.core import blame, types, walk
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
-from workbench.graph import blame, types, walk
 from workbench.session.chosen import Chosen, between
 from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor
+from workbench.core import walk
+from workbench.core.tensor import Tensor
 from workbench.session import stages
 from workbench.session.chosen import Chosen, one_array
 from workbench.session.derivative import second, split

@@ -9,9 +9,9 @@ from typing import Any
 from workbench.checks.doctor.asking import examine, fix_of
 from workbench.checks.doctor.case import Case, Progress
 from workbench.checks.doctor.finding import Finding, Findings
+from workbench.core import types, walk
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph import types, walk
-from workbench.graph.tensor import Tensor
 from workbench.session.attached import Attached
 from workbench.session.coding import code_line
 from workbench.session.history import Entry

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from workbench.core.arguments import check_graph
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.errors import UnknownNodeError, UsageError
-from workbench.graph.arguments import check_graph
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session import attached, coding, question, stages
 from workbench.session.attached import Attached

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import Tensor, value_of
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError
-from workbench.graph import blame, types
-from workbench.graph.tensor import Tensor, value_of
 from workbench.ops.define import shape_of
 from workbench.session.stages import is_leaf
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
@@ -15,9 +18,6 @@ from workbench.errors import (
     ShapeError,
     UsageError,
 )
-from workbench.graph import blame, types, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session.nodes import Node, Nodes
 

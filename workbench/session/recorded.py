@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import blank
 from workbench.errors import TraceError
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import blank
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.batch import Batched

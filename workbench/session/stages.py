@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame, source, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import IDENTITY, Tensor, apply, value_of
+from workbench.core import blame, source, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
 from workbench.ops import several
 from workbench.session import statistics
 from workbench.transforms import reverse, within

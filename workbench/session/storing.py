@@ -17,9 +17,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, NoReturn
 
+from workbench.core.tensor import Tensor
 from workbench.custom.rules import graph_rule
 from workbench.errors import OverrideError, SnapshotError
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session import attached
 from workbench.session.history import Entry

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from workbench.core.tensor import Tensor
 from workbench.errors import NotDifferentiableError, OverrideError, TraceError
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session.recorded import Program, Pulled, Pushed, Rules, size_of, varies
 from workbench.transforms.derivatives import held, nothing

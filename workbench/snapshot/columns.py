@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.graph import source
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import format_shape
+from workbench.core import source
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.core.types import format_shape
 from workbench.ops.define import shape_of
 from workbench.session import Session
 from workbench.session.nodes import Nodes

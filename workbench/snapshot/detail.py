@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.graph import types
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
 from workbench.session.stages import is_leaf

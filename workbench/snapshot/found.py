@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.session import Session
 from workbench.session.stages import Forward
 from workbench.snapshot.header import cut, finite_number

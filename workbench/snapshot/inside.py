@@ -11,10 +11,10 @@ from typing import Any
 
 from workbench.backends import numpy as backend
 from workbench.backends.module import WRITTEN
+from workbench.core import blame, source, types, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor, leaf
 from workbench.errors import WorkbenchError
-from workbench.graph import blame, source, types, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor, leaf
 from workbench.transforms import within
 
 __all__ = ["code_of", "settings_of"]
@@ -92,7 +92,7 @@ def _written(maker: Any) -> Iterator[tuple[str, str]]:
 
 
 #: Where Workbench's own files stand: their lines are none of the user's.
-_OWN = blame.__file__.removesuffix("graph/blame.py")
+_OWN = blame.__file__.removesuffix("core/blame.py")
 
 
 def code_of(node: Tensor) -> str | None:

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor
+from workbench.core import walk
+from workbench.core.tensor import Tensor
 from workbench.session import Session, statistics
 from workbench.session.attached import Attached
 from workbench.session.stages import Backward, Forward

@@ -52,7 +52,7 @@ __all__ = [
 SCHEMA = 2
 
 #: The MIME type of a saved picture, which is drawn without a kernel.
-MIME_TYPE = "application/vnd.workbench.graph+json"
+MIME_TYPE = "application/vnd.workbench.core+json"
 
 #: The rows of the columns of statistics, in this order.
 STATISTICS = ("min", "max", "mean", "std", "norm", "bad")

@@ -4,7 +4,7 @@
 `function.py` makes expressions a `Function`, whose calls `arguments.py` checks.
 """
 
-from workbench.graph.shared import Shared
+from workbench.core.shared import Shared
 from workbench.symbolic.function import Function, function
 from workbench.symbolic.sharing import shared
 from workbench.symbolic.variables import (

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame, dims, tree, types
+from workbench.core.shared import Shared, copied, matches, refuse_sparse
+from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.trace import live
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
-from workbench.graph import blame, dims, tree, types
-from workbench.graph.shared import Shared, copied, matches, refuse_sparse
-from workbench.graph.tensor import IDENTITY, Tensor
-from workbench.graph.trace import live
-from workbench.graph.types import Spec
 
 __all__ = ["Input", "Signature", "called", "checked", "is_symbol", "pairs"]
 

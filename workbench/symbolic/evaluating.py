@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.core import blame, walk
+from workbench.core.shared import Shared
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph import blame, walk
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor
 from workbench.symbolic.arguments import called
 from workbench.symbolic.function import Function, function
 from workbench.symbolic.preparing import is_leaf, missing_symbols

@@ -17,15 +17,15 @@ from workbench.backends import numpy as numpy_backend
 from workbench.backends.module import Form
 from workbench.backends.profile import Profile
 from workbench.backends.text import Text
+from workbench.core import blame, tree, types
+from workbench.core.graph import Graph
+from workbench.core.shared import Locks, Shared, copied, held, hold, matches
+from workbench.core.tensor import TENSORS, Tensor
 from workbench.errors import (
     ShapeError,
     TraceError,
     UsageError,
 )
-from workbench.graph import blame, tree, types
-from workbench.graph.graph import Graph
-from workbench.graph.shared import Locks, Shared, copied, held, hold, matches
-from workbench.graph.tensor import TENSORS, Tensor
 from workbench.ops import nulls
 from workbench.symbolic.arguments import Signature
 from workbench.symbolic.owning import apart

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.types import WEAK_TYPES
+from workbench.core.types import WEAK_TYPES
 
 __all__ = ["apart"]
 

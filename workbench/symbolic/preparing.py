@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types, walk
+from workbench.core.dims import Dim
+from workbench.core.shared import Shared, refuse_sparse, within
+from workbench.core.tensor import IDENTITY, Tensor, admit
 from workbench.errors import (
     DtypeError,
     MissingInputError,
@@ -17,10 +21,6 @@ from workbench.errors import (
     UnusedInputError,
     UsageError,
 )
-from workbench.graph import blame, types, walk
-from workbench.graph.dims import Dim
-from workbench.graph.shared import Shared, refuse_sparse, within
-from workbench.graph.tensor import IDENTITY, Tensor, admit
 from workbench.symbolic.arguments import Signature, called, pairs
 from workbench.symbolic.variables import numbers
 from workbench.transforms.belonging import programs

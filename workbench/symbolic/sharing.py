@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import source, types
+from workbench.core.shared import Shared, copied, matches, refuse_sparse, within
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError
-from workbench.graph import source, types
-from workbench.graph.shared import Shared, copied, matches, refuse_sparse, within
-from workbench.graph.tensor import Tensor
-from workbench.graph.types import Spec
 from workbench.symbolic.variables import checked_name, lengths, numbers
 
 __all__ = ["shared"]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.graph.tree import Tree
+from workbench.core.tree import Tree
 
 __all__ = ["identifier", "returned"]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.atoms import Length
+from workbench.core.dims import Dim
+from workbench.core.shared import refuse_sparse
+from workbench.core.tensor import Tensor, leaf
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph.atoms import Length
-from workbench.graph.dims import Dim
-from workbench.graph.shared import refuse_sparse
-from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.types import Spec
 
 __all__ = [
     "constant",

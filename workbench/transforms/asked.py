@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.core import tree
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph import tree
-from workbench.graph.tensor import Tensor
 
 __all__ = ["is_expression", "no_options", "only_for_functions", "wrt_of"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import tree, types
+from workbench.core.tensor import value_of
+from workbench.core.types import Spec
 from workbench.errors import ShapeError, UsageError
-from workbench.graph import tree, types
-from workbench.graph.tensor import value_of
-from workbench.graph.types import Spec
 from workbench.ops.define import shape_of
 
 __all__ = ["batch_size", "example_spec", "front", "leaf_axes", "output_axes", "placed"]

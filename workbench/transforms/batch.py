@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import deferred, dims, source, traces, walk
+from workbench.core.deferred import Late
+from workbench.core.op import Op, waiting
+from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
 from workbench.errors import UnknownLengthError
-from workbench.graph import dims, late, source, traces, walk
-from workbench.graph.late import Late
-from workbench.graph.op import Op, waiting
-from workbench.graph.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
 from workbench.ops import several
 from workbench.ops.define import _batch_elementwise, masked, shape_of
 from workbench.transforms import reverse
@@ -245,7 +245,7 @@ def applied(
     return np.broadcast_to(parts, (size, *shape_of(parts)))
 
 
-late.BATCH.append(applied)
+deferred.BATCH.append(applied)
 
 
 def _loop(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.graph import walk
-from workbench.graph.tensor import IDENTITY, Tensor, apply
+from workbench.core import walk
+from workbench.core.tensor import IDENTITY, Tensor, apply
 from workbench.transforms.reverse import Origin
 
 __all__ = ["belonging", "programs"]

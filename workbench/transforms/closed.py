@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, traces, tree, types, walk
+from workbench.core.tensor import Tensor, apply, leaf, next_serial, value_of
+from workbench.core.trace import argument_names, live, record
+from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.graph import blame, traces, tree, types, walk
-from workbench.graph.tensor import Tensor, apply, leaf, next_serial, value_of
-from workbench.graph.trace import argument_names, live, record
-from workbench.graph.types import Spec
 from workbench.ops.several import ITEM
 from workbench.transforms.program import Program
 

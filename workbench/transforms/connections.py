@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from workbench.graph import blame, late, walk
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor
+from workbench.core import blame, deferred, walk
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
 from workbench.ops import several
 from workbench.transforms.standins import standing
 
@@ -108,7 +108,7 @@ def connected(
         if serial not in reached or serial in stops:
             continue
         # What is an operand for its lengths alone is none of the op's own.
-        op, inputs, params = late.stripped(node)
+        op, inputs, params = deferred.stripped(node)
         declared = op.connection
         if op is several.ITEM and isinstance(inputs[0], Tensor):
             read.setdefault(inputs[0].serial, set()).add(params["index"])

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame, dims, source, tree, types, walk
+from workbench.core.tensor import Tensor, admit, leaf, next_serial
 from workbench.errors import (
     DtypeError,
     NonScalarOutputError,
     ShapeError,
     UsageError,
 )
-from workbench.graph import blame, dims, source, tree, types, walk
-from workbench.graph.tensor import Tensor, admit, leaf, next_serial
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, ones, reverse

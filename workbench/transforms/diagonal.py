@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import declare
-from workbench.graph.tensor import Tensor, apply
-from workbench.graph.types import weak
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, apply
+from workbench.core.types import weak
 from workbench.ops.define import shape_of
 from workbench.transforms.batch import Structured
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from workbench.core.tensor import Tensor, next_serial
 from workbench.errors import UsageError
-from workbench.graph.tensor import Tensor, next_serial
 from workbench.ops import nulls
 from workbench.transforms import derivatives, unreached
 from workbench.transforms.asked import is_expression

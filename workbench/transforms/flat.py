@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor, value_of
-from workbench.graph.trace import live, record
-from workbench.graph.types import Spec
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import live, record
+from workbench.core.types import Spec
 from workbench.ops.define import shape_of
 from workbench.transforms import forward, reverse
 from workbench.transforms.batch import Batched

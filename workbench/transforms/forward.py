@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims, traces, types
+from workbench.core.op import waiting
+from workbench.core.tensor import Tensor, leaf, next_serial
+from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
-from workbench.graph import blame, dims, traces, types
-from workbench.graph.op import waiting
-from workbench.graph.tensor import Tensor, leaf, next_serial
-from workbench.graph.traces import OpenTrace
 from workbench.ops import nulls, several
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms import reverse, within

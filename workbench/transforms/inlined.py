@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.graph import types, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import types, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor, value_of
 from workbench.ops.several import ITEM
 from workbench.transforms.program import Program
 

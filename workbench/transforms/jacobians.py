@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import source, types, walk
+from workbench.core.atoms import Atom, Length, atoms_of
+from workbench.core.op import declare
+from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
+from workbench.core.trace import blank, live, record
+from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError
-from workbench.graph import source, types, walk
-from workbench.graph.atoms import Atom, Length, atoms_of
-from workbench.graph.op import declare
-from workbench.graph.tensor import IDENTITY, Tensor, next_serial, value_of
-from workbench.graph.trace import blank, live, record
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import shape_of
 from workbench.transforms import derivatives, flat, forward, ones, reverse

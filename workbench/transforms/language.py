@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph import dims
+from workbench.core import dims
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import shape_of
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import deferred, dims, types
+from workbench.core.op import FUNCTIONS, Op
+from workbench.core.tensor import Tensor
+from workbench.core.trace import record
+from workbench.core.types import Spec
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.graph import dims, late, types
-from workbench.graph.op import FUNCTIONS, Op
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import record
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.transforms import batch as batching
@@ -154,7 +154,7 @@ VJP = _declare(
 
 def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
     """What `pull` of a node would give, by a node that runs the rule."""
-    of, inputs, settings = late.stripped(node)
+    of, inputs, settings = deferred.stripped(node)
     mask = sum(
         1 << i
         for i, x in enumerate(inputs)
@@ -218,7 +218,7 @@ JVP = _declare(
 
 def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
     """What `push` of a node would give, by a node that runs the rule."""
-    of, inputs, settings = late.stripped(node)
+    of, inputs, settings = deferred.stripped(node)
     tangents = tangents[: len(inputs)]
     if all(t is None for t in tangents):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import types
+from workbench.core import types
 
 __all__ = [
     "NOTHING",

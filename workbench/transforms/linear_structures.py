@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from string import ascii_letters
 from typing import Any, NamedTuple
 
+from workbench.core import blame, types
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.graph import blame, types
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import several
 from workbench.rewrite.forms import own_op, through
 from workbench.rewrite.values import equal, named

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types, walk
+from workbench.core.tensor import Tensor, leaf
+from workbench.core.traces import OpenTrace
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.graph import types, walk
-from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.traces import OpenTrace
 from workbench.ops import nulls
 from workbench.ops.define import shape_of
 from workbench.ops.several import flat

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from workbench.core.op import FUNCTIONS
 from workbench.errors import RegistrationError
-from workbench.graph.op import FUNCTIONS
 from workbench.transforms.expression import FUNCTIONS as LANGUAGE
 from workbench.transforms.expression import parse
 from workbench.transforms.targets import name_of

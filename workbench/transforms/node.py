@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.graph import types
-from workbench.graph.op import Op
-from workbench.graph.tensor import Tensor
 from workbench.transforms import reverse
 from workbench.transforms.standins import StandIn
 

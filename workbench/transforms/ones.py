@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import dims, late, types, walk
-from workbench.graph.op import declare
-from workbench.graph.tensor import IDENTITY, NO_PARAMS, Tensor, leaf, value_of
-from workbench.graph.types import Spec
+from workbench.core import deferred, dims, types, walk
+from workbench.core.op import declare
+from workbench.core.tensor import IDENTITY, NO_PARAMS, Tensor, leaf, value_of
+from workbench.core.types import Spec
 from workbench.ops import several
 
 __all__ = ["ONE", "one", "without"]
@@ -65,7 +65,7 @@ def without(results: list[Any], seeds: Sequence[Tensor], before: int) -> list[An
             node.args = tuple(map(value_of, node.inputs))
         if type(node) is not Tensor or node._value is not None:
             continue  # a masked product is not the plain one
-        op, inputs, _ = late.stripped(node)
+        op, inputs, _ = deferred.stripped(node)
         if op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
             ones.add(node.serial)
         if op is BROADCAST and _repeated(node, value_of(inputs[0])):

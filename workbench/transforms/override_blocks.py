@@ -1,7 +1,7 @@
 """The ``with workbench.overrides(...)`` blocks around a call.
 
 They stand apart from `resolving.py`, which a program without overrides does not need:
-it loads with the first override. When a block holds is told in `graph/blocks.py`.
+it loads with the first override. When a block holds is told in `core/blocks.py`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from workbench.graph.blocks import Block, in_force, take_left
+from workbench.core.blocks import Block, in_force, take_left
 
 if TYPE_CHECKING:
-    from workbench.graph.tensor import Tensor
+    from workbench.core.tensor import Tensor
     from workbench.transforms.overrides import Override
 
 __all__ = ["OverrideBlock", "blocks_in_force", "leave_block"]

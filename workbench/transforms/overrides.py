@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.graph.tensor import Tensor
 from workbench.transforms.expression import Expression
 from workbench.transforms.labels import label_of
 from workbench.transforms.rules import Pull, Push

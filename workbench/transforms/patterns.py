@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.graph import blame, types
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.rewrite.forms import Form, Forms
 from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
 from workbench.rewrite.values import same

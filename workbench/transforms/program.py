@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source, traces, walk
-from workbench.graph.tensor import MaskedTensor, Tensor, apply, value_of
-from workbench.graph.trace import live
+from workbench.core import source, traces, walk
+from workbench.core.tensor import MaskedTensor, Tensor, apply, value_of
+from workbench.core.trace import live
 from workbench.ops.define import masked
 
 __all__ = ["Program"]

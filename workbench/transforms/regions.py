@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from workbench.graph import types
-from workbench.graph.op import Op
-from workbench.graph.tensor import NO_PARAMS, Tensor, apply, value_of
+from workbench.core import types
+from workbench.core.op import Op
+from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.ops import several
 from workbench.transforms import forward, reverse
 from workbench.transforms.standins import Passing, StandIn

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
+from workbench.core import blame, walk
+from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
-from workbench.graph import blame, walk
-from workbench.graph.tensor import IDENTITY, Tensor, next_serial
 from workbench.transforms import within
 from workbench.transforms.override_blocks import (
     OverrideBlock,

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core import blame, deferred, dims, traces, types, walk
+from workbench.core.dims import Dim
+from workbench.core.op import waiting
+from workbench.core.shape_constraints import assumed
+from workbench.core.tensor import IDENTITY, Tensor, next_serial
+from workbench.core.trace import live
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-from workbench.graph import blame, dims, late, traces, types, walk
-from workbench.graph.dims import Dim
-from workbench.graph.facts import assumed
-from workbench.graph.op import waiting
-from workbench.graph.tensor import IDENTITY, Tensor, next_serial
-from workbench.graph.trace import live
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
@@ -246,7 +246,7 @@ def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
 
 def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
     """The cotangents without nulls of outputs on which nothing that varies depends."""
-    op, inputs, params = late.stripped(node)
+    op, inputs, params = deferred.stripped(node)
     if op.connection is None:
         return g
     rows = op.connection(inputs, params)

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.core import blame, dims, types
+from workbench.core.op import declare
+from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import OverrideError
-from workbench.graph import blame, dims, types
-from workbench.graph.op import declare
-from workbench.graph.tensor import MaskedTensor, Tensor
 from workbench.ops import nulls, several
 from workbench.ops.define import masked, shape_of
 from workbench.transforms import forward, reverse

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.transforms.regions import Region
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor
 from workbench.ops import several
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.graph import traces, walk
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import live
+from workbench.core import traces, walk
+from workbench.core.tensor import Tensor
+from workbench.core.trace import live
 from workbench.transforms.standins import StandIn, standing
 
 __all__ = ["outer_steps", "plan"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from workbench.core import blame
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.graph import blame
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import several
 from workbench.transforms.regions import Region, Step
 from workbench.transforms.targets import ByPart, Nodes

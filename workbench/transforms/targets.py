@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import CUSTOM, OPS, UFUNCS, Op, load_all
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.graph import blame
-from workbench.graph.op import CUSTOM, OPS, UFUNCS, Op, load_all
-from workbench.graph.tensor import IDENTITY, Tensor
 
 if TYPE_CHECKING:
     from workbench.transforms.regions import Region

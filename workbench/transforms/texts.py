@@ -23,9 +23,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor
 from workbench.errors import ExpressionError, OverrideError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor
 from workbench.transforms.expression import (
     CHARACTERS,
     FUNCTIONS,

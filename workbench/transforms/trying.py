@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.core import types
+from workbench.core.tensor import Tensor, leaf
+from workbench.core.traces import OpenTrace
+from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, leaf
-from workbench.graph.traces import OpenTrace
-from workbench.graph.types import Spec
 from workbench.ops import several
 from workbench.transforms.expression import Expression
 from workbench.transforms.rules import Pull, has_derivative

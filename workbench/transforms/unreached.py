@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.core import blame, source
+from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, UsageError
-from workbench.graph import blame, source
-from workbench.graph.tensor import Tensor
 
 __all__ = ["disconnected", "named", "one_of", "still"]
 

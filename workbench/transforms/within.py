@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = ["PULLS", "PUSHES", "SOURCES", "WITHIN", "everything", "held"]
 

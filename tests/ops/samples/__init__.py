@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.ops.samples.kinks import KINKS, Kink
 from tests.ops.samples.table import Sample
-from workbench.graph.op import load_all
+from workbench.core.op import load_all
 
 __all__ = ["KINKS", "SAMPLES", "Kink", "Sample"]
 

@@ -31,11 +31,11 @@ from workbench.checks.doctor import (
 from workbench.checks.doctor.case import Case, Progress, Stopped
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
+from workbench.core import source, tree, types
+from workbench.core.arguments import check_arguments
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import UsageError
-from workbench.graph import source, tree, types
-from workbench.graph.arguments import check_arguments
-from workbench.graph.tensor import Tensor, apply, value_of
-from workbench.graph.trace import argument_names, check_function, record
 from workbench.transforms import reverse
 from workbench.transforms.resolving import resolve_call
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import types, walk
-from workbench.graph.tensor import IDENTITY, Tensor, value_of
+from workbench.core import types, walk
+from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.several import flat
 from workbench.transforms import reverse
 

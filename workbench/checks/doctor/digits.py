@@ -30,8 +30,8 @@ from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.lost import Jump, finding
 from workbench.checks.doctor.matrices import CONDITIONED
 from workbench.checks.doctor.wider import WIDER, WIDEST, again
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import walk
+from workbench.core.tensor import Tensor, value_of
 from workbench.transforms import reverse
 
 __all__ = ["look"]

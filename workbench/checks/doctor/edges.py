@@ -15,7 +15,7 @@ from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.spelling import operand
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["look"]
 

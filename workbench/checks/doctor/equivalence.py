@@ -34,9 +34,9 @@ from workbench.checks.doctor.spelling import (
     subscript,
 )
 from workbench.checks.doctor.wider import WIDER, WIDEST
+from workbench.core import types, walk
+from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
-from workbench.graph import types, walk
-from workbench.graph.tensor import Tensor, leaf, value_of
 from workbench.ops.keys import as_index
 from workbench.transforms import reverse
 

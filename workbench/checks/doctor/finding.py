@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal, overload
 
-from workbench.graph import blame
-from workbench.graph.source import Site
-from workbench.graph.tensor import Tensor
+from workbench.core import blame
+from workbench.core.source import Site
+from workbench.core.tensor import Tensor
 
 __all__ = ["KINDS", "Finding", "Findings", "Fix"]
 

@@ -28,7 +28,7 @@ from workbench.checks.doctor.matching import (
     number,
     taken,
 )
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = ["Form", "form_of"]
 

@@ -16,8 +16,8 @@ from workbench.checks.doctor.forms import form_of
 from workbench.checks.doctor.matching import inner
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.checks.doctor.wider import WIDER, WIDEST, again
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import walk
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["Cancelled", "Jump", "cancelled", "finding"]
 

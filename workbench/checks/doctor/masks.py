@@ -17,8 +17,8 @@ from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.equivalence import Form, Operands, offer, prove
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, operand
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import blame
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["Dropped", "dropped"]
 

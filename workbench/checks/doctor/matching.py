@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.equivalence import Operands
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = [
     "SUMS",

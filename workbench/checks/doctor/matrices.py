@@ -21,8 +21,8 @@ from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.conditions import LOST, WRONG
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import types
+from workbench.core.tensor import Tensor, value_of
 from workbench.ops.contraction import swap
 from workbench.transforms.within import WITHIN, everything
 

@@ -14,7 +14,7 @@ from workbench.checks.doctor import values, words
 from workbench.checks.doctor.case import Case, Step, finite
 from workbench.checks.doctor.finding import Finding
 from workbench.checks.doctor.singular import BOUNDED
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = ["look", "origins"]
 

@@ -14,7 +14,7 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 
 __all__ = [
     "LEFT_OUT",

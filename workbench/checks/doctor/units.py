@@ -26,7 +26,7 @@ from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.equivalence import offer
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.matching import inner, number
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["look"]
 

@@ -21,9 +21,9 @@ import numpy as np
 from workbench.checks.doctor.case import Case, at, finite
 from workbench.checks.doctor.conditions import LOST, WRONG
 from workbench.checks.doctor.finding import Finding
+from workbench.core import walk
+from workbench.core.tensor import Tensor, value_of
 from workbench.errors import WorkbenchError
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor, value_of
 
 __all__ = ["BASES", "look"]
 

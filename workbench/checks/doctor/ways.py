@@ -31,7 +31,7 @@ from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.matching import number
 from workbench.checks.doctor.spelling import LEFT_OUT, operand
 from workbench.checks.doctor.units import PRODUCTS
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["look"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.doctor.case import Case, is_leaf
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import walk
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["WIDER", "WIDEST", "again"]
 

@@ -32,8 +32,8 @@ from workbench.checks.doctor.singular import (
 )
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.checks.doctor.vectors import BASES
-from workbench.graph import types
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import types
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["Told", "attached", "from_infinity", "slope", "value"]
 

@@ -13,8 +13,8 @@ from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.matching import number
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, minus, operand
 from workbench.checks.doctor.units import PRODUCTS
-from workbench.graph import blame, types, walk
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core import blame, types, walk
+from workbench.core.tensor import Tensor, value_of
 
 __all__ = ["look"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano.types import as_tensor_variable, type_of
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import UsageError
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.ops import several
 from workbench.ops.several import ITEM
 

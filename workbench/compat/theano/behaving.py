@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.conversions import Conversions
-from workbench.graph.op import declare
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.core.conversions import Conversions
+from workbench.core.op import declare
+from workbench.core.shared import Shared
+from workbench.core.tensor import IDENTITY, Tensor
 
 __all__ = ["DtypeName", "begin", "end"]
 

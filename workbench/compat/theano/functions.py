@@ -17,10 +17,10 @@ from workbench.compat.theano.config import config
 from workbench.compat.theano.modes import check_mode
 from workbench.compat.theano.sharing import DEFAULT_UPDATES, shared
 from workbench.compat.theano.types import as_tensor_variable, type_of
+from workbench.core import walk
+from workbench.core.shared import Shared
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import UsageError
-from workbench.graph import walk
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.symbolic.arguments import is_symbol
 from workbench.symbolic.function import Function
 from workbench.symbolic.function import function as ours

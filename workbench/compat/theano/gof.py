@@ -15,11 +15,11 @@ from workbench.compat.theano.op import Op, PureOp
 from workbench.compat.theano.tags import get_test_value
 from workbench.compat.theano.types import TensorConstant as Constant
 from workbench.compat.theano.types import Type
+from workbench.core import walk
+from workbench.core.tensor import IDENTITY
+from workbench.core.tensor import Tensor as Variable
 from workbench.errors import MissingInputError
 from workbench.gradient import NullType
-from workbench.graph import walk
-from workbench.graph.tensor import IDENTITY
-from workbench.graph.tensor import Tensor as Variable
 from workbench.ops.several import ITEM
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.compat.theano.types import as_tensor_variable
-from workbench.graph import walk
-from workbench.graph.tensor import Tensor
+from workbench.core import walk
+from workbench.core.tensor import Tensor
 from workbench.symbolic.preparing import is_leaf
 from workbench.transforms.program import Program
 

@@ -15,9 +15,9 @@ from workbench.compat.theano import apply, tags, types
 from workbench.compat.theano.tensor import elementwise, making, reductions, shapes
 from workbench.compat.theano.tensor import subtensor as places
 from workbench.compat.theano.tensor.lengths import as_lengths
+from workbench.core.methods import ArrayMethods
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph.methods import ArrayMethods
-from workbench.graph.tensor import Tensor
 
 __all__ = ["METHODS", "PROPERTIES"]
 

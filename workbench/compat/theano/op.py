@@ -16,15 +16,15 @@ import numpy as np
 
 from workbench.compat.theano.apply import Apply
 from workbench.compat.theano.types import TensorType, as_tensor_variable
+from workbench.core.dims import Dim
+from workbench.core.op import CUSTOM
+from workbench.core.tensor import Tensor
+from workbench.core.trace import live
+from workbench.core.types import Spec
 from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
 from workbench.custom.saying import placed
 from workbench.errors import RegistrationError, ShapeError, UsageError
-from workbench.graph.dims import Dim
-from workbench.graph.op import CUSTOM
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import live
-from workbench.graph.types import Spec
 from workbench.transforms.lending import NOTHING, WITHOUT
 from workbench.transforms.rules import has_derivative
 

@@ -9,10 +9,10 @@ from typing import Any
 from workbench.compat.theano.apply import Apply
 from workbench.compat.theano.op import Op
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core import types, walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import UsageError
-from workbench.graph import types, walk
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import IDENTITY, Tensor
 from workbench.symbolic.preparing import is_leaf
 
 __all__ = ["Print", "debugprint", "pp", "pprint", "pydotprint"]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.core import deferred, types, walk
+from workbench.core.tensor import Tensor, apply
 from workbench.errors import WorkbenchError
-from workbench.graph import late, types, walk
-from workbench.graph.tensor import Tensor, apply
 
 __all__ = ["Reals", "integers"]
 
@@ -61,7 +61,7 @@ class Reals:
 
     def remake(self, node: Tensor) -> None:
         """Make a node anew if it reads what is another now, with floats if it can."""
-        op, inputs, params = late.stripped(node)
+        op, inputs, params = deferred.stripped(node)
         news = tuple(
             [self.made.get(x.serial, x) if isinstance(x, Tensor) else x for x in inputs]
         )

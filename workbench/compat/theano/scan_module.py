@@ -10,9 +10,9 @@ from workbench.compat.theano.modes import check_mode
 from workbench.compat.theano.truncating import truncated
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
+from workbench.core.aliases import rebinding
+from workbench.core.types import weak
 from workbench.errors import UsageError
-from workbench.graph.aliases import rebinding
-from workbench.graph.types import weak
 from workbench.loops.returned import until
 from workbench.loops.scan import scan as ours
 from workbench.loops.taking import check_takes

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.shared import Shared
 from workbench.errors import UsageError
-from workbench.graph.shared import Shared
 from workbench.symbolic.sharing import shared as ours
 
 __all__ = ["DEFAULT_UPDATES", "SharedVariable", "shared"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from workbench.graph import walk
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor
+from workbench.core import walk
+from workbench.core.shared import Shared
+from workbench.core.tensor import Tensor
 from workbench.symbolic.preparing import is_leaf
 
 __all__ = ["Tag", "get_test_value", "tag_of"]

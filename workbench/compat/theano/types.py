@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano.config import config
+from workbench.core import types as specs
+from workbench.core.tensor import IDENTITY, Tensor, admit, leaf
 from workbench.errors import DtypeError, ShapeError
-from workbench.graph import types as specs
-from workbench.graph.tensor import IDENTITY, Tensor, admit, leaf
 from workbench.ops import nulls
 from workbench.symbolic import variables
 

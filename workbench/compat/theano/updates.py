@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.core.shared import Shared
 from workbench.errors import UsageError
-from workbench.graph.shared import Shared
 
 __all__ = ["OrderedUpdates"]
 

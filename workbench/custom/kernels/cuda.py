@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.types import Spec
 from workbench.custom.kernels import toolchain
 from workbench.custom.kernels.places import Text
 from workbench.custom.kernels.signature import Signature
 from workbench.custom.kernels.units import CUDA, SOURCE, declaration, unit
 from workbench.errors import KernelError, UsageError
-from workbench.graph.types import Spec
 
 __all__ = ["ARCHITECTURE", "BLOCK", "check", "is_device", "launch"]
 

@@ -9,6 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import Tensor, admit
+from workbench.core.types import Spec
 from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device
 from workbench.custom.kernels.declared import (
     arrays,
@@ -31,9 +34,6 @@ from workbench.custom.kernels.signature import Bound, Signature
 from workbench.custom.op import Op
 from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
-from workbench.graph import blame, types
-from workbench.graph.tensor import Tensor, admit
-from workbench.graph.types import Spec
 from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["KernelOp"]

@@ -11,7 +11,7 @@ import linecache
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.graph import source as lines
+from workbench.core import source as lines
 
 __all__ = ["Home", "Text"]
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, source, types
+from workbench.core.types import Spec
 from workbench.custom.kernels.cuda import launch
 from workbench.custom.kernels.declared import threads_of
 from workbench.custom.kernels.native import Native, native
@@ -16,8 +18,6 @@ from workbench.custom.kernels.signature import Bound, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
 from workbench.custom.kernels.units import THROWN
 from workbench.errors import KernelError
-from workbench.graph import blame, source, types
-from workbench.graph.types import Spec
 
 __all__ = ["by_fallback", "on_device", "on_host", "several"]
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.shape_constraints import meet
+from workbench.core.types import Spec
 from workbench.custom.kernels.patterns import (
     DTYPES,
     NAME,
@@ -21,9 +24,6 @@ from workbench.custom.kernels.patterns import (
 )
 from workbench.custom.saying import counted
 from workbench.errors import DtypeError, KernelError, ShapeError
-from workbench.graph import types
-from workbench.graph.facts import meet
-from workbench.graph.types import Spec
 
 __all__ = ["Bound", "Signature"]
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.facts import meet
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import declare
+from workbench.core.shape_constraints import meet
+from workbench.core.tensor import apply
+from workbench.core.types import Spec
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, shape_of, sum_to
 from workbench.ops.linalg.shared import Batched, Params, matrices, square

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph.broadcasting import smallest
-from workbench.graph.dims import none, same
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec
+from workbench.core.broadcasting import smallest
+from workbench.core.dims import none, same
+from workbench.core.op import implements
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import op, shape_of

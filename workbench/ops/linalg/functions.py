@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import Op
+from workbench.core.tensor import apply
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op, shape_of

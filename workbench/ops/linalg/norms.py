@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import implements
-from workbench.graph.tensor import admit, apply, value_of
+from workbench.core.op import implements
+from workbench.core.tensor import admit, apply, value_of
 from workbench.ops.complex_parts import conjugate, divide_by_length
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.linalg.shared import eye_like, matrices

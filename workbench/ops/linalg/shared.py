@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import broadcasting, dims
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core import broadcasting, dims
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import Op
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graph.op import Op, implements
-from workbench.graph.tensor import admit, apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core.op import Op, implements
+from workbench.core.tensor import admit, apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import op, shape_of

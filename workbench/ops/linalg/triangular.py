@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, op, shape_of, sum_to

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import dims, source, traces
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.op import OPS, Op
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor, apply, value_of
-from workbench.graph.types import Spec, spec_of
+from workbench.core import dims, source, traces
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.op import OPS, Op
+from workbench.core.shared import Shared
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.types import Spec, spec_of
 from workbench.ops.define import op, shape_of
 
 __all__ = ["NAMES", "SAMPLERS", "anchored", "drawn", "inside", "node", "unknown"]

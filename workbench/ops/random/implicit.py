@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.op import Op
+from workbench.core.tensor import apply
 from workbench.errors import NotDifferentiableError
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply
 from workbench.ops.define import op
 from workbench.ops.random.slopes import beta_moments, gamma_moments
 

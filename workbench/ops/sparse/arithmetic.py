@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims, types
+from workbench.core.tensor import admit, apply
+from workbench.core.tree import is_sparse
 from workbench.errors import ShapeError, TraceError
-from workbench.graph import blame, dims, types
-from workbench.graph.tensor import admit, apply
-from workbench.graph.tree import is_sparse
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.entries import (
     canonical,

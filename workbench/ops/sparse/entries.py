@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor, apply
-from workbench.graph.tree import is_sparse
+from workbench.core.tensor import Tensor, apply
+from workbench.core.tree import is_sparse
 from workbench.ops.define import shape_of
 from workbench.ops.indexing import SCATTER
 from workbench.ops.keys import ARRAY

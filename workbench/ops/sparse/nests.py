@@ -1,13 +1,13 @@
-"""A sparse array as part of a nest of arguments: what `graph/tree.py` asks for."""
+"""A sparse array as part of a nest of arguments: what `core/tree.py` asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from workbench.core.op import FUNCTIONS
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.tensor import Tensor
 from workbench.ops.sparse.entries import made_of, taken
 from workbench.ops.sparse.pattern import Pattern
 from workbench.ops.sparse.tensor import operate

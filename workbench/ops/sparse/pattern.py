@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.errors import UsageError
-from workbench.graph import blame
 
 __all__ = ["Pattern", "host", "pattern_of", "simple"]
 

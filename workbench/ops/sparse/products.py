@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.facts import meet
-from workbench.graph.op import Op
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, value_spec
+from workbench.core.op import Op
+from workbench.core.shape_constraints import meet
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, value_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
 from workbench.ops.indexing import own_ufunc

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import admit, apply
+from workbench.core.tree import is_sparse
+from workbench.core.types import Spec, value_spec
 from workbench.errors import DtypeError, ShapeError
-from workbench.graph import blame
-from workbench.graph.tensor import admit, apply
-from workbench.graph.tree import is_sparse
-from workbench.graph.types import Spec, value_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
 from workbench.ops.sparse.arithmetic import dense

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims
+from workbench.core.tensor import Tensor, admit
+from workbench.core.tree import is_sparse
 from workbench.errors import ShapeError, TraceError
-from workbench.graph import blame, dims
-from workbench.graph.tensor import Tensor, admit
-from workbench.graph.tree import is_sparse
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import add
 from workbench.ops.sparse.entries import canonical, carried, listed, made_of, numbered

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.graph import blame, types
-from workbench.graph.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.ops.entries import by_operator
 from workbench.ops.sparse import arithmetic

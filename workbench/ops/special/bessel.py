@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.errors import NotDifferentiableError
-from workbench.graph import blame
 from workbench.ops.define import RULE_NAMES, dtype_of
 from workbench.ops.special.define import F, by_x, helper, many, special
 

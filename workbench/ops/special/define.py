@@ -14,10 +14,10 @@ import numpy as np
 from scipy import special as scipy_special
 from scipy.special import _ufuncs as private
 
+from workbench.core import blame
+from workbench.core.op import UFUNCS, Op
+from workbench.core.types import differentiable
 from workbench.errors import NotDifferentiableError, TraceError
-from workbench.graph import blame
-from workbench.graph.op import UFUNCS, Op
-from workbench.graph.types import differentiable
 from workbench.ops.define import (
     RULE_NAMES,
     _batch_elementwise,

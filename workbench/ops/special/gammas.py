@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.errors import NotDifferentiableError
-from workbench.graph import blame
 from workbench.ops.define import dtype_of
 from workbench.ops.special.define import F, helper, special
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.op import UFUNCS, declare
+from workbench.core.op import UFUNCS, declare
 from workbench.ops.special.define import F, helper, series, special, where
 
 __all__: list[str] = []

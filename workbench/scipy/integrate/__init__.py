@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, traces, tree, types
+from workbench.core.tensor import admit, value_of
 from workbench.errors import ConvergenceError, ShapeError, UsageError
-from workbench.graph import blame, traces, tree, types
-from workbench.graph.tensor import admit, value_of
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delay
 from workbench.scipy.integrate.initial import Problem

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, differentiable
 from workbench.errors import ConvergenceError, TraceError
-from workbench.graph import blame
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, differentiable
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms.closed import close

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, differentiable
 from workbench.errors import TraceError
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec, differentiable
 from workbench.ops.define import dtype_of, shape_of
 from workbench.transforms.closed import close
 from workbench.transforms.flat import pulled, pushed

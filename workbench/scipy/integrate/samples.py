@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import admit
 from workbench.errors import ShapeError, UsageError
-from workbench.graph import blame, types
-from workbench.graph.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.ops.shaping import normal_axis
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.dims import differ
+from workbench.core.tensor import admit, value_of
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.dims import differ
-from workbench.graph.tensor import admit, value_of
 from workbench.ops.define import dtype_of, shape_of
 
 __all__ = ["floating", "matrix", "number", "right_side", "with_values"]

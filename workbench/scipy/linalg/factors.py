@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.graph.op import declare
-from workbench.graph.tensor import apply
-from workbench.graph.types import Spec
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import shape_of

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor, apply
+from workbench.core.types import differentiable
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, apply
-from workbench.graph.types import differentiable
 from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, along
 from workbench.scipy.linalg.checks import matrix
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import value_of
+from workbench.core.tensor import value_of
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of

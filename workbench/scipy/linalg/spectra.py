@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.errors import NotDifferentiableError
-from workbench.graph import blame
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.linalg import factors
 from workbench.ops.linalg.shared import complete, hermitian

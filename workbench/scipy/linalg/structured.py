@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.tensor import admit
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.tensor import admit
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import dtype_of, shape_of
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor, admit
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, admit
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import dtype_of, shape_of

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import Tensor, admit, value_of
 from workbench.errors import TraceError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, admit, value_of
 from workbench.ops.define import dtype_of, shape_of
 from workbench.scipy.ndimage.kernels import along_axis, chosen_axes, one_per_axis
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.types import Spec, spec_of
+from workbench.core import blame
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.types import Spec, spec_of
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
-from workbench.graph.tensor import admit, value_of
+from workbench.core import blame
+from workbench.core.tensor import admit, value_of
 from workbench.ops.convolution import convolved
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.filters import recursive

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import blame
+from workbench.core import blame
 from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import shape_of

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.graph.tree import is_sparse
+from workbench.core.tree import is_sparse
 from workbench.ops.sparse import stacking
 from workbench.ops.sparse.entries import carried
 

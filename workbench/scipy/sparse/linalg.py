@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.errors import TraceError
-from workbench.graph import blame
 from workbench.ops.sparse import solving, stacking
 from workbench.ops.sparse.entries import canonical
 

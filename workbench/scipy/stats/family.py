@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.tensor import admit
+from workbench.core.types import weak
 from workbench.errors import NotDifferentiableError
-from workbench.graph import blame
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.tensor import admit
-from workbench.graph.types import weak
 from workbench.ops.define import dtype_of
 from workbench.ops.lengths import delayed
 from workbench.ops.special import define

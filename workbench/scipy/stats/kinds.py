@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor, admit
+from workbench.core.tensor import Tensor, admit
 from workbench.ops.define import dtype_of
 from workbench.scipy.stats.family import (
     INF,

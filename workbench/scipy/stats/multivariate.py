@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
+from workbench.core.tensor import admit
+from workbench.core.types import weak
 from workbench.errors import ShapeError
-from workbench.graph import blame
-from workbench.graph.tensor import admit
-from workbench.graph.types import weak
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.lengths import delayed
 from workbench.scipy.stats.family import INF, F, scalar

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.tensor import Tensor
+from workbench.core.tensor import Tensor
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.special.define import series
 from workbench.scipy.stats.continuous import EULER, LOG_ROOT_TWO_PI

@@ -50,7 +50,7 @@ from workbench.compat.theano.types import (
     as_tensor_variable,
     constant,
 )
-from workbench.graph.tensor import Tensor as TensorVariable
+from workbench.core.tensor import Tensor as TensorVariable
 
 #: Everything in `theano.tensor` that is a function, by name.
 TABLE: Table = {

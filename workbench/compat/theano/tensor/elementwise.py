@@ -17,7 +17,7 @@ from workbench.compat.theano.tensor.lifting import (
     special,
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
-from workbench.graph.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import broadcast_shapes
 
 __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph.tensor import Tensor
 from workbench.ops.shaping import integer
 
 __all__ = ["as_length", "as_lengths", "known", "one"]

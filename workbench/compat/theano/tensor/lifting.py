@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano.types import as_tensor_variable
-from workbench.graph import types
-from workbench.graph.tensor import Tensor
+from workbench.core import types
+from workbench.core.tensor import Tensor
 
 __all__ = ["Table", "axes", "documented", "lift", "lifted", "special"]
 

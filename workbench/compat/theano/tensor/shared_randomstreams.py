@@ -15,10 +15,10 @@ from workbench.compat.theano.op import Op
 from workbench.compat.theano.tensor.lengths import as_lengths
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
+from workbench.core.shared import Shared
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.gradient import grad_undefined
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import Tensor
 from workbench.ops.arithmetic import stop_gradient
 from workbench.random import Stream
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano.tags import tag_of
-from workbench.graph.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, value_of
 from workbench.ops.indexing import GETITEM
 from workbench.ops.keys import as_index
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from workbench.compat.theano.tensor.lifting import Table, lift
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core import blame
+from workbench.core.tensor import Tensor, apply
 from workbench.errors import UsageError
-from workbench.graph import blame
-from workbench.graph.tensor import Tensor, apply
 from workbench.ops import taking
 from workbench.ops.indexing import GETITEM
 from workbench.ops.keys import as_index

@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.shared import Shared
 from workbench.errors import ShapeError, UsageError
-from workbench.graph.shared import Shared
 
 __all__ = ["conv2d"]
 

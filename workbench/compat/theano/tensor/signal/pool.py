@@ -9,8 +9,8 @@ import numpy as np
 from workbench.compat.theano.tensor.lengths import known
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.broadcasting import largest
 from workbench.errors import UsageError
-from workbench.graph.broadcasting import largest
 
 __all__ = ["max_pool_2d", "pool_2d"]
 

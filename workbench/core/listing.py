@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from workbench.graph.atoms import Made, atoms_of
-from workbench.graph.shown import Drawable, Shown, described
+from workbench.core.atoms import Made, atoms_of
+from workbench.core.summary import Drawable, Shown, described
 
 __all__ = ["listing"]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import dims
+from workbench.core.atoms import Atom, Length
+from workbench.core.dims import Dim
+from workbench.core.infer import inferred
+from workbench.core.op import OPS, Op, waiting
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-from workbench.graph import dims
-from workbench.graph.atoms import Atom, Length
-from workbench.graph.dims import Dim
-from workbench.graph.infer import inferred
-from workbench.graph.op import OPS, Op, waiting
 
 __all__ = [
     "Late",

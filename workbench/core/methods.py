@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from workbench.graph.op import CopyParams
+from workbench.core.op import CopyParams
 
 __all__ = ["ArrayMethods"]
 

@@ -18,14 +18,14 @@ from weakref import ref
 
 import numpy as np
 
+from workbench.core import blame, deferred, dims, source, traces, types
+from workbench.core.conversions import Conversions
+from workbench.core.deferred import Late
+from workbench.core.infer import inferred
+from workbench.core.methods import ArrayMethods
+from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
+from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.graph import blame, dims, late, source, traces, types
-from workbench.graph.conversions import Conversions
-from workbench.graph.infer import inferred
-from workbench.graph.late import Late
-from workbench.graph.methods import ArrayMethods
-from workbench.graph.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
-from workbench.graph.types import Spec
 
 __all__ = [
     "MaskedTensor",
@@ -245,9 +245,9 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(ufunc, method, inputs, kwargs)
         except blame.PLAIN as error:
-            if late.waits(error, ufunc, inputs, kwargs):
+            if deferred.waits(error, ufunc, inputs, kwargs):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
-                return late.later(error, function, inputs, kwargs)
+                return deferred.later(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
             name = f"{FUNCTIONS['name'](ufunc)}{part}"
             placed = blame.placed(error, name, inputs, kwargs)
@@ -273,8 +273,8 @@ class Tensor(ArrayMethods, Conversions):
             with source.pinned():
                 return answer(*args, **kwargs)
         except blame.PLAIN as error:
-            if late.waits(error, function, args, kwargs):
-                return late.later(error, function, args, kwargs)
+            if deferred.waits(error, function, args, kwargs):
+                return deferred.later(error, function, args, kwargs)
             placed = blame.placed(error, FUNCTIONS["name"](function), args, kwargs)
             if placed is error:
                 raise
@@ -343,7 +343,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                 value = op.compute(a, **params)
             except Exception as error:
                 if params and dims.found(params):
-                    return late.made(op, inputs, params, Tensor, code, lasti, context)
+                    return deferred.made(
+                        op, inputs, params, Tensor, code, lasti, context
+                    )
                 told = blame.refusal(op, (a,), error, code, lasti)
                 if told is error:
                     raise
@@ -365,7 +367,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                 raise
         inputs = tuple(map(admit, inputs))
         surroundings = source.surroundings()
-        return late.made(op, inputs, params, Tensor, *source.caller(2), surroundings)
+        return deferred.made(
+            op, inputs, params, Tensor, *source.caller(2), surroundings
+        )
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
@@ -382,9 +386,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         if type(op) is Late:  # its lengths may be other ones here, or known
             return apply(*op.settled(inputs, params))
         if params and dims.found(params):
-            return late.made(op, inputs, params, kind, code, lasti, context)
+            return deferred.made(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
-        late.look(made, *inferred(op, inputs, params))
+        deferred.look(made, *inferred(op, inputs, params))
         if op.view is not None:
             note_view(inputs[0], made)
         return made
@@ -392,7 +396,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         value = op.compute(*args, **params)
     except Exception as error:
         if params and dims.found(params):
-            return late.made(op, inputs, params, kind, code, lasti, context)
+            return deferred.made(op, inputs, params, kind, code, lasti, context)
         told = blame.refusal(op, args, error, code, lasti)
         if told is error:
             raise

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import aliases, source, traces, tree, types
+from workbench.core.atoms import Length, atoms_of
+from workbench.core.dims import Dim
+from workbench.core.error_hints import explained, place
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor, admit, leaf
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, GradientLostError, UsageError
-from workbench.graph import aliases, source, traces, tree, types
-from workbench.graph.atoms import Length, atoms_of
-from workbench.graph.dims import Dim
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor, admit, leaf
-from workbench.graph.types import Spec
-from workbench.graph.unseen import explained, place
 
 __all__ = [
     "Recording",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from workbench.graph import late, types
-from workbench.graph.shared import Shared
-from workbench.graph.tensor import IDENTITY, Tensor
+from workbench.core import deferred, types
+from workbench.core.shared import Shared
+from workbench.core.tensor import IDENTITY, Tensor
 
 __all__ = ["Drawable", "Shown", "described"]
 
@@ -129,7 +129,7 @@ def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
         if node._value is None:
             return "symbol"
         return f"constant {_constant(node._value)}"
-    _, inputs, params = late.stripped(node)
+    _, inputs, params = deferred.stripped(node)
     arguments = [graph.label(x) for x in inputs]
     arguments += [f"{k}={_cut(v)}" for k, v in params.items()]
     return f"{node.op.name}({', '.join(arguments)})"

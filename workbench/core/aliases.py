@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims, source, traces, types
+from workbench.core.conversions import assign_items
+from workbench.core.op import CopyParams, ViewParams
+from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.traces import Change, OldValues, OpenTrace
 from workbench.errors import DtypeError, ShapeError, TraceError
-from workbench.graph import blame, dims, source, traces, types
-from workbench.graph.conversions import assign_items
-from workbench.graph.op import CopyParams, ViewParams
-from workbench.graph.tensor import IDENTITY, Tensor
-from workbench.graph.traces import Change, OldValues, OpenTrace
 
 _frame = sys._getframe
 

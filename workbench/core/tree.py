@@ -14,8 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from workbench.graph.op import FUNCTIONS, LATER
-from workbench.graph.types import Spec
+from workbench.core.op import FUNCTIONS, LATER
+from workbench.core.types import Spec
 
 __all__ = [
     "Tree",

@@ -17,20 +17,20 @@ from itertools import combinations, product
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
+from workbench.core import dims
+from workbench.core.atoms import Atom, Length, Made, Replace, atoms_of
+from workbench.core.broadcasting import common
+from workbench.core.dims import Dim
+from workbench.core.fitting import fit
+from workbench.core.op import Op
+from workbench.core.shape_constraints import Facts
+from workbench.core.types import Spec, value_spec
 from workbench.errors import (
     DtypeError,
     ShapeError,
     TraceError,
     UnknownLengthError,
 )
-from workbench.graph import dims
-from workbench.graph.atoms import Atom, Length, Made, Replace, atoms_of
-from workbench.graph.broadcasting import common
-from workbench.graph.dims import Dim
-from workbench.graph.facts import Facts
-from workbench.graph.fitting import fit
-from workbench.graph.op import Op
-from workbench.graph.types import Spec, value_spec
 
 __all__ = ["Probe", "simple"]
 

@@ -2,7 +2,7 @@
 
 Each method is made once by a closure over its op; importing this module sets
 them on `Tensor`. An operand that is not a Tensor or a plain number, and every
-error, goes the general way through :func:`workbench.graph.tensor.apply`.
+error, goes the general way through :func:`workbench.core.tensor.apply`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import source
-from workbench.graph.aliases import in_place
-from workbench.graph.op import Op, declare
-from workbench.graph.tensor import (
-    NO_PARAMS,
-    MaskedTensor,
-    Tensor,
-    apply,
-    next_serial,
-)
-from workbench.graph.tree import is_sparse, sparse_rules
+from workbench.core import source
+from workbench.core.aliases import in_place
+from workbench.core.op import Op, declare
+from workbench.core.tensor import NO_PARAMS, MaskedTensor, Tensor, apply, next_serial
+from workbench.core.tree import is_sparse, sparse_rules
 
 _frame = sys._getframe
 _new = object.__new__

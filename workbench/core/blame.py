@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import source, traces, types
+from workbench.core.libraries import instead, library_call, numpy_call
+from workbench.core.op import Op
 from workbench.errors import (
     DtypeError,
     GradientLostError,
@@ -21,9 +24,6 @@ from workbench.errors import (
     TraceError,
     WorkbenchError,
 )
-from workbench.graph import source, traces, types
-from workbench.graph.libraries import instead, library_call, numpy_call
-from workbench.graph.op import Op
 
 __all__ = [
     "at",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from workbench.graph.shown import Drawable, Shown, described
+from workbench.core.summary import Drawable, Shown, described
 
 __all__ = ["dot"]
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from workbench.core import source
+from workbench.core.atoms import Atom, Length, Made, Polynomial, atoms_of
 from workbench.errors import UnknownLengthError
-from workbench.graph import source
-from workbench.graph.atoms import Atom, Length, Made, Polynomial, atoms_of
 
 __all__ = ["asked", "written"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-from workbench.graph.broadcasting import largest, smallest
-from workbench.graph.dims import Dim
+from workbench.core.broadcasting import largest, smallest
+from workbench.core.dims import Dim
 
 __all__ = ["fit"]
 

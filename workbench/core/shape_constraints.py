@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from workbench.graph import dims
-from workbench.graph.atoms import key_of
-from workbench.graph.dims import Dim
+from workbench.core import dims
+from workbench.core.atoms import key_of
+from workbench.core.dims import Dim
 
 __all__ = ["Facts", "assumed", "meet", "noted"]
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
-from workbench.graph import types, walk
-from workbench.graph.atoms import Length, Made, Replace, atoms_of
-from workbench.graph.dims import Dim, replaced
-from workbench.graph.facts import Facts, meet
-from workbench.graph.probe import STAND_INS
-from workbench.graph.tensor import Tensor, next_serial
-from workbench.graph.trace import record
-from workbench.graph.types import Spec
+from workbench.core import types, walk
+from workbench.core.atoms import Length, Made, Replace, atoms_of
+from workbench.core.dims import Dim, replaced
+from workbench.core.probe import STAND_INS
+from workbench.core.shape_constraints import Facts, meet
+from workbench.core.tensor import Tensor, next_serial
+from workbench.core.trace import record
+from workbench.core.types import Spec
 
 __all__ = ["agrees", "outer_specs", "traced_specs"]
 

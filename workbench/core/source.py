@@ -19,7 +19,7 @@ from opcode import opmap
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from workbench.graph.blocks import Block, in_force, take_left
+from workbench.core.blocks import Block, in_force, take_left
 
 __all__ = [
     "Context",

@@ -10,10 +10,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.core.trace import Tracing
 from workbench.errors import UsageError
-from workbench.graph.graph import Graph
-from workbench.graph.tensor import Tensor
-from workbench.graph.trace import Tracing
 
 __all__ = ["check_arguments", "check_graph", "name_of_function", "traced_call"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.graph.tensor import MaskedTensor, Tensor, apply
+from workbench.core.tensor import MaskedTensor, Tensor, apply
 
 __all__ = ["like", "order", "reaches", "substitute"]
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, dims, source, types
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import Dim
+from workbench.core.op import OPS, Op
+from workbench.core.probe import Probe, simple
+from workbench.core.shape_constraints import Facts, noted
+from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
-from workbench.graph import blame, dims, source, types
-from workbench.graph.broadcasting import broadcast_shapes
-from workbench.graph.dims import Dim
-from workbench.graph.facts import Facts, noted
-from workbench.graph.op import OPS, Op
-from workbench.graph.probe import Probe, simple
-from workbench.graph.types import Spec
 
 __all__ = ["inferred", "unknown"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.atoms import KINDS, Made, key_of, least
-from workbench.graph.dims import Dim, found
+from workbench.core.atoms import KINDS, Made, key_of, least
+from workbench.core.dims import Dim, found
 
 __all__ = ["broadcast_shapes", "common", "largest", "smallest"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from workbench.graph.rows import lay_out, rows_of
-from workbench.graph.shown import Drawable, Shown, counted, described
-from workbench.graph.svg import safe, short
+from workbench.core.rows import lay_out, rows_of
+from workbench.core.summary import Drawable, Shown, counted, described
+from workbench.core.svg import safe, short
 
 __all__ = ["still"]
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from workbench.core import types, walk
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.graph import types, walk
-from workbench.graph.tensor import Tensor
 
 __all__ = ["Graph"]
 
@@ -113,7 +113,7 @@ class Graph:
     # How it is shown: what writes and draws loads when it is first asked for
 
     def __str__(self) -> str:
-        from workbench.graph.listing import listing
+        from workbench.core.listing import listing
 
         return listing(self)
 
@@ -130,7 +130,7 @@ class Graph:
         >>> print(wb.Graph([x], [np.sin(x)]).dot().splitlines()[-2])
           n0 -> n1;
         """
-        from workbench.graph.dot import dot
+        from workbench.core.dot import dot
 
         return dot(self)
 
@@ -148,7 +148,7 @@ class Graph:
         >>> picture.startswith("<svg"), "float64[]" in picture
         (True, True)
         """
-        from workbench.graph.still import still
+        from workbench.core.drawing import still
 
         return still(self)
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, types
+from workbench.core.tensor import IDENTITY, NO_PARAMS, Tensor
+from workbench.core.tree import is_sparse
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.graph import blame, types
-from workbench.graph.tensor import IDENTITY, NO_PARAMS, Tensor
-from workbench.graph.tree import is_sparse
-from workbench.graph.types import Spec
 
 __all__ = ["Locks", "Shared", "held", "hold"]
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame, source
+from workbench.core.libraries import instead, library_call, numpy_call
+from workbench.core.tensor import Tensor
 from workbench.errors import (
     GradientLostError,
     ShapeError,
     TraceError,
     WorkbenchError,
 )
-from workbench.graph import blame, source
-from workbench.graph.libraries import instead, library_call, numpy_call
-from workbench.graph.tensor import Tensor
 
 __all__ = ["explained", "place"]
 

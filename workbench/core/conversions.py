@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.core import blame, traces, types
+from workbench.core.op import FUNCTIONS, Op
 from workbench.errors import TraceError
-from workbench.graph import blame, traces, types
-from workbench.graph.op import FUNCTIONS, Op
 
 __all__ = ["Conversions", "assign_items"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph.atoms import (
+from workbench.core.atoms import (
     KINDS,
     Atom,
     Made,
@@ -31,8 +31,8 @@ from workbench.graph.atoms import (
     multiplied,
     terms_of,
 )
-from workbench.graph.op import FUNCTIONS
-from workbench.graph.written import asked, written
+from workbench.core.format_dims import asked, written
+from workbench.core.op import FUNCTIONS
 
 __all__ = ["Dim", "below", "differ", "found", "none", "replaced", "same"]
 
