@@ -68,7 +68,7 @@ def test_gradients_in_each_step_of_a_long_loop_stay_linear(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An inner gradient walks its own nodes, not the history before it."""
-    from workbench.transforms import reverse
+    from workbench.autodiff import reverse
 
     seen: list[int] = []
     plan = reverse.plan

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.batches import vmap
-from workbench.directions import hvp
+from workbench.autodiff.jacobian import hessian, jacobian
+from workbench.autodiff.products import hvp
+from workbench.autodiff.vmap import vmap
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
-from workbench.matrices import hessian, jacobian
 
 #: `wb.matrices` is the function of symbols.
-matrices = import_module("workbench.matrices")
+matrices = import_module("workbench.autodiff.jacobian")
 
 MODES = ("auto", "fwd", "rev")
 A = np.array([[0.3, -1.2, 0.5], [2.0, 0.1, -0.7]])

@@ -10,8 +10,9 @@ from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
-from workbench.batches import vmap
-from workbench.calculus import grad, jvp, value_and_grad, vjp
+from workbench.autodiff.grad import grad, jvp, value_and_grad, vjp
+from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev
+from workbench.autodiff.vmap import vmap
 from workbench.core import operators as _operators  # sets Tensor's operators
 from workbench.core.graph import Graph
 from workbench.core.op import FUNCTIONS as _FUNCTIONS
@@ -19,14 +20,16 @@ from workbench.core.source import scope
 from workbench.core.tensor import Tensor
 from workbench.core.trace import trace
 from workbench.core.types import Spec
-from workbench.matrices import hessian, jacfwd, jacobian, jacrev
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
 
 if TYPE_CHECKING:
     from workbench import patterns, rules
-    from workbench.checkpoints import checkpoint
+    from workbench.autodiff.checkpoint import checkpoint
+    from workbench.autodiff.implicit import custom_root, fixed_point
+    from workbench.autodiff.linear_solve import custom_linear_solve
+    from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.checks.doctor.asking import diagnose
     from workbench.checks.verify import check_grads
     from workbench.custom.from_graph import OpFromGraph
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
     from workbench.custom.rules import graph_rule
-    from workbench.directions import elementwise_grad, gnvp, hvp, linearize
-    from workbench.implicit import custom_root, fixed_point
     from workbench.jupyter import plots, show
     from workbench.loops.cond import cond
     from workbench.loops.returned import until
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
         vector,
         vectors,
     )
-    from workbench.systems import custom_linear_solve
     from workbench.transforms.named import named_rule
     from workbench.transforms.overrides import override
     from workbench.transforms.patterns import pattern
@@ -139,22 +139,22 @@ _LATER = {
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.verify",
-    "checkpoint": "workbench.checkpoints",
+    "checkpoint": "workbench.autodiff.checkpoint",
     "cond": "workbench.loops.cond",
     "constant": "workbench.symbolic",
     "custom_gradient": "workbench.custom.functions",
     "custom_jvp": "workbench.custom.functions",
-    "custom_linear_solve": "workbench.systems",
-    "custom_root": "workbench.implicit",
+    "custom_linear_solve": "workbench.autodiff.linear_solve",
+    "custom_root": "workbench.autodiff.implicit",
     "custom_vjp": "workbench.custom.functions",
     "diagnose": "workbench.checks.doctor.asking",
-    "elementwise_grad": "workbench.directions",
-    "fixed_point": "workbench.implicit",
+    "elementwise_grad": "workbench.autodiff.products",
+    "fixed_point": "workbench.autodiff.implicit",
     "function": "workbench.symbolic",
-    "gnvp": "workbench.directions",
-    "hvp": "workbench.directions",
+    "gnvp": "workbench.autodiff.products",
+    "hvp": "workbench.autodiff.products",
     "graph_rule": "workbench.custom.rules",
-    "linearize": "workbench.directions",
+    "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
     "named_rule": "workbench.transforms.named",
@@ -197,9 +197,6 @@ _FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.evaluating").eval
 _FUNCTIONS["rules"] = lambda: _import("workbench.rules")
 
 del _operators, _ops
-
-# The module of Jacobians, in whose place `wb.matrices("A B")` stands.
-del globals()["matrices"]
 
 
 def __getattr__(name: str) -> Any:

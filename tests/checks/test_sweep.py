@@ -11,10 +11,10 @@ import pytest
 import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_samples import drawn
+from workbench.autodiff import forward
 from workbench.checks.nodes import PURPOSE, check_node, check_nodes, checkable
 from workbench.core.tensor import Tensor
 from workbench.ops.indexing import Scattered
-from workbench.transforms import forward
 
 #: Their slope is zero or the second derivative by an argument is not known: there is
 #: nothing that a factor spoils.

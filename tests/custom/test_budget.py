@@ -24,11 +24,11 @@ import pytest
 
 import workbench as wb
 from tests.ops.samples import SAMPLES
+from workbench.autodiff.budget import MOST_FREE, Budget, Demand, budget_for
 from workbench.custom.demands import DEMANDS
 from workbench.custom.known import EXCLUDED, estimate_of, nameable
 from workbench.errors import OverrideError, RegistrationError, UsageError
 from workbench.ops.refusals import supported
-from workbench.transforms.budget import MOST_FREE, Budget, Demand, budget_for
 
 X = np.array([0.5, 1.0, 2.0])
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.batches import vmap
+from workbench.autodiff.vmap import vmap
 from workbench.core.tensor import MaskedTensor
 from workbench.errors import TraceError
 from workbench.ops.updates import at

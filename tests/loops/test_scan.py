@@ -94,7 +94,7 @@ def test_C8_pushforward_through_a_scan(net: Any) -> None:
     symbol = wb.matrix("W", shape=(3, 3))
     t = wb.matrix("t", shape=(3, 3))
     states = wb.scan(lambda x, h: cell(symbol, x, h), xs, h)
-    from workbench.transforms.forward import push_forward
+    from workbench.autodiff.forward import push_forward
 
     (moved,) = push_forward([states], [symbol], [t], record=True)
     f = wb.function([symbol, t], moved)

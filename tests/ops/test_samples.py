@@ -16,7 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
-from workbench.batches import vmap
+from workbench.autodiff.vmap import vmap
 from workbench.checks import device
 from workbench.core.op import OPS
 from workbench.core.tensor import Tensor

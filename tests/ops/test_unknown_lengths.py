@@ -14,10 +14,10 @@ import pytest
 
 import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
+from workbench.autodiff import forward, reverse
 from workbench.backends.numpy import compile
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.transforms import forward, reverse
 
 FLOATS = [s for s in SAMPLES if "f" in s.kinds and s.batch]
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.batches import vmap
+from workbench.autodiff.batch import Batched
+from workbench.autodiff.jacobian import hessian, jacobian
+from workbench.autodiff.vmap import vmap
 from workbench.core.op import Op, declare
 from workbench.core.tensor import apply
 from workbench.errors import ShapeError, TraceError, UsageError
-from workbench.matrices import hessian, jacobian
-from workbench.transforms.batch import Batched
 
 N = 5
 W = np.arange(12.0).reshape(3, 4) / 7 - 0.6

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.autodiff.closed import Closed, close
+from workbench.autodiff.flat import pulled, pushed, vectorized
 from workbench.core import walk
 from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.transforms.closed import Closed, close
-from workbench.transforms.flat import pulled, pushed, vectorized
 
 X = np.array([0.5, -1.0, 2.0])
 

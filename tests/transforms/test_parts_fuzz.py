@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.programs import Program, programs
+from workbench.autodiff import forward, reverse
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.ops import several
-from workbench.transforms import forward, reverse
 from workbench.transforms.resolving import Resolution, resolve
 
 fuzz = settings(

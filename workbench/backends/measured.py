@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from workbench.autodiff.deferred import Hole, Listed, Mapped, Sliced
 from workbench.backends.spelling import Code
 from workbench.core.deferred import Place, shape_at
 from workbench.core.dims import Dim, found
 from workbench.core.format_dims import written
 from workbench.core.op import FUNCTIONS
 from workbench.core.tensor import Tensor
-from workbench.transforms.late import Hole, Listed, Mapped, Sliced
 
 __all__ = ["binding_of", "call_text", "coded", "single"]
 

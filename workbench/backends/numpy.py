@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.inlined import inlined
 from workbench.backends import text
 from workbench.backends.checking import Checks, Known, checks, declared
 from workbench.backends.module import Form
@@ -21,7 +22,6 @@ from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.source import Context
 from workbench.errors import ShapeError, UsageError
-from workbench.transforms.inlined import inlined
 
 __all__ = ["Function", "compile"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.core import blame, types
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import record
 from workbench.ops.several import flat
-from workbench.transforms import reverse
 
 __all__ = ["unfinite"]
 

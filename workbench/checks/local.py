@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import jvp, vjp
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.grad import jvp, vjp
 from workbench.checks.analytic import carries
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.checks.gauges import fold_of, hermitian
@@ -25,7 +26,6 @@ from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops import nulls
 from workbench.ops.several import Parts
-from workbench.transforms import forward, reverse
 
 __all__ = ["Local", "NoGradient"]
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.supernode import stand_in_of
 from workbench.checks.compared import Entry, NodeCheck, Status
 from workbench.checks.inside import inner
 from workbench.checks.local import Local, NoGradient
@@ -40,7 +41,6 @@ from workbench.errors import (
     NullTypeGradError,
 )
 from workbench.ops import nulls, several
-from workbench.transforms.standins import stand_in_of
 
 __all__ = ["PURPOSE", "check_node", "check_nodes", "checkable", "named"]
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from workbench.autodiff.inner_programs import PULLS, PUSHES, WITHIN, everything, held
 from workbench.core.tensor import Tensor
 from workbench.transforms.overrides import Override, override
 from workbench.transforms.resolving import resolve
-from workbench.transforms.within import PULLS, PUSHES, WITHIN, everything, held
 
 __all__ = ["PURPOSE", "in_words", "passing", "true_within"]
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import jvp, vjp
-from workbench.calls import Call
+from workbench.autodiff import forward
+from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.recorded_call import Call
 from workbench.checks.differences import EXACT_STEP, Slope, curvature, perturbed, slope
 from workbench.checks.judging import NOISES, Tolerance, Truth, verdict
 from workbench.checks.programs import as_program
@@ -23,7 +24,6 @@ from workbench.checks.rounding import MULTIPLES, noises
 from workbench.checks.telling import Telling
 from workbench.core import tree, types
 from workbench.core.tensor import value_of
-from workbench.transforms import forward
 from workbench.transforms.resolving import resolve_call
 
 __all__ = ["Check"]

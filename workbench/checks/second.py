@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.calculus import jvp, vjp
+from workbench.autodiff.grad import jvp, vjp
 from workbench.checks.compared import Entry
 from workbench.checks.differences import EXACT_STEP, curvature, slope
 from workbench.checks.local import Local

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import vjp
+from workbench.autodiff.grad import vjp
 from workbench.checks.blaming import unfinite
 from workbench.checks.device import from_host
 from workbench.checks.given import Given

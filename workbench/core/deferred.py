@@ -132,7 +132,7 @@ class Late(Op):
         return BATCH[0](self.base, own, mine, settings, size)
 
 
-#: How an op without a rule of its own runs on a batch; set by `transforms/batch.py`.
+#: How an op without a rule of its own runs on a batch; set by `autodiff/batch.py`.
 BATCH: list[Callable[..., Any]] = []
 
 

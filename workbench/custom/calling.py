@@ -8,6 +8,8 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from workbench.autodiff.call_rule import NOTHING, WITHOUT, read_only
+from workbench.autodiff.closed import is_array
 from workbench.core import blame, source, tensor, tree, types, walk
 from workbench.core.op import Op as Core
 from workbench.core.tensor import MaskedTensor, Tensor, next_serial, value_of
@@ -19,8 +21,6 @@ from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_takes, counted, placed
 from workbench.errors import TraceError, UsageError
 from workbench.ops import several
-from workbench.transforms.closed import is_array
-from workbench.transforms.lending import NOTHING, WITHOUT, read_only
 from workbench.transforms.rules import has_derivative
 
 __all__ = ["Call"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.budget import Demand, count_entries, lengths_of
 from workbench.core.tensor import value_of
-from workbench.transforms.budget import Demand, count_entries, lengths_of
 
 __all__ = ["DEMANDS", "Estimate", "entrywise", "handed_on", "paired"]
 

@@ -15,6 +15,9 @@ from weakref import ref
 
 import numpy as np
 
+from workbench.autodiff.inlined import inlined
+from workbench.autodiff.program import Program
+from workbench.autodiff.steps import plan
 from workbench.core import source, types
 from workbench.core.graph import Graph
 from workbench.core.op import Op
@@ -33,9 +36,6 @@ from workbench.custom.registry import Entry, enter
 from workbench.custom.whole import Whole
 from workbench.errors import ShapeError
 from workbench.ops import several
-from workbench.transforms.inlined import inlined
-from workbench.transforms.program import Program
-from workbench.transforms.steps import plan
 
 __all__ = ["OpFromGraph"]
 

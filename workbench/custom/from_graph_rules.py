@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.call_rule import NOTHING, WITHOUT, takes_arrays
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor
 from workbench.custom.from_graph_checks import listed
@@ -23,7 +24,6 @@ from workbench.custom.saying import check_signature, counted, placed
 from workbench.errors import ShapeError, UsageError
 from workbench.ops import several
 from workbench.transforms.expression import Expression
-from workbench.transforms.lending import NOTHING, WITHOUT, takes_arrays
 from workbench.transforms.rules import Node, Pull, Push, filled, has_derivative
 from workbench.transforms.targets import name_of
 from workbench.transforms.texts import Bound, read

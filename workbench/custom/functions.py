@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.closed import is_array
 from workbench.core import tree
 from workbench.core.tensor import Tensor, admit
 from workbench.custom.calling import Call
 from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.errors import UsageError
-from workbench.transforms.closed import is_array
 from workbench.transforms.targets import name_of
 
 __all__ = ["CustomFunction", "custom_gradient", "custom_jvp", "custom_vjp"]

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
+from workbench.autodiff.flat import vectorized
 from workbench.core import dims
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
@@ -19,8 +21,6 @@ from workbench.core.types import Spec, spec_of
 from workbench.errors import ShapeError, TraceError
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms import reverse
-from workbench.transforms.flat import vectorized
 from workbench.transforms.rules import has_derivative
 from workbench.transforms.targets import listed
 

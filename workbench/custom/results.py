@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from workbench.autodiff.call_rule import ONTO_COPIES, in_place
 from workbench.core import blame, tensor, types
 from workbench.core.inner_shapes import agrees, traced_specs
 from workbench.core.op import Op as Core
@@ -25,7 +26,6 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.transforms.lending import ONTO_COPIES, in_place
 
 __all__ = [
     "Compute",

@@ -10,6 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.budget import (
+    Budget,
+    Demand,
+    budget_for,
+    count_bytes,
+    count_entries,
+)
 from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -22,13 +29,6 @@ from workbench.errors import (
     RegistrationError,
     UsageError,
     WorkbenchError,
-)
-from workbench.transforms.budget import (
-    Budget,
-    Demand,
-    budget_for,
-    count_bytes,
-    count_entries,
 )
 from workbench.transforms.rules import Node
 

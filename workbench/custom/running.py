@@ -13,6 +13,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.call_rule import (
+    NOTHING,
+    ONTO_COPIES,
+    WITHOUT,
+    in_place,
+    missing_tangent,
+    read_only,
+    ruled,
+)
+from workbench.autodiff.connections import DisconnectedType, apart
+from workbench.autodiff.linearity import concrete, nonlinear
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import admit
@@ -29,18 +41,6 @@ from workbench.errors import (
 )
 from workbench.ops import nulls
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
-from workbench.transforms.connections import DisconnectedType, apart
-from workbench.transforms.lending import (
-    NOTHING,
-    ONTO_COPIES,
-    WITHOUT,
-    in_place,
-    missing_tangent,
-    read_only,
-    ruled,
-)
-from workbench.transforms.linearity import concrete, nonlinear
 from workbench.transforms.rules import (
     Node,
     filled,

@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from workbench.autodiff.call_rule import takes_arrays
 from workbench.core import blame, source
 from workbench.errors import UsageError, WorkbenchError
-from workbench.transforms.lending import takes_arrays
 from workbench.transforms.rules import outputs
 from workbench.transforms.targets import name_of
 

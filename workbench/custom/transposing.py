@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import forward, reverse
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.traces import OpenTrace
-from workbench.transforms import forward, reverse
 from workbench.transforms.rules import has_derivative
 
 __all__ = ["transposed"]

@@ -14,6 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.flat import vectorized
+from workbench.autodiff.program import Program
+from workbench.autodiff.steps import plan
 from workbench.core import types, walk
 from workbench.core.atoms import Length, atoms_of
 from workbench.core.dims import Dim
@@ -25,10 +29,6 @@ from workbench.core.trace import blank, blanks
 from workbench.core.types import Spec
 from workbench.ops import several
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms import forward, reverse
-from workbench.transforms.flat import vectorized
-from workbench.transforms.program import Program
-from workbench.transforms.steps import plan
 
 __all__ = ["Whole", "called", "key_of"]
 

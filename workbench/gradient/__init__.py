@@ -5,6 +5,7 @@ stands in an expression and changes its gradient (`disconnected_grad`, `grad_cli
 ...), and the check of a gradient against differences (`verify_grad`).
 """
 
+from workbench.autodiff.connections import DisconnectedType
 from workbench.errors import (
     DisconnectedInputError,
     GradNotImplementedError,
@@ -24,7 +25,6 @@ from workbench.gradient.shaped import (
 )
 from workbench.gradient.verify import GradientError, verify_grad
 from workbench.gradient.whole import format_as, grad, subgraph_grad
-from workbench.transforms.connections import DisconnectedType
 
 __all__ = [
     "DisconnectedInputError",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from workbench.autodiff import expressions
 from workbench.core.tensor import Tensor
-from workbench.transforms import expressions
 
 __all__ = ["Lop", "Rop", "pullback", "pushforward"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import vjp
+from workbench.autodiff.grad import vjp
 from workbench.checks.judging import RTOL
 from workbench.core import tree
 from workbench.core.arguments import check_arguments

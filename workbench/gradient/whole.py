@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import derivatives
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.transforms import derivatives
 from workbench.transforms.overrides import Override
 
 __all__ = ["format_as", "grad", "subgraph_grad"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.flat import pulled, pushed, vectorized
 from workbench.core.op import declare
 from workbench.core.types import Spec
 from workbench.loops.lengths import outward
@@ -19,7 +20,6 @@ from workbench.loops.op import run_loop
 from workbench.loops.running import runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms.flat import pulled, pushed, vectorized
 
 __all__ = ["CHUNKED", "Chunks", "run_chunks"]
 

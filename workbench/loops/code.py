@@ -7,10 +7,10 @@ from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
 
+from workbench.autodiff.body import Body
 from workbench.backends.spelling import INFIX, SILENT
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.loops.body import Body
 
 __all__ = ["FILE", "Code", "compiled"]
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import inner_programs
+from workbench.autodiff.body import Body, flagged, is_draw
+from workbench.autodiff.closed import Closed, close, is_array
+from workbench.autodiff.program import Program
 from workbench.backends.numpy import Function
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
@@ -15,15 +19,11 @@ from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.loops import text  # noqa: F401  (how it is written)
-from workbench.loops.body import Body, flagged, is_draw
 from workbench.loops.lengths import outward
 from workbench.loops.returned import condition
 from workbench.loops.taking import check_takes
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
-from workbench.transforms import within
-from workbench.transforms.closed import Closed, close, is_array
-from workbench.transforms.program import Program
 
 __all__ = ["cond"]
 
@@ -224,7 +224,7 @@ def _lengths(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any,
 def _refuse_draws(branches: Sequence[Body]) -> None:
     """Refuse a derivative that would run a branch once more, and draw anew."""
     for body in branches:
-        for node in within.everything(body.nodes):
+        for node in inner_programs.everything(body.nodes):
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.at(node.site)} is drawn in a branch"
@@ -340,12 +340,12 @@ def _spread(y: Any, size: Any) -> Any:
     return np.broadcast_to(y, (size, *shape_of(y)))
 
 
-within.SOURCES["cond"] = lambda node: [
+inner_programs.SOURCES["cond"] = lambda node: [
     (leaf, (x,))
     for body in node.params["branches"]
     for leaf, x in zip(body.leaves, node.inputs[1:], strict=False)
 ]
-within.WITHIN["cond"] = lambda params: [
+inner_programs.WITHIN["cond"] = lambda params: [
     node for body in params["branches"] for node in body.nodes
 ]
 COND.compute = _compute

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.body import Body
 from workbench.core import types
 from workbench.core.atoms import Length, atoms_of
 from workbench.core.dims import Dim
 from workbench.core.types import Spec
-from workbench.loops.body import Body
 
 __all__ = ["outward"]
 

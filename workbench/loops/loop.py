@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.autodiff.body import Body, is_draw, known_lengths
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.types import Spec, differentiable
-from workbench.loops.body import Body, is_draw, known_lengths
 from workbench.ops import several
 from workbench.ops.define import shape_of
 

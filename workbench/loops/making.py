@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from workbench.autodiff.body import Body, bits, flagged
 from workbench.core.tensor import Tensor
-from workbench.loops.body import Body, bits, flagged
 from workbench.loops.chunks import Chunks, run_chunks
 from workbench.loops.loop import Loop
 from workbench.loops.op import run_loop

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import inner_programs
 from workbench.core import types
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
@@ -17,7 +18,6 @@ from workbench.loops.loop import Loop
 from workbench.loops.running import runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms import within
 
 __all__ = ["SCAN", "run_loop"]
 
@@ -119,8 +119,8 @@ def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
     return list(zip(loop.body.leaves, found, strict=False))
 
 
-within.SOURCES["scan"] = _sources
-within.WITHIN["scan"] = lambda params: params["loop"].body.nodes
+inner_programs.SOURCES["scan"] = _sources
+inner_programs.WITHIN["scan"] = lambda params: params["loop"].body.nodes
 SCAN.compute = _compute
 SCAN.infer = _infer
 SCAN.lengths = _lengths

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.body import Body, bits, flagged, refuse_inner_draws
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import differentiable
-from workbench.loops.body import Body, bits, flagged, refuse_inner_draws
 from workbench.loops.loop import Loop, moving_leaves
 from workbench.loops.making import Again, Given, Moved, built, paired
 from workbench.loops.many import batch

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.body import Body
+from workbench.autodiff.closed import Closed, close, is_array
 from workbench.core import blame, tree, types
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.loops.body import Body
 from workbench.loops.entries import Recurrence, Sequenced, array
 from workbench.loops.loop import Loop
 from workbench.loops.memory import run_saving
 from workbench.loops.returned import Returned, Until, condition, returned
 from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms.closed import Closed, close, is_array
 
 __all__ = ["Assembled", "Step"]
 

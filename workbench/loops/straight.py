@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.body import is_draw
 from workbench.core import blame, dims
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError
-from workbench.loops.body import is_draw
 from workbench.loops.code import Code, compiled
 from workbench.loops.loop import Loop
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.body import Body
+from workbench.autodiff.closed import Closed, close
 from workbench.core import blame, tree, types
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
-from workbench.loops.body import Body
 from workbench.loops.entries import array
 from workbench.loops.loop import ENDLESS, Loop
 from workbench.loops.memory import run_saving
 from workbench.loops.returned import condition
 from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms.closed import Closed, close
 
 __all__ = ["while_loop"]
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import patterns
+from workbench.autodiff.budget import outgrown
 from workbench.core import dims
 from workbench.errors import DtypeError, OverrideError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.rules.natural import damped
-from workbench.transforms.budget import outgrown
 from workbench.transforms.labels import short
 from workbench.transforms.named import named_rule
 from workbench.transforms.rules import Node

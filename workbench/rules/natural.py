@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.linear_solve import custom_linear_solve
 from workbench.core import dims
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.systems import custom_linear_solve
 from workbench.transforms.rules import Node
 from workbench.transforms.targets import name_of
 

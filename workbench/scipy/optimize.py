@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import grad
+from workbench.autodiff.grad import grad
+from workbench.autodiff.implicit import root as implicit
 from workbench.core import blame, traces
 from workbench.core.tensor import admit, value_of
 from workbench.errors import ConvergenceError, UsageError
-from workbench.implicit import root as implicit
 
 __all__ = [
     "bisect",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from workbench.autodiff.supernode import whole_of
 from workbench.errors import OverrideError, UsageError
 from workbench.session import attached, coding, stages
 from workbench.session.attached import Attached
@@ -21,7 +22,6 @@ from workbench.session.turns import changing
 from workbench.transforms import overrides as overriding
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve
-from workbench.transforms.standins import whole_of
 from workbench.transforms.texts import read
 from workbench.transforms.trying import check_on
 

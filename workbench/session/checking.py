@@ -171,7 +171,7 @@ def _ids(forward: Any) -> Iterable[tuple[Any, int]]:
 
 def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
     """What rounding does to the gradients, without overrides."""
-    from workbench.calculus import vjp
+    from workbench.autodiff.grad import vjp
     from workbench.checks.rounding import noises
 
     with np.errstate(all="ignore"):

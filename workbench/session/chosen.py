@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import steps
+from workbench.autodiff.supernode import StandIn
 from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DtypeError, UsageError
 from workbench.ops import several
 from workbench.session.nodes import Node
 from workbench.session.stages import Forward
-from workbench.transforms import steps
 from workbench.transforms.resolving import Resolution
-from workbench.transforms.standins import StandIn
 
 #: A `Session`, whose file stands above this one.
 Session = Any

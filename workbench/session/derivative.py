@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.autodiff import reverse, steps
+from workbench.autodiff.derivatives import nothing
 from workbench.core import blame, types, walk
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.session.chosen import Chosen, between
@@ -14,8 +16,6 @@ from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node
 from workbench.session.pooling import host
 from workbench.session.sweeping import Mode, Sweeps
-from workbench.transforms import reverse, steps
-from workbench.transforms.derivatives import nothing
 
 #: A `Session`, whose file stands above this one.
 Session = Any

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from workbench.autodiff.supernode import StandIn
 from workbench.core import walk
 from workbench.core.tensor import Tensor
 from workbench.session import stages
@@ -20,7 +21,6 @@ from workbench.session.nodes import Node, handed, listed
 from workbench.session.sweeping import Sweeps
 from workbench.transforms.overrides import Override
 from workbench.transforms.regions import Region
-from workbench.transforms.standins import StandIn
 from workbench.transforms.targets import ByPart, ByPredicate, Target
 
 #: A `Session`, whose file stands above this one.

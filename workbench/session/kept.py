@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from workbench.autodiff import reverse
+from workbench.autodiff.budget import budget_for
 from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -26,8 +28,6 @@ from workbench.session.history import Entries, History
 from workbench.session.nodes import Arrays, Node, Nodes, handed
 from workbench.session.stages import Backward, Forward
 from workbench.session.turns import Turns
-from workbench.transforms import reverse
-from workbench.transforms.budget import budget_for
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import Resolution, resolve
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.batch import Batched
+from workbench.autodiff.diagonal import Diagonal
 from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.errors import TraceError
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
-from workbench.transforms.batch import Batched
-from workbench.transforms.diagonal import Diagonal
 
 __all__ = ["Program", "Pulled", "Pushed", "Rules", "size_of", "varies", "zeros"]
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import inner_programs, reverse
+from workbench.autodiff.supernode import StandIn
 from workbench.core import blame, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
 from workbench.ops import several
 from workbench.session import statistics
-from workbench.transforms import reverse, within
 from workbench.transforms.overrides import Override
 from workbench.transforms.regions import Region
 from workbench.transforms.resolving import Resolution
-from workbench.transforms.standins import StandIn
 
 __all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
 
@@ -61,15 +61,15 @@ class Forward:
         """The ids of the nodes that hold a node of a step or branch, by its serial."""
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.graph.nodes):
-            if node.op.name in within.WITHIN:
-                for x in within.everything([node])[1:]:
+            if node.op.name in inner_programs.WITHIN:
+                for x in inner_programs.everything([node])[1:]:
                     found.setdefault(x.serial, []).append(i)
         return found
 
     @cached_property
     def program(self) -> list[Tensor]:
         """The nodes, and after them those inside them: what an override may mean."""
-        return within.everything(self.graph.nodes)
+        return inner_programs.everything(self.graph.nodes)
 
     def places(self, node: Tensor) -> list[int]:
         """The id of a node; of one inside others, the ids of these; else nothing."""

@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.derivatives import held, nothing
+from workbench.autodiff.steps import plan
 from workbench.core.tensor import Tensor
 from workbench.errors import NotDifferentiableError, OverrideError, TraceError
 from workbench.ops.define import shape_of
 from workbench.session.recorded import Program, Pulled, Pushed, Rules, size_of, varies
-from workbench.transforms.derivatives import held, nothing
-from workbench.transforms.steps import plan
 
 __all__ = ["Block", "Mode", "Progress", "Span", "Sweeps", "groups"]
 

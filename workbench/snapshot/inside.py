@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from workbench.autodiff import inner_programs
 from workbench.backends import numpy as backend
 from workbench.backends.module import WRITTEN
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, leaf
 from workbench.errors import WorkbenchError
-from workbench.transforms import within
 
 __all__ = ["code_of", "settings_of"]
 
@@ -118,11 +118,11 @@ def code_of(node: Tensor) -> str | None:
 def _inside(node: Tensor, held: bool) -> list[Tensor]:
     """The nodes that run inside a node, and those inside them."""
     if held:
-        return within.everything([node])[1:]
+        return inner_programs.everything([node])[1:]
     assert node.op.body is not None
     specs = [types.spec_of(x) for x in node.inputs]
     graph: Graph = node.op.body(*specs)
-    return within.everything([x for x in graph.nodes if x.inputs])
+    return inner_programs.everything([x for x in graph.nodes if x.inputs])
 
 
 def _alone(node: Tensor) -> Graph:

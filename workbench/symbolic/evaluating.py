@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.autodiff.provenance import programs
 from workbench.core import blame, walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
@@ -12,7 +13,6 @@ from workbench.errors import UsageError
 from workbench.symbolic.arguments import called
 from workbench.symbolic.function import Function, function
 from workbench.symbolic.preparing import is_leaf, missing_symbols
-from workbench.transforms.belonging import programs
 
 __all__ = ["evaluate"]
 

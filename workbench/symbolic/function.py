@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.program import Program
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.module import Form
 from workbench.backends.profile import Profile
@@ -39,7 +40,6 @@ from workbench.symbolic.preparing import (
     updated,
 )
 from workbench.symbolic.spelled import identifier, returned
-from workbench.transforms.program import Program
 
 __all__ = ["Function", "function"]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.program import Program
+from workbench.autodiff.provenance import programs
 from workbench.core import blame, types, walk
 from workbench.core.dims import Dim
 from workbench.core.shared import Shared, refuse_sparse, within
@@ -23,8 +25,6 @@ from workbench.errors import (
 )
 from workbench.symbolic.arguments import Signature, called, pairs
 from workbench.symbolic.variables import numbers
-from workbench.transforms.belonging import programs
-from workbench.transforms.program import Program
 
 __all__ = [
     "check_unused",

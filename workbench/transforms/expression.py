@@ -45,8 +45,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.autodiff.budget import check_joined
 from workbench.errors import ExpressionError
-from workbench.transforms.budget import check_joined
 from workbench.transforms.language import (
     CHARACTERS,
     COMPARISONS,

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from string import ascii_letters
 from typing import Any, NamedTuple
 
+from workbench.autodiff import inner_programs
 from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import several
 from workbench.rewrite.forms import own_op, through
 from workbench.rewrite.values import equal, named
-from workbench.transforms import within
 from workbench.transforms.lambdas import lambda_text, written
 from workbench.transforms.patterns import Condition, called, check_condition
 from workbench.transforms.regions import Region, Step
@@ -265,7 +265,7 @@ class Analysis:
         self.sources = [
             pair
             for x in self.nodes
-            if (links := within.SOURCES.get(x.op.name)) is not None
+            if (links := inner_programs.SOURCES.get(x.op.name)) is not None
             for pair in links(x)
         ]
         self._spread()

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
+from workbench.autodiff.supernode import StandIn
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.transforms import reverse
-from workbench.transforms.standins import StandIn
 
 __all__ = ["Node", "has_derivative"]
 

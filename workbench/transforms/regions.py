@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.supernode import Passing, StandIn
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.ops import several
-from workbench.transforms import forward, reverse
-from workbench.transforms.standins import Passing, StandIn
 
 __all__ = ["Region", "rules_at"]
 

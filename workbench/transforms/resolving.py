@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
+from workbench.autodiff import inner_programs
 from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
-from workbench.transforms import within
 from workbench.transforms.override_blocks import (
     OverrideBlock,
     blocks_in_force,
@@ -350,7 +350,7 @@ def resolve_call(
         for node in walk.order(roots, first)
         if node.op is not IDENTITY and node.serial not in inside
     ]
-    nodes = [node for node in within.everything(nodes) if node.origin is None]
+    nodes = [node for node in inner_programs.everything(nodes) if node.origin is None]
     found = [one for block in blocks for one in find_matching(block, nodes, leaves)]
     own = checked(given or ())
     for value in own:

@@ -13,15 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.core import blame, dims, types
-from workbench.core.op import declare
-from workbench.core.tensor import MaskedTensor, Tensor
-from workbench.errors import OverrideError
-from workbench.ops import nulls, several
-from workbench.ops.define import masked, shape_of
-from workbench.transforms import forward, reverse
-from workbench.transforms.expression import Expression
-from workbench.transforms.lending import (
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.call_rule import (
     NOTHING,
     ONTO_COPIES,
     WITHOUT,
@@ -30,7 +23,14 @@ from workbench.transforms.lending import (
     read_only,
     ruled,
 )
-from workbench.transforms.linearity import nonlinear
+from workbench.autodiff.linearity import nonlinear
+from workbench.core import blame, dims, types
+from workbench.core.op import declare
+from workbench.core.tensor import MaskedTensor, Tensor
+from workbench.errors import OverrideError
+from workbench.ops import nulls, several
+from workbench.ops.define import masked, shape_of
+from workbench.transforms.expression import Expression
 from workbench.transforms.node import Node, has_derivative
 
 __all__ = ["Node", "Pull", "Push", "has_derivative"]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.checks.doctor import (
     digits,
     edges,
@@ -36,7 +37,6 @@ from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import UsageError
-from workbench.transforms import reverse
 from workbench.transforms.resolving import resolve_call
 
 __all__ = ["diagnose", "examine"]

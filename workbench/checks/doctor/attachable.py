@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.checks.doctor.case import Case, finite
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
-from workbench.transforms import reverse
 from workbench.transforms.overrides import override
 from workbench.transforms.resolving import resolve_call
 

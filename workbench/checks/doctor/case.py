@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.several import flat
-from workbench.transforms import reverse
 
 __all__ = [
     "Case",

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding
 from workbench.checks.doctor.forms import form_of
@@ -32,7 +33,6 @@ from workbench.checks.doctor.matrices import CONDITIONED
 from workbench.checks.doctor.wider import WIDER, WIDEST, again
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
-from workbench.transforms import reverse
 
 __all__ = ["look"]
 

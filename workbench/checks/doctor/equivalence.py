@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import (
@@ -38,7 +39,6 @@ from workbench.core import types, walk
 from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.keys import as_index
-from workbench.transforms import reverse
 
 __all__ = ["Form", "Operands", "is_finite_in_float64", "offer", "prove"]
 

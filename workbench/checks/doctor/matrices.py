@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.inner_programs import WITHIN, everything
 from workbench.checks.doctor import conditions, steps
 from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.conditions import LOST, WRONG
@@ -24,7 +25,6 @@ from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.contraction import swap
-from workbench.transforms.within import WITHIN, everything
 
 __all__ = ["CONDITIONED", "look", "told"]
 

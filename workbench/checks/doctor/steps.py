@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.inner_programs import WITHIN
+from workbench.autodiff.program import Program
 from workbench.checks.doctor import slopes, values
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.core.tensor import Tensor, leaf, next_serial, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.several import Parts
-from workbench.transforms.program import Program
-from workbench.transforms.within import WITHIN
 
 __all__ = ["DEPTH", "backward", "forward", "outer", "recorded", "refined"]
 

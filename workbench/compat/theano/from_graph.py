@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.autodiff.call_rule import NOTHING, WITHOUT
+from workbench.autodiff.connections import DisconnectedType
 from workbench.compat.theano.config import config
 from workbench.compat.theano.op import plain
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.custom.from_graph import OpFromGraph as Ours
 from workbench.custom.saying import placed
 from workbench.errors import UsageError
-from workbench.transforms.connections import DisconnectedType
-from workbench.transforms.lending import NOTHING, WITHOUT
 
 __all__ = ["OpFromGraph"]
 

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 from workbench import gradient as ours
+from workbench.autodiff.derivatives import label
 from workbench.compat.theano.reals import Reals, integers
 from workbench.errors import (
     DisconnectedInputError,
@@ -30,7 +31,6 @@ from workbench.gradient import (
     verify_grad,
     zero_grad,
 )
-from workbench.transforms.derivatives import label
 
 __all__ = [
     "DisconnectedInputError",

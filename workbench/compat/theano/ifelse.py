@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.autodiff.program import Program
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import walk
 from workbench.core.tensor import Tensor
 from workbench.symbolic.preparing import is_leaf
-from workbench.transforms.program import Program
 
 __all__ = ["ifelse"]
 

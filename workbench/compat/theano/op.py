@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.autodiff.call_rule import NOTHING, WITHOUT
 from workbench.compat.theano.apply import Apply
 from workbench.compat.theano.types import TensorType, as_tensor_variable
 from workbench.core.dims import Dim
@@ -25,7 +26,6 @@ from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
 from workbench.custom.saying import placed
 from workbench.errors import RegistrationError, ShapeError, UsageError
-from workbench.transforms.lending import NOTHING, WITHOUT
 from workbench.transforms.rules import has_derivative
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from workbench.autodiff.flat import pulled, pushed
 from workbench.core import blame, types
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
@@ -34,7 +35,6 @@ from workbench.custom.kernels.signature import Bound, Signature
 from workbench.custom.op import Op
 from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
-from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["KernelOp"]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.closed import Closed, close
 from workbench.core import blame, traces, tree, types
 from workbench.core.tensor import admit, value_of
 from workbench.errors import ConvergenceError, ShapeError, UsageError
@@ -23,7 +24,6 @@ from workbench.scipy.integrate.initial import Problem
 from workbench.scipy.integrate.initial import integrate as states
 from workbench.scipy.integrate.quadrature import Integrand, integral
 from workbench.scipy.integrate.samples import cumulative_trapezoid, simpson, trapezoid
-from workbench.transforms.closed import Closed, close
 
 __all__ = [
     "cumulative_trapezoid",

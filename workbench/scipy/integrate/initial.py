@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.closed import close
+from workbench.autodiff.flat import pushed, valued, vectorized
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply
@@ -22,8 +24,6 @@ from workbench.core.types import Spec, differentiable
 from workbench.errors import ConvergenceError, TraceError
 from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms.closed import close
-from workbench.transforms.flat import pushed, valued, vectorized
 
 __all__ = ["Problem", "integrate"]
 

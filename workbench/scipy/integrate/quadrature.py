@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.closed import close
+from workbench.autodiff.flat import pulled, pushed
 from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, differentiable
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms.closed import close
-from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["Integrand", "integral"]
 

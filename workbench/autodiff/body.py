@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import forward, inner_programs, reverse
+from workbench.autodiff.batch import Batched
+from workbench.autodiff.program import Program
 from workbench.core import blame, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import MaskedTensor, Tensor
@@ -21,9 +24,6 @@ from workbench.core.types import Spec
 from workbench.errors import TraceError
 from workbench.ops import several
 from workbench.ops.define import masked
-from workbench.transforms import forward, reverse, within
-from workbench.transforms.batch import Batched
-from workbench.transforms.program import Program
 
 __all__ = [
     "Body",
@@ -81,7 +81,7 @@ class Body:
 
         An override may give one to a node whose op has none.
         """
-        held = [within.PULLS.get() or {}, within.PUSHES.get() or {}]
+        held = [inner_programs.PULLS.get() or {}, inner_programs.PUSHES.get() or {}]
         given = {
             x.serial for x in self._rough if any(x.serial in rules for rules in held)
         }
@@ -189,7 +189,7 @@ class Body:
         ]
         wrt = [self.leaves[i] for i in wanted]
         made = reverse.pull_back(
-            outputs, seeds, wrt, record=True, rules=within.PULLS.get()
+            outputs, seeds, wrt, record=True, rules=inner_programs.PULLS.get()
         )
         return fresh, made
 
@@ -203,7 +203,7 @@ class Body:
             masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
         ]
         made = forward.push_forward(
-            self.outputs, wrt, tangents, record=True, rules=within.PUSHES.get()
+            self.outputs, wrt, tangents, record=True, rules=inner_programs.PUSHES.get()
         )
         return fresh, made
 
@@ -280,7 +280,7 @@ def refuse_inner_draws(body: Body, name: str) -> None:
     TraceError
         If a loop or a branch inside the step draws.
     """
-    inner = set(within.everything(body.nodes)) - set(body.nodes)
+    inner = set(inner_programs.everything(body.nodes)) - set(body.nodes)
     for node in inner:
         if is_draw(node):
             raise TraceError(

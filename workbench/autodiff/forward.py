@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import inner_programs, reverse
+from workbench.autodiff.steps import outer_steps, plan
+from workbench.autodiff.supernode import original, settled, shown
 from workbench.core import blame, dims, traces, types
 from workbench.core.op import waiting
 from workbench.core.tensor import Tensor, leaf, next_serial
@@ -14,9 +17,6 @@ from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
 from workbench.ops import nulls, several
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms import reverse, within
-from workbench.transforms.standins import original, settled, shown
-from workbench.transforms.steps import outer_steps, plan
 
 __all__ = ["push_forward", "transposed"]
 
@@ -58,7 +58,7 @@ def push_forward(
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
-    token = within.PUSHES.set(rules) if rules else None
+    token = inner_programs.PUSHES.set(rules) if rules else None
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -93,7 +93,7 @@ def push_forward(
         raise
     finally:
         if token is not None:
-            within.PUSHES.reset(token)
+            inner_programs.PUSHES.reset(token)
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if nulls.MADE and not nulls_pass:
         reverse.refuse_nulls(made, outputs, "of")

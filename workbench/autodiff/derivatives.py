@@ -13,6 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import fold_unit_seed, forward, reverse
+from workbench.autodiff.connections import DisconnectedType, connected, noted
+from workbench.autodiff.disconnected import disconnected, named, one_of, still
+from workbench.autodiff.provenance import belonging, programs
+from workbench.autodiff.supernode import settled
 from workbench.core import blame, dims, source, tree, types, walk
 from workbench.core.tensor import Tensor, admit, leaf, next_serial
 from workbench.errors import (
@@ -23,13 +28,8 @@ from workbench.errors import (
 )
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, ones, reverse
-from workbench.transforms.belonging import belonging, programs
-from workbench.transforms.connections import DisconnectedType, connected, noted
 from workbench.transforms.overrides import Override
 from workbench.transforms.resolving import resolve_call
-from workbench.transforms.standins import settled
-from workbench.transforms.unreached import disconnected, named, one_of, still
 
 __all__ = [
     "Nested",
@@ -183,15 +183,22 @@ def pull(
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
     with source.pinned():
-        seeds = [ones.one(x) if starts[x] is ones.ONE else starts[x] for x in outputs]
+        seeds = [
+            fold_unit_seed.one(x) if starts[x] is fold_unit_seed.ONE else starts[x]
+            for x in outputs
+        ]
         with noted() as cut:
             made = reverse.pull_back(
                 outputs, seeds, wrt, record=True, rules=rules, closed=closed,
                 nulls_pass=True,
             )  # fmt: skip
         reached = connected(outputs, stops, closed, own_rules, cut)
-        own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ones.ONE]
-        made = ones.without([admitted(g) for g in made], own, before)
+        own = [
+            g
+            for x, g in zip(outputs, seeds, strict=True)
+            if starts[x] is fold_unit_seed.ONE
+        ]
+        made = fold_unit_seed.without([admitted(g) for g in made], own, before)
         results: list[Any] = []
         for x, g in zip(wrt, made, strict=True):
             # By what ops declare; a rule may give zeros for what is not connected.
@@ -300,7 +307,7 @@ def whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
 
 def seed_of(cost: Tensor) -> Any:
     """The cotangent 1 of one number; None for one of integer dtype, which is flat."""
-    return ones.ONE if types.differentiable(cost.dtype) else None
+    return fold_unit_seed.ONE if types.differentiable(cost.dtype) else None
 
 
 def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:

@@ -8,22 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from workbench.calculus import checked_seed, grad, jvp, vjp
-from workbench.calls import Argnames, Call, kept, owned, released
+from workbench.autodiff import expressions, forward
+from workbench.autodiff.dispatch import is_expression, only_for_functions, wrt_of
+from workbench.autodiff.grad import checked_seed, grad, jvp, vjp
+from workbench.autodiff.program import Program
+from workbench.autodiff.recorded_call import Argnames, Call, kept, owned, released
 from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
-from workbench.transforms import expressions, forward
-from workbench.transforms.asked import (
-    is_expression,
-    only_for_functions,
-    wrt_of,
-)
 from workbench.transforms.overrides import Override
-from workbench.transforms.program import Program
 
 __all__ = ["elementwise_grad", "gnvp", "hvp", "linearize"]
 

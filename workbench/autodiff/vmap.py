@@ -1,6 +1,6 @@
 """Every example of a batch at once: `vmap`.
 
-The function is recorded once, on one example's shapes; `transforms/batch.py` runs
+The function is recorded once, on one example's shapes; `autodiff/batch.py` runs
 what was recorded on all of them.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from workbench.calls import drawing, owned, released
+from workbench.autodiff import axes
+from workbench.autodiff.batch import Batched
+from workbench.autodiff.recorded_call import drawing, owned, released
 from workbench.core import tree
 from workbench.core.tensor import Tensor
 from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import UsageError
-from workbench.transforms import axes
-from workbench.transforms.batch import Batched
 
 __all__ = ["vmap"]
 

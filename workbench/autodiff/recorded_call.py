@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.autodiff import inner_programs, reverse
 from workbench.core import aliases, blame, source, traces, tree, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.core.trace import (
@@ -25,7 +26,6 @@ from workbench.core.trace import (
     wrap,
 )
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.transforms import reverse, within
 from workbench.transforms.override_blocks import blocks_in_force
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Call:
         hold = traces.LastingHold()
         sums: dict[int, tuple[Any, int]] = {}
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
-        for node in within.everything(walk.order(roots, self.first)):
+        for node in inner_programs.everything(walk.order(roots, self.first)):
             for x in node.inputs:
                 if (
                     type(x) is np.ndarray
@@ -264,7 +264,7 @@ def check_outputs(outputs: Sequence[Any], name: str) -> None:
     for y in outputs:
         if isinstance(y, Tensor):
             continue
-        dtype = getattr(y, "dtype", None) or np.asarray(y).dtype
+        dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
         if np.dtype(dtype).kind not in "biufc":
             cure = (
                 "Has it a `return` at its end?"

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.closed import Closed, close
+from workbench.autodiff.flat import pulled, pushed, vectorized
+from workbench.autodiff.linear_solve import System, check_alike, solution, solved
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
 from workbench.core.trace import live
@@ -21,9 +24,6 @@ from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, MatrixError
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.systems import System, check_alike, solution, solved
-from workbench.transforms.closed import Closed, close
-from workbench.transforms.flat import pulled, pushed, vectorized
 
 __all__ = ["custom_root", "fixed_point", "root"]
 
@@ -233,7 +233,9 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
     found = solution(problem.solve, f, start, f"{problem.name}: solve")
     return tuple(
         [
-            (x if hasattr(x, "dtype") else np.asarray(x)).astype(s.dtype)
+            (x if hasattr(x, "dtype") else np.asarray(x)).astype(
+                s.dtype
+            )  # host array: a number
             for x, s in zip(tree.flatten(found)[0], problem.specs, strict=True)
         ]
     )

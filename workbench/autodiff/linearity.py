@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
+from workbench.autodiff.steps import plan
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.traces import OpenTrace
@@ -19,8 +21,6 @@ from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops import nulls
 from workbench.ops.define import shape_of
 from workbench.ops.several import flat
-from workbench.transforms import reverse
-from workbench.transforms.steps import plan
 
 __all__ = ["nonlinear"]
 

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import derivatives, flat, fold_unit_seed, forward, reverse
+from workbench.autodiff.batch import Batched
+from workbench.autodiff.program import Program
 from workbench.core import source, types, walk
 from workbench.core.atoms import Atom, Length, atoms_of
 from workbench.core.op import declare
@@ -23,10 +26,7 @@ from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms import derivatives, flat, forward, ones, reverse
-from workbench.transforms.batch import Batched
 from workbench.transforms.overrides import Override
-from workbench.transforms.program import Program
 from workbench.transforms.resolving import resolve_call
 
 __all__ = ["hessian_blocks", "jacobian_blocks"]
@@ -162,12 +162,14 @@ def _row(
     rules = {**(rules or {}), **dict.fromkeys(stops, derivatives.nothing)}
     before = next_serial()
     scalar = y.shape == () and y.dtype.kind == "f"
-    seed = ones.one(y) if scalar else blank(y)
+    seed = fold_unit_seed.one(y) if scalar else blank(y)
     made = reverse.pull_back(
         [y], [seed], wrt, record=True, rules=rules, nulls_pass=True
     )
     if scalar:
-        plain = ones.without(list(map(derivatives.admitted, made)), [seed], before)
+        plain = fold_unit_seed.without(
+            list(map(derivatives.admitted, made)), [seed], before
+        )
         return [
             _nothing(y, x) if g is None else g for x, g in zip(wrt, plain, strict=True)
         ]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.autodiff.program import Program
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.several import ITEM
-from workbench.transforms.program import Program
 
 __all__ = ["inlined"]
 

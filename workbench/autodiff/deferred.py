@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import batch as batching
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.flat import pulled, pushed, vectorized
 from workbench.core import deferred, dims, types
 from workbench.core.op import FUNCTIONS, Op
 from workbench.core.tensor import Tensor
@@ -24,9 +27,6 @@ from workbench.core.types import Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import several
 from workbench.ops.define import dtype_of, op, shape_of
-from workbench.transforms import batch as batching
-from workbench.transforms import forward, reverse
-from workbench.transforms.flat import pulled, pushed, vectorized
 
 __all__ = ["BATCH", "CALL", "JVP", "VJP", "Hole", "Listed", "Mapped", "Sliced"]
 

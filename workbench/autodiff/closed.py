@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.program import Program
 from workbench.core import blame, traces, tree, types, walk
 from workbench.core.tensor import Tensor, apply, leaf, next_serial, value_of
 from workbench.core.trace import argument_names, live, record
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 from workbench.ops.several import ITEM
-from workbench.transforms.program import Program
 
 __all__ = ["Closed", "close", "is_array"]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import reverse
 from workbench.core import deferred, dims, source, traces, walk
 from workbench.core.deferred import Late
 from workbench.core.op import Op, waiting
@@ -21,7 +22,6 @@ from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial, valu
 from workbench.errors import UnknownLengthError
 from workbench.ops import several
 from workbench.ops.define import _batch_elementwise, masked, shape_of
-from workbench.transforms import reverse
 
 __all__ = ["Batched", "Structured"]
 

@@ -12,23 +12,30 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from workbench.calculus import check_target, grad
-from workbench.calls import Argnames, Argnums, Aux, Call, owned, released
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.batch import Batched
+from workbench.autodiff.diagonal import Diagonal
+from workbench.autodiff.dispatch import (
+    is_expression,
+    no_options,
+    only_for_functions,
+    wrt_of,
+)
+from workbench.autodiff.grad import check_target, grad
+from workbench.autodiff.recorded_call import (
+    Argnames,
+    Argnums,
+    Aux,
+    Call,
+    owned,
+    released,
+)
 from workbench.core import traces, types
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
-from workbench.transforms import forward, reverse
-from workbench.transforms.asked import (
-    is_expression,
-    no_options,
-    only_for_functions,
-    wrt_of,
-)
-from workbench.transforms.batch import Batched
-from workbench.transforms.diagonal import Diagonal
 
 if TYPE_CHECKING:
     from workbench.transforms.overrides import Override
@@ -105,7 +112,7 @@ def jacobian(
             "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
-        from workbench.transforms import expressions
+        from workbench.autodiff import expressions
 
         wrt = wrt_of("jacobian", argnums, options)
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
@@ -187,7 +194,7 @@ def hessian(
     }  # fmt: skip
     if isinstance(f, Tensor):
         only_for_functions("hessian", has_aux=has_aux, **settings)
-        from workbench.transforms import expressions
+        from workbench.autodiff import expressions
 
         wrt = wrt_of("hessian", argnums, options)
         return expressions.hessian(f, wrt, overrides=overrides, **options)
@@ -316,7 +323,7 @@ def _run(
 def _zeros(shape: tuple[int, ...], x: Tensor) -> Any:
     """The block of an output that does not depend on an argument."""
     if x._value is None:
-        return np.zeros((*shape, *x.shape), x.dtype)
+        return np.zeros((*shape, *x.shape), x.dtype)  # host array: a symbol's zeros
     return np.zeros_like(x._value, shape=(*shape, *x.shape))
 
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.calls import Argnames, Aux, Call, kept, owned, released
-from workbench.core import blame, dims, tree, types
-from workbench.core.tensor import Tensor, admit
-from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
-from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
-from workbench.transforms.asked import (
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.dispatch import (
     is_expression,
     no_options,
     only_for_functions,
     wrt_of,
 )
+from workbench.autodiff.recorded_call import Argnames, Aux, Call, kept, owned, released
+from workbench.core import blame, dims, tree, types
+from workbench.core.tensor import Tensor, admit
+from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
+from workbench.ops.define import shape_of
 
 if TYPE_CHECKING:
     from workbench.transforms.overrides import Override
@@ -44,12 +44,13 @@ def scalar_output(call: Call, name: str) -> Any:
             " value_and_grad(..., has_aux=True), or vjp with a seed for each."
         )
     y = call.outputs[0]
-    if not isinstance(y, Tensor) and np.asarray(y).dtype.kind not in "biufc":
+    dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
+    if not isinstance(y, Tensor) and dtype.kind not in "biufc":
         forgot = " Has it a `return` at its end?" if y is None else ""
         raise NonScalarOutputError(
             f"{name} needs one number; the function returned {y!r}.{forgot}"
         )
-    if shape_of(y if isinstance(y, Tensor) else np.asarray(y)) != ():
+    if shape_of(y if hasattr(y, "shape") else np.asarray(y)) != ():  # host array: list
         where = blame.at(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
         raise NonScalarOutputError(
@@ -154,7 +155,7 @@ def value_and_grad(
             "value_and_grad", argnames=argnames, has_aux=has_aux,
             holomorphic=holomorphic, allow_int=allow_int,
         )  # fmt: skip
-        from workbench.transforms import derivatives
+        from workbench.autodiff import derivatives
 
         wrt = wrt_of("value_and_grad", argnums, options)
         return f, derivatives.gradient(f, wrt, overrides=overrides, **options)
@@ -217,7 +218,7 @@ def grad(
             "grad", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
-        from workbench.transforms import derivatives
+        from workbench.autodiff import derivatives
 
         wrt = wrt_of("grad", argnums, options)
         return derivatives.gradient(f, wrt, overrides=overrides, **options)
@@ -281,7 +282,7 @@ def vjp(
     (array([1., 0.]),)
     """
     if is_expression(f):
-        from workbench.transforms import expressions
+        from workbench.autodiff import expressions
 
         only_for_functions("vjp", has_aux=has_aux)
 
@@ -332,7 +333,7 @@ def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
             f" Give one of shape {y.shape}."
         )
     if not hasattr(seed, "dtype"):
-        seed = np.asarray(seed, y.dtype)
+        seed = np.asarray(seed, y.dtype)  # host array: a number or a list
     return reverse.fit(seed, y)
 
 
@@ -369,7 +370,7 @@ def jvp(
     (array([1., 1.]), array([1., 2.]))
     """
     if is_expression(f):
-        from workbench.transforms import expressions
+        from workbench.autodiff import expressions
 
         only_for_functions("jvp", has_aux=has_aux)
         return f, expressions.pushed(

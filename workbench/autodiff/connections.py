@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from workbench.autodiff.supernode import standing
 from workbench.core import blame, deferred, walk
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.ops import several
-from workbench.transforms.standins import standing
 
 __all__ = ["DisconnectedType", "apart", "connected", "noted"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.autodiff.reverse import Origin
 from workbench.core import walk
 from workbench.core.tensor import IDENTITY, Tensor, apply
-from workbench.transforms.reverse import Origin
 
 __all__ = ["belonging", "programs"]
 

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import inner_programs
+from workbench.autodiff.steps import outer_steps, plan
+from workbench.autodiff.supernode import original, settled, shown
 from workbench.core import blame, deferred, dims, traces, types, walk
 from workbench.core.dims import Dim
 from workbench.core.op import waiting
@@ -22,9 +25,6 @@ from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
-from workbench.transforms import within
-from workbench.transforms.standins import original, settled, shown
-from workbench.transforms.steps import outer_steps, plan
 
 __all__ = ["Origin", "Visit", "fit", "mark", "pull_back", "waits"]
 
@@ -102,7 +102,7 @@ def pull_back(
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
     if record or outer or rules or visit or closed:
-        with within.held(within.PULLS, rules):
+        with inner_programs.held(inner_programs.PULLS, rules):
             _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.closed import close
+from workbench.autodiff.flat import pulled, pushed
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
 from workbench.core.tensor import value_of
@@ -21,8 +23,6 @@ from workbench.core.trace import live
 from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, TraceError
 from workbench.ops import several
-from workbench.transforms.closed import close
-from workbench.transforms.flat import pulled, pushed
 
 __all__ = ["System", "custom_linear_solve", "solution", "solved"]
 
@@ -171,7 +171,9 @@ def _compute(*inputs: Any, system: System) -> tuple[Any, ...]:
     nest = system.structure(b)
     made = solution(system.solve, matvec, nest, "custom_linear_solve: the solver")
     x = [
-        (v if hasattr(v, "dtype") else np.asarray(v)).astype(s.dtype)
+        (v if hasattr(v, "dtype") else np.asarray(v)).astype(
+            s.dtype
+        )  # host array: a number
         for v, s in zip(tree.flatten(made)[0], system.specs, strict=True)
     ]
     if system.checked:

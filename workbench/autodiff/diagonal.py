@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.batch import Structured
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import weak
 from workbench.ops.define import shape_of
-from workbench.transforms.batch import Structured
 
 __all__ = ["Diagonal"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from workbench.autodiff import derivatives, disconnected
+from workbench.autodiff.connections import DisconnectedType, connected
+from workbench.autodiff.dispatch import is_expression
+from workbench.autodiff.jacobians import hessian_blocks, jacobian_blocks
+from workbench.autodiff.provenance import belonging
 from workbench.core.tensor import Tensor, next_serial
 from workbench.errors import UsageError
 from workbench.ops import nulls
-from workbench.transforms import derivatives, unreached
-from workbench.transforms.asked import is_expression
-from workbench.transforms.belonging import belonging
-from workbench.transforms.connections import DisconnectedType, connected
-from workbench.transforms.jacobians import hessian_blocks, jacobian_blocks
 from workbench.transforms.overrides import Override
 
 __all__ = ["hessian", "hessian_product", "jacobian", "pulled", "pushed"]
@@ -203,7 +203,7 @@ def options(name: str, **given: str) -> None:
         known = ("zero", "None", "Disconnected")
         if option != "return_disconnected":
             known = ("raise", "warn", "ignore")
-        unreached.one_of(name, option, value, known)
+        disconnected.one_of(name, option, value, known)
 
 
 def beside(
@@ -249,7 +249,7 @@ def reach(
     reached = connected(outputs, {x.serial for x in constant})
     for x in wrt:
         if x.serial not in reached:
-            unreached.disconnected(x, outputs, policy, name)
+            disconnected.disconnected(x, outputs, policy, name)
 
 
 def whole(found: list[Any], name: str) -> list[Any]:

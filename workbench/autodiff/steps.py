@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.autodiff.supernode import StandIn, standing
 from workbench.core import traces, walk
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
-from workbench.transforms.standins import StandIn, standing
 
 __all__ = ["outer_steps", "plan"]
 

@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from workbench.calls import owned
+from workbench.autodiff import inner_programs
+from workbench.autodiff.body import Body, flagged, is_draw
+from workbench.autodiff.closed import Closed, close
+from workbench.autodiff.flat import pulled, pushed, vectorized
+from workbench.autodiff.program import Program
+from workbench.autodiff.recorded_call import owned
 from workbench.core import source, traces, tree, types
 from workbench.core.op import declare
 from workbench.core.tensor import MaskedTensor, Tensor, value_of
 from workbench.core.trace import check_function, live
-from workbench.loops.body import Body, flagged, is_draw
 from workbench.ops import several
 from workbench.ops.define import masked
-from workbench.transforms import within
-from workbench.transforms.closed import Closed, close
-from workbench.transforms.flat import pulled, pushed, vectorized
-from workbench.transforms.program import Program
 
 __all__ = ["checkpoint"]
 
@@ -78,7 +78,7 @@ def checkpoint(f: Function) -> Function:
                 i for i, y in enumerate(closed.program.outputs) if isinstance(y, Tensor)
             ]
             inner = closed.only(moving)
-            if any(map(is_draw, within.everything(_nodes(inner)))):
+            if any(map(is_draw, inner_programs.everything(_nodes(inner)))):
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.flat(inner.inputs)
             else:
@@ -101,11 +101,11 @@ def _nodes(closed: Closed) -> list[Tensor]:
     return _body(closed).nodes
 
 
-def _overridden(closed: Closed, rules: within.Rules | None) -> bool:
+def _overridden(closed: Closed, rules: inner_programs.Rules | None) -> bool:
     """Whether a rule holds at one of the ops inside."""
     if not rules:
         return False
-    return any(x.serial in rules for x in within.everything(_nodes(closed)))
+    return any(x.serial in rules for x in inner_programs.everything(_nodes(closed)))
 
 
 def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
@@ -135,7 +135,7 @@ def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> Sequence[Any]:
     closed: Closed = params["closed"]
-    if not _overridden(closed, within.PULLS.get()):
+    if not _overridden(closed, inner_programs.PULLS.get()):
         return pulled(closed.flat, inputs, g)
     body = _body(closed)
     wanted = [
@@ -182,7 +182,7 @@ def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     closed: Closed = params["closed"]
-    if not _overridden(closed, within.PUSHES.get()):
+    if not _overridden(closed, inner_programs.PUSHES.get()):
         return tuple(pushed(closed.flat, inputs, tangents))
     body = _body(closed)
     moving = [i for i, t in enumerate(tangents) if t is not None]
@@ -203,11 +203,11 @@ def _batch(
     return several.several(CHECKPOINT, inputs, {"closed": many})
 
 
-within.SOURCES["checkpoint"] = lambda node: [
+inner_programs.SOURCES["checkpoint"] = lambda node: [
     (leaf, (x,))
     for leaf, x in zip(node.params["closed"].program.leaves, node.inputs, strict=False)
 ]
-within.WITHIN["checkpoint"] = lambda params: _nodes(params["closed"])
+inner_programs.WITHIN["checkpoint"] = lambda params: _nodes(params["closed"])
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["closed"].flat(values)
 CHECKPOINT.infer = _infer

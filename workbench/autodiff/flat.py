@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.batch import Batched
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.ops.define import shape_of
-from workbench.transforms import forward, reverse
-from workbench.transforms.batch import Batched
 
 __all__ = ["pulled", "pushed", "valued", "vectorized"]
 

@@ -1,0 +1,1 @@
+"""Derivatives of programs: reverse and forward mode, Jacobians, vmap, checkpoints."""
