@@ -99,7 +99,7 @@ def test_what_overrides_do_loads_with_the_first_one() -> None:
         "f = lambda x: x * x\n"
         "wb.jacobian(f)(3.0), wb.hessian(f)(3.0), wb.grad(f)(3.0)\n"
         "names = 'overrides resolving settling rules texts named'.split()\n"
-        "later = {'workbench.transforms.' + name for name in names}\n"
+        "later = {'workbench.overrides.' + name for name in names}\n"
         "def loaded(): return later.intersection(sys.modules)\n"
         "assert not loaded(), loaded()\n"
         "with wb.overrides(wb.override('multiply', '0 * d')):\n"

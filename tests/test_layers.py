@@ -19,25 +19,15 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "errors": 0,
     "core": 1,
-    "graph": 1,
     "ops": 2,
+    "random": 3,
     "rewrite": 3,
-    "random": 4,
-    "transforms": 4,
     "autodiff": 4,
     "backends": 4,
-    "batches": 5,
-    "calculus": 5,
-    "calls": 5,
-    "checkpoints": 5,
-    "directions": 5,
-    "implicit": 5,
-    "systems": 5,
-    "matrices": 5,
-    "patterns": 5,
-    "overrides": 5,
-    "rules": 5,
+    "overrides": 4,
     "custom": 5,
+    "patterns": 5,
+    "rules": 5,
     "loops": 5,
     "control_flow": 5,
     "symbolic": 5,
@@ -193,8 +183,7 @@ def narrow_calls(source: str) -> list[int]:
 ANYWHERE = tuple(
     f"workbench.{name}"
     for name in (
-        "ops transforms autodiff overrides rules loops control_flow scipy implicit"
-        " systems gradient custom calculus matrices directions"
+        "ops autodiff overrides loops control_flow scipy gradient custom"
     ).split()
 )
 A_TENSOR = "# a Tensor:"

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from workbench.loops.returned import until
     from workbench.loops.scan import scan
     from workbench.loops.while_loop import while_loop
+    from workbench.overrides.matching import overrides
+    from workbench.overrides.named import named_rule
+    from workbench.overrides.override import override
+    from workbench.overrides.patterns import pattern
+    from workbench.overrides.subgraphs import subgraph
     from workbench.session import Session
     from workbench.symbolic import (
         Function,
@@ -58,11 +63,6 @@ if TYPE_CHECKING:
         vector,
         vectors,
     )
-    from workbench.transforms.named import named_rule
-    from workbench.transforms.overrides import override
-    from workbench.transforms.patterns import pattern
-    from workbench.transforms.resolving import overrides
-    from workbench.transforms.subgraphs import subgraph
 
 __version__ = "0.1.0"
 
@@ -157,17 +157,17 @@ _LATER = {
     "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
-    "named_rule": "workbench.transforms.named",
-    "override": "workbench.transforms.overrides",
-    "overrides": "workbench.transforms.resolving",
-    "pattern": "workbench.transforms.patterns",
+    "named_rule": "workbench.overrides.named",
+    "override": "workbench.overrides.override",
+    "overrides": "workbench.overrides.matching",
+    "pattern": "workbench.overrides.patterns",
     "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",
     "scalars": "workbench.symbolic",
     "scan": "workbench.loops.scan",
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
-    "subgraph": "workbench.transforms.subgraphs",
+    "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
     "until": "workbench.loops.returned",
     "vector": "workbench.symbolic",

@@ -13,9 +13,9 @@ import pytest
 
 import workbench as wb
 from workbench.errors import OverrideError
+from workbench.overrides.patterns import ByPattern
 from workbench.rewrite import forms, patterns
 from workbench.rewrite.patterns import COMMUTATIVE
-from workbench.transforms.patterns import ByPattern
 
 V = wb.Spec((3,), float)
 M = wb.Spec((3, 3), float)

@@ -10,8 +10,8 @@ import pytest
 
 import workbench as wb
 from workbench.errors import ExpressionError, OverrideError
-from workbench.transforms.named import RULES
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.named import RULES
+from workbench.overrides.rule_parser import Bound, read
 
 R = wb.rules
 
@@ -176,7 +176,7 @@ def test_B4_norms_of_gradients_of_any_size(dtype: Any, part: float) -> None:
 
 
 def test_the_norm_of_the_language_is_numpys(rng: np.random.Generator) -> None:
-    from workbench.transforms.language import norm
+    from workbench.overrides.language import norm
 
     for shape in ((), (5,), (3, 4), (2, 3, 4), (0, 3)):
         x = rng.normal(size=shape) * 10 ** rng.uniform(-5, 5)

@@ -25,8 +25,8 @@ import workbench as wb
 from workbench.core import source
 from workbench.core.blocks import is_suspended
 from workbench.errors import OverrideError
-from workbench.transforms import override_blocks
-from workbench.transforms.resolving import aside
+from workbench.overrides import override_blocks
+from workbench.overrides.matching import aside
 
 HALF = wb.override("sin", "0.5 * d")
 TENFOLD = wb.override("sin", "10 * d")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.errors import ExpressionError, OverrideError
-from workbench.transforms.expression import FUNCTIONS, parse
+from workbench.overrides.expression import FUNCTIONS, parse
 
 G = np.array([[0.5, -2.0, 0.25], [1.5, 0.0, -0.75]])
 D = np.array([[3.0, -0.1, 0.7], [-1.0, 2.0, 0.4]])

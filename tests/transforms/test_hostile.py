@@ -20,9 +20,9 @@ import pytest
 
 import workbench as wb
 from workbench.errors import ExpressionError
-from workbench.transforms.expression import FUNCTIONS, Expression
-from workbench.transforms.named import RULES
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.expression import FUNCTIONS, Expression
+from workbench.overrides.named import RULES
+from workbench.overrides.rule_parser import Bound, read
 
 COUNT = 10_000
 X = np.array([[0.9, -0.4, 1.3], [0.2, -1.1, 0.6]])

@@ -17,9 +17,9 @@ from workbench.errors import (
     RegistrationError,
     UsageError,
 )
-from workbench.transforms.expression import FUNCTIONS
-from workbench.transforms.named import RULES
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.expression import FUNCTIONS
+from workbench.overrides.named import RULES
+from workbench.overrides.rule_parser import Bound, read
 
 X = np.array([0.5, -1.0])
 

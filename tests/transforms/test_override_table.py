@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.transforms.named import RULES
+from workbench.overrides.named import RULES
 
 A = np.array([0.3, -1.2, 0.8])
 E = np.array([1.0, -2.0, 0.5])

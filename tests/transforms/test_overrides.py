@@ -24,7 +24,7 @@ from tests.transforms.network import (
 )
 from workbench.core.op import OPS
 from workbench.errors import ExpressionError, OverrideError
-from workbench.transforms.labels import label_of
+from workbench.overrides.labels import label_of
 
 
 @pytest.mark.parametrize("rule", RULES)

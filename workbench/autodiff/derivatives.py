@@ -28,8 +28,8 @@ from workbench.errors import (
 )
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
-from workbench.transforms.overrides import Override
-from workbench.transforms.resolving import resolve_call
+from workbench.overrides.matching import resolve_call
+from workbench.overrides.override import Override
 
 __all__ = [
     "Nested",

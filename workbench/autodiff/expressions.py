@@ -17,7 +17,7 @@ from workbench.autodiff.provenance import belonging
 from workbench.core.tensor import Tensor, next_serial
 from workbench.errors import UsageError
 from workbench.ops import nulls
-from workbench.transforms.overrides import Override
+from workbench.overrides.override import Override
 
 __all__ = ["hessian", "hessian_product", "jacobian", "pulled", "pushed"]
 

@@ -233,9 +233,9 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
     found = solution(problem.solve, f, start, f"{problem.name}: solve")
     return tuple(
         [
-            (x if hasattr(x, "dtype") else np.asarray(x)).astype(
-                s.dtype
-            )  # host array: a number
+            (
+                x if hasattr(x, "dtype") else np.asarray(x)  # host array: a number
+            ).astype(s.dtype)
             for x, s in zip(tree.flatten(found)[0], problem.specs, strict=True)
         ]
     )

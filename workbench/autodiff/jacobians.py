@@ -26,8 +26,8 @@ from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms.overrides import Override
-from workbench.transforms.resolving import resolve_call
+from workbench.overrides.matching import resolve_call
+from workbench.overrides.override import Override
 
 __all__ = ["hessian_blocks", "jacobian_blocks"]
 

@@ -171,9 +171,9 @@ def _compute(*inputs: Any, system: System) -> tuple[Any, ...]:
     nest = system.structure(b)
     made = solution(system.solve, matvec, nest, "custom_linear_solve: the solver")
     x = [
-        (v if hasattr(v, "dtype") else np.asarray(v)).astype(
-            s.dtype
-        )  # host array: a number
+        (
+            v if hasattr(v, "dtype") else np.asarray(v)  # host array: a number
+        ).astype(s.dtype)
         for v, s in zip(tree.flatten(made)[0], system.specs, strict=True)
     ]
     if system.checked:

@@ -19,7 +19,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
-from workbench.transforms.overrides import Override
+from workbench.overrides.override import Override
 
 __all__ = ["elementwise_grad", "gnvp", "hvp", "linearize"]
 

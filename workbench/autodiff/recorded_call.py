@@ -26,11 +26,11 @@ from workbench.core.trace import (
     wrap,
 )
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.transforms.override_blocks import blocks_in_force
+from workbench.overrides.override_blocks import blocks_in_force
 
 if TYPE_CHECKING:
-    from workbench.transforms.overrides import Override
-    from workbench.transforms.resolving import Resolution
+    from workbench.overrides.matching import Resolution
+    from workbench.overrides.override import Override
 
 __all__ = [
     "Argnames",
@@ -93,7 +93,7 @@ class Call:
         parts, blocks = False, blocks_in_force()
         asked = bool(overrides) or bool(blocks)
         if asked:  # all that is about overrides loads with the first of them
-            from workbench.transforms.resolving import means_parts, resolve_call
+            from workbench.overrides.matching import means_parts, resolve_call
 
             parts = means_parts(overrides, blocks)
 

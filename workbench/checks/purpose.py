@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 from workbench.autodiff.inner_programs import PULLS, PUSHES, WITHIN, everything, held
 from workbench.core.tensor import Tensor
-from workbench.transforms.overrides import Override, override
-from workbench.transforms.resolving import resolve
+from workbench.overrides.matching import resolve
+from workbench.overrides.override import Override, override
 
 __all__ = ["PURPOSE", "in_words", "passing", "true_within"]
 

@@ -24,7 +24,7 @@ from workbench.checks.rounding import MULTIPLES, noises
 from workbench.checks.telling import Telling
 from workbench.core import tree, types
 from workbench.core.tensor import value_of
-from workbench.transforms.resolving import resolve_call
+from workbench.overrides.matching import resolve_call
 
 __all__ = ["Check"]
 

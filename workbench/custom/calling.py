@@ -21,7 +21,7 @@ from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_takes, counted, placed
 from workbench.errors import TraceError, UsageError
 from workbench.ops import several
-from workbench.transforms.rules import has_derivative
+from workbench.overrides.rules import has_derivative
 
 __all__ = ["Call"]
 

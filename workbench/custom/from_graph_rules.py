@@ -23,10 +23,10 @@ from workbench.custom.running import Derivatives, OpNode
 from workbench.custom.saying import check_signature, counted, placed
 from workbench.errors import ShapeError, UsageError
 from workbench.ops import several
-from workbench.transforms.expression import Expression
-from workbench.transforms.rules import Node, Pull, Push, filled, has_derivative
-from workbench.transforms.targets import name_of
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.expression import Expression
+from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rules import Node, Pull, Push, filled, has_derivative
+from workbench.overrides.targets import name_of
 
 __all__ = ["Rules"]
 

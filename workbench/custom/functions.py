@@ -20,7 +20,7 @@ from workbench.core.tensor import Tensor, admit
 from workbench.custom.calling import Call
 from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.errors import UsageError
-from workbench.transforms.targets import name_of
+from workbench.overrides.targets import name_of
 
 __all__ = ["CustomFunction", "custom_gradient", "custom_jvp", "custom_vjp"]
 

@@ -21,8 +21,8 @@ from workbench.core.types import Spec, spec_of
 from workbench.errors import ShapeError, TraceError
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.transforms.rules import has_derivative
-from workbench.transforms.targets import listed
+from workbench.overrides.rules import has_derivative
+from workbench.overrides.targets import listed
 
 __all__ = ["many"]
 

@@ -21,8 +21,8 @@ import numpy as np
 from workbench.core.op import CUSTOM, OPS, load_all
 from workbench.custom.saying import check_signature
 from workbench.errors import RegistrationError
-from workbench.transforms.targets import name_of
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.targets import name_of
 
 __all__ = ["Entry", "enter", "register_gradient", "registered", "snake"]
 

@@ -30,7 +30,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.transforms.rules import Node
+from workbench.overrides.rules import Node
 
 __all__ = ["VERSION", "graph_rule"]
 

@@ -41,12 +41,7 @@ from workbench.errors import (
 )
 from workbench.ops import nulls
 from workbench.ops.define import shape_of
-from workbench.transforms.rules import (
-    Node,
-    filled,
-    has_derivative,
-    is_broadcast,
-)
+from workbench.overrides.rules import Node, filled, has_derivative, is_broadcast
 
 __all__ = ["Derivatives", "OpNode", "shaped"]
 

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from workbench.autodiff.call_rule import takes_arrays
 from workbench.core import blame, source
 from workbench.errors import UsageError, WorkbenchError
-from workbench.transforms.rules import outputs
-from workbench.transforms.targets import name_of
+from workbench.overrides.rules import outputs
+from workbench.overrides.targets import name_of
 
 __all__ = ["called", "check_signature", "check_takes", "counted", "named", "placed"]
 

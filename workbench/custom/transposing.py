@@ -10,7 +10,7 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.traces import OpenTrace
-from workbench.transforms.rules import has_derivative
+from workbench.overrides.rules import has_derivative
 
 __all__ = ["transposed"]
 

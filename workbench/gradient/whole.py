@@ -10,7 +10,7 @@ import numpy as np
 from workbench.autodiff import derivatives
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.transforms.overrides import Override
+from workbench.overrides.override import Override
 
 __all__ = ["format_as", "grad", "subgraph_grad"]
 

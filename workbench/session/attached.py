@@ -16,13 +16,11 @@ from workbench.core import types
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.session import statistics
-from workbench.session.nodes import Nodes
-from workbench.transforms.linear_structures import ByLinear
-from workbench.transforms.overrides import Override
-from workbench.transforms.patterns import ByPattern
-from workbench.transforms.subgraphs import BySubgraph
-from workbench.transforms.targets import (
+from workbench.overrides.linear_structures import ByLinear
+from workbench.overrides.override import Override
+from workbench.overrides.patterns import ByPattern
+from workbench.overrides.subgraphs import BySubgraph
+from workbench.overrides.targets import (
     ByNode,
     ByOp,
     ByPredicate,
@@ -30,6 +28,8 @@ from workbench.transforms.targets import (
     Target,
     target_of,
 )
+from workbench.session import statistics
+from workbench.session.nodes import Nodes
 
 __all__ = [
     "Attached",

@@ -13,17 +13,17 @@ from typing import Any
 
 from workbench.autodiff.supernode import whole_of
 from workbench.errors import OverrideError, UsageError
+from workbench.overrides import override as overriding
+from workbench.overrides.matching import resolve
+from workbench.overrides.override import Override
+from workbench.overrides.rule_parser import read
+from workbench.overrides.validate_rule import check_on
 from workbench.session import attached, coding, stages
 from workbench.session.attached import Attached
 from workbench.session.history import Entry, entry_of
 from workbench.session.nodes import fitted
 from workbench.session.saving import Saving
 from workbench.session.turns import changing
-from workbench.transforms import overrides as overriding
-from workbench.transforms.overrides import Override
-from workbench.transforms.resolving import resolve
-from workbench.transforms.texts import read
-from workbench.transforms.trying import check_on
 
 __all__ = ["Changing"]
 

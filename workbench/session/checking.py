@@ -9,12 +9,12 @@ import numpy as np
 
 from workbench.core import walk
 from workbench.errors import UsageError
+from workbench.overrides.matching import Resolution, resolve
 from workbench.session import stages
 from workbench.session.chosen import in_force
 from workbench.session.derivatives import Part
 from workbench.session.nodes import Node
 from workbench.session.statistics import relative_change
-from workbench.transforms.resolving import Resolution, resolve
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report

@@ -13,9 +13,9 @@ from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DtypeError, UsageError
 from workbench.ops import several
+from workbench.overrides.matching import Resolution
 from workbench.session.nodes import Node
 from workbench.session.stages import Forward
-from workbench.transforms.resolving import Resolution
 
 #: A `Session`, whose file stands above this one.
 Session = Any

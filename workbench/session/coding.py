@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import OverrideError
-from workbench.session.attached import is_data
-from workbench.session.history import Entry
-from workbench.session.nodes import Nodes
-from workbench.transforms.lambdas import lambda_text
-from workbench.transforms.linear_structures import ByLinear
-from workbench.transforms.patterns import ByPattern
-from workbench.transforms.subgraphs import BySubgraph
-from workbench.transforms.targets import (
+from workbench.overrides.lambdas import lambda_text
+from workbench.overrides.linear_structures import ByLinear
+from workbench.overrides.patterns import ByPattern
+from workbench.overrides.subgraphs import BySubgraph
+from workbench.overrides.targets import (
     ByNode,
     ByOp,
     ByScope,
@@ -20,6 +17,9 @@ from workbench.transforms.targets import (
     name_of,
     target_of,
 )
+from workbench.session.attached import is_data
+from workbench.session.history import Entry
+from workbench.session.nodes import Nodes
 
 __all__ = ["code_line", "lines_of"]
 

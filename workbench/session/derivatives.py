@@ -14,14 +14,14 @@ from typing import Any
 from workbench.autodiff.supernode import StandIn
 from workbench.core import walk
 from workbench.core.tensor import Tensor
+from workbench.overrides.override import Override
+from workbench.overrides.regions import Region
+from workbench.overrides.targets import ByPart, ByPredicate, Target
 from workbench.session import stages
 from workbench.session.chosen import Chosen, one_array
 from workbench.session.derivative import second, split
 from workbench.session.nodes import Node, handed, listed
 from workbench.session.sweeping import Sweeps
-from workbench.transforms.overrides import Override
-from workbench.transforms.regions import Region
-from workbench.transforms.targets import ByPart, ByPredicate, Target
 
 #: A `Session`, whose file stands above this one.
 Session = Any

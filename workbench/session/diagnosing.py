@@ -12,11 +12,11 @@ from workbench.checks.doctor.finding import Finding, Findings
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
+from workbench.overrides.override import override
+from workbench.overrides.targets import ByNode, ByOp
 from workbench.session.attached import Attached
 from workbench.session.coding import code_line
 from workbench.session.history import Entry
-from workbench.transforms.overrides import override
-from workbench.transforms.targets import ByNode, ByOp
 
 #: A `Session`, whose file stands above this one.
 Session = Any

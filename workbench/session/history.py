@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.errors import OverrideError, UsageError
-from workbench.transforms.overrides import Override
+from workbench.overrides.override import Override
 
 __all__ = ["Entries", "Entry", "History", "entry_of"]
 

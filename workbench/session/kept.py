@@ -22,14 +22,14 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
+from workbench.overrides.matching import Resolution, resolve
+from workbench.overrides.override import Override
 from workbench.session import attached, coding, question, stages
 from workbench.session.attached import Attached
 from workbench.session.history import Entries, History
 from workbench.session.nodes import Arrays, Node, Nodes, handed
 from workbench.session.stages import Backward, Forward
 from workbench.session.turns import Turns
-from workbench.transforms.overrides import Override
-from workbench.transforms.resolving import Resolution, resolve
 
 if TYPE_CHECKING:
     from workbench.checks.doctor.finding import Findings

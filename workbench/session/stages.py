@@ -19,10 +19,10 @@ from workbench.core import blame, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
 from workbench.ops import several
+from workbench.overrides.matching import Resolution
+from workbench.overrides.override import Override
+from workbench.overrides.regions import Region
 from workbench.session import statistics
-from workbench.transforms.overrides import Override
-from workbench.transforms.regions import Region
-from workbench.transforms.resolving import Resolution
 
 __all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
 

@@ -21,14 +21,14 @@ from workbench.core.tensor import Tensor
 from workbench.custom.rules import graph_rule
 from workbench.errors import OverrideError, SnapshotError
 from workbench.ops.define import shape_of
+from workbench.overrides import override as overriding
+from workbench.overrides.linear_structures import ByLinear
+from workbench.overrides.override import Override
+from workbench.overrides.subgraphs import BySubgraph, subgraph
+from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import attached
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
-from workbench.transforms import overrides as overriding
-from workbench.transforms.linear_structures import ByLinear
-from workbench.transforms.overrides import Override
-from workbench.transforms.subgraphs import BySubgraph, subgraph
-from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
 
 __all__ = ["Stored", "cut", "fitted", "read", "write", "written"]
 

@@ -11,13 +11,13 @@ from workbench.core import types
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.ops.define import shape_of
+from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session, statistics
 from workbench.session.stages import is_leaf
 from workbench.snapshot.columns import constant_text
 from workbench.snapshot.header import cut
 from workbench.snapshot.inside import code_of, settings_of
 from workbench.snapshot.protocol import DetailBody
-from workbench.transforms.targets import ByNode, ByOp, ByScope, Target
 
 __all__ = ["detail", "read_target"]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ops.define import shape_of
+from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session.attached import Attached, is_data
 from workbench.session.history import History
 from workbench.snapshot.protocol import (
@@ -18,7 +19,6 @@ from workbench.snapshot.protocol import (
     OverrideData,
     TargetData,
 )
-from workbench.transforms.targets import ByNode, ByOp, ByScope
 
 __all__ = ["cut", "finite_number", "history_data", "overrides_data"]
 

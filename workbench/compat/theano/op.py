@@ -26,7 +26,7 @@ from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
 from workbench.custom.saying import placed
 from workbench.errors import RegistrationError, ShapeError, UsageError
-from workbench.transforms.rules import has_derivative
+from workbench.overrides.rules import has_derivative
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 

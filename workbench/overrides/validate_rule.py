@@ -10,9 +10,9 @@ from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 from workbench.ops import several
-from workbench.transforms.expression import Expression
-from workbench.transforms.rules import Pull, has_derivative
-from workbench.transforms.texts import Bound
+from workbench.overrides.expression import Expression
+from workbench.overrides.rule_parser import Bound
+from workbench.overrides.rules import Pull, has_derivative
 
 __all__ = ["check_on"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.rules.safe import positive, safe_text
-from workbench.transforms.named import named_rule
-from workbench.transforms.rules import Node
+from workbench.overrides.named import named_rule
+from workbench.overrides.rules import Node
+from workbench.overrides.shipped.safe import positive, safe_text
 
 __all__ = ["safe_arccos", "safe_arcsin", "safe_atan2"]
 

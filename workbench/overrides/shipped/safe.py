@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import OverrideError
-from workbench.transforms.labels import short
-from workbench.transforms.named import named_rule
-from workbench.transforms.rules import Node
-from workbench.transforms.texts import spelled
+from workbench.overrides.labels import short
+from workbench.overrides.named import named_rule
+from workbench.overrides.rule_parser import spelled
+from workbench.overrides.rules import Node
 
 __all__ = [
     "positive",

@@ -19,15 +19,15 @@ from workbench.autodiff import inner_programs
 from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
-from workbench.transforms.override_blocks import (
+from workbench.overrides.override import Override
+from workbench.overrides.override_blocks import (
     OverrideBlock,
     blocks_in_force,
     leave_block,
 )
-from workbench.transforms.overrides import Override
-from workbench.transforms.regions import Region, rules_at
-from workbench.transforms.settling import ASKED, Settled
-from workbench.transforms.targets import ByNode, ByPart, Nodes, missed
+from workbench.overrides.precedence import ASKED, Settled
+from workbench.overrides.regions import Region, rules_at
+from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
 
 __all__ = [
     "Resolution",

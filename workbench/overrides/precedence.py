@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.tensor import Tensor
-from workbench.transforms.regions import Region
+from workbench.overrides.regions import Region
 
 if TYPE_CHECKING:
-    from workbench.transforms.overrides import Override
+    from workbench.overrides.override import Override
 
 __all__ = ["Settled"]
 

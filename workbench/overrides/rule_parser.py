@@ -26,14 +26,14 @@ from typing import Any
 from workbench.core import blame
 from workbench.core.tensor import Tensor
 from workbench.errors import ExpressionError, OverrideError
-from workbench.transforms.expression import (
+from workbench.overrides.expression import (
     CHARACTERS,
     FUNCTIONS,
     MOST_CHARACTERS,
     Expression,
     parse,
 )
-from workbench.transforms.named import (
+from workbench.overrides.named import (
     NAMES,
     RULES,
     NamedRule,

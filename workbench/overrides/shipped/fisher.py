@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench import patterns
 from workbench.autodiff.budget import outgrown
 from workbench.core import dims
 from workbench.errors import DtypeError, OverrideError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.rules.natural import damped
-from workbench.transforms.labels import short
-from workbench.transforms.named import named_rule
-from workbench.transforms.rules import Node
-from workbench.transforms.texts import spelled
+from workbench.overrides.affine import layer
+from workbench.overrides.labels import short
+from workbench.overrides.named import named_rule
+from workbench.overrides.rule_parser import spelled
+from workbench.overrides.rules import Node
+from workbench.overrides.shipped.natural import damped
 
 __all__ = ["fisher", "kfac"]
 
@@ -276,7 +276,7 @@ def _layer(
             " that of real weights. Use wb.rules.natural with a metric of your own."
         )
     if linear:
-        whole = patterns.layer(node, g)
+        whole = layer(node, g)
         return Layer(
             0, whole.input, whole.gradient, whole.rows(d),
             lambda made: whole.restore(made, None)[0],

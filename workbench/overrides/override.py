@@ -16,11 +16,11 @@ from typing import Any
 
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.transforms.expression import Expression
-from workbench.transforms.labels import label_of
-from workbench.transforms.rules import Pull, Push
-from workbench.transforms.targets import Target, name_of, target_of
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.expression import Expression
+from workbench.overrides.labels import label_of
+from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rules import Pull, Push
+from workbench.overrides.targets import Target, name_of, target_of
 
 __all__ = ["Override", "override"]
 
@@ -152,13 +152,13 @@ def override(
         or part; function, scope, op), then the later one.
     vjp
         The reverse rule. A function ``rule(node, *cotangents)`` that returns one
-        gradient (or None) per input; see :class:`workbench.transforms.rules.Node`.
+        gradient (or None) per input; see :class:`workbench.overrides.rules.Node`.
         Of a complex gradient of a real input the real part counts.
         An op that takes the inputs, then the cotangents.
         Or an expression, such as ``"clip(d, -1, 1)"``, that is computed once for
         each input: ``g`` is the gradient that arrives, ``d`` what the true rule
         would pass on, ``x`` the input (``x0``, ``x1``, ... all of them), ``y`` the
-        output; `workbench.transforms.expression` has the grammar. Or the name of a
+        output; `workbench.overrides.expression` has the grammar. Or the name of a
         registered rule, ``"safe_sqrt"`` or ``"safe_sqrt(eps=1e-6)"``: those of
         `workbench.rules` and your own (:func:`workbench.named_rule`). Or ``"true"``.
     jvp

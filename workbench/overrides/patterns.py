@@ -12,12 +12,12 @@ import numpy as np
 from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
+from workbench.overrides.lambdas import body_of, lambda_text, short, written
+from workbench.overrides.regions import Region
+from workbench.overrides.targets import UNSEEN, ByPart, Nodes
 from workbench.rewrite.forms import Form, Forms
 from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
 from workbench.rewrite.values import same
-from workbench.transforms.lambdas import body_of, lambda_text, short, written
-from workbench.transforms.regions import Region
-from workbench.transforms.targets import UNSEEN, ByPart, Nodes
 
 __all__ = ["ByPattern", "Condition", "check_condition", "pattern"]
 

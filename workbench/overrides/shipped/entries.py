@@ -11,8 +11,8 @@ from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.define import masked
-from workbench.transforms.named import named_rule
-from workbench.transforms.rules import Node
+from workbench.overrides.named import named_rule
+from workbench.overrides.rules import Node
 
 __all__ = ["sanitise_entries"]
 

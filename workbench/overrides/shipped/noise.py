@@ -10,10 +10,10 @@ import numpy as np
 from workbench.core import dims
 from workbench.errors import OverrideError
 from workbench.ops.define import shape_of
-from workbench.transforms.labels import short
-from workbench.transforms.named import named_rule
-from workbench.transforms.rules import Node
-from workbench.transforms.texts import spelled
+from workbench.overrides.labels import short
+from workbench.overrides.named import named_rule
+from workbench.overrides.rule_parser import spelled
+from workbench.overrides.rules import Node
 
 __all__ = ["noise"]
 
@@ -146,7 +146,9 @@ def _uniform(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Any:
     key = 0
     for part in place:
         key = _mixed((key * _STEP + part + 1) & _MASK, lambda n: n) & _MASK
-    counter = np.arange(1, count + 1, dtype=np.uint64, **like)
+    counter = np.arange(
+        1, count + 1, dtype=np.uint64, **like
+    )  # host array: or that of `like`
     bits = _mixed(counter * np.uint64(_STEP) + np.uint64(key), np.uint64)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 

@@ -13,7 +13,7 @@ from workbench.core.blocks import Block, in_force, take_left
 
 if TYPE_CHECKING:
     from workbench.core.tensor import Tensor
-    from workbench.transforms.overrides import Override
+    from workbench.overrides.override import Override
 
 __all__ = ["OverrideBlock", "blocks_in_force", "leave_block"]
 

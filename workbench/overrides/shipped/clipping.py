@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import OverrideError
-from workbench.transforms.texts import read
+from workbench.overrides.rule_parser import read
 
 __all__ = [
     "clip",
@@ -290,7 +290,7 @@ def formula(text: str) -> str:
     """A gradient by a formula of ``g``, ``d``, ``x`` and ``y``.
 
     The text itself, once it has been read: an error comes here, and not where it is
-    attached. The language is that of `workbench.transforms.expression`.
+    attached. The language is that of `workbench.overrides.expression`.
 
     Parameters
     ----------

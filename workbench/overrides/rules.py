@@ -30,8 +30,8 @@ from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import nulls, several
 from workbench.ops.define import masked, shape_of
-from workbench.transforms.expression import Expression
-from workbench.transforms.node import Node, has_derivative
+from workbench.overrides.expression import Expression
+from workbench.overrides.node import Node, has_derivative
 
 __all__ = ["Node", "Pull", "Push", "has_derivative"]
 

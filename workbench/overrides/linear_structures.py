@@ -18,12 +18,12 @@ from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import several
+from workbench.overrides.lambdas import lambda_text, written
+from workbench.overrides.patterns import Condition, called, check_condition
+from workbench.overrides.regions import Region, Step
+from workbench.overrides.targets import UNSEEN, ByPart, Nodes
 from workbench.rewrite.forms import own_op, through
 from workbench.rewrite.values import equal, named
-from workbench.transforms.lambdas import lambda_text, written
-from workbench.transforms.patterns import Condition, called, check_condition
-from workbench.transforms.regions import Region, Step
-from workbench.transforms.targets import UNSEEN, ByPart, Nodes
 
 __all__ = ["ROLES", "ByLinear", "Subscripts"]
 

@@ -25,8 +25,8 @@ then go in reverse mode by themselves.
 
 from __future__ import annotations
 
-from workbench.rules.angles import safe_arccos, safe_arcsin, safe_atan2
-from workbench.rules.clipping import (
+from workbench.overrides.shipped.angles import safe_arccos, safe_arcsin, safe_atan2
+from workbench.overrides.shipped.clipping import (
     clip,
     clip_by_norm,
     formula,
@@ -37,11 +37,11 @@ from workbench.rules.clipping import (
     stop,
     straight_through,
 )
-from workbench.rules.entries import sanitise_entries
-from workbench.rules.fisher import fisher, kfac
-from workbench.rules.natural import natural
-from workbench.rules.noise import noise
-from workbench.rules.safe import (
+from workbench.overrides.shipped.entries import sanitise_entries
+from workbench.overrides.shipped.fisher import fisher, kfac
+from workbench.overrides.shipped.natural import natural
+from workbench.overrides.shipped.noise import noise
+from workbench.overrides.shipped.safe import (
     safe_divide,
     safe_exp,
     safe_log,

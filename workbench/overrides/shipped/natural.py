@@ -20,8 +20,8 @@ from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.transforms.rules import Node
-from workbench.transforms.targets import name_of
+from workbench.overrides.rules import Node
+from workbench.overrides.targets import name_of
 
 __all__ = ["Natural", "natural", "solved"]
 
@@ -96,7 +96,7 @@ def natural(
 
 
 class Natural:
-    """The rule that :func:`workbench.rules.natural` makes."""
+    """The rule that :func:`workbench.overrides.shipped.natural` makes."""
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from workbench.core.op import FUNCTIONS
 from workbench.errors import RegistrationError
-from workbench.transforms.expression import FUNCTIONS as LANGUAGE
-from workbench.transforms.expression import parse
-from workbench.transforms.targets import name_of
+from workbench.overrides.expression import FUNCTIONS as LANGUAGE
+from workbench.overrides.expression import parse
+from workbench.overrides.targets import name_of
 
 __all__ = [
     "NAMES",

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from workbench.errors import ExpressionError
-from workbench.transforms.targets import name_of
-from workbench.transforms.texts import Bound, read
+from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.targets import name_of
 
 __all__ = ["label_of"]
 

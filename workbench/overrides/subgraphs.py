@@ -10,8 +10,8 @@ from workbench.core import blame
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import several
-from workbench.transforms.regions import Region, Step
-from workbench.transforms.targets import ByPart, Nodes
+from workbench.overrides.regions import Region, Step
+from workbench.overrides.targets import ByPart, Nodes
 
 __all__ = ["BySubgraph", "subgraph"]
 

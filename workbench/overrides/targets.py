@@ -19,7 +19,7 @@ from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 
 if TYPE_CHECKING:
-    from workbench.transforms.regions import Region
+    from workbench.overrides.regions import Region
 
 __all__ = [
     "UNSEEN",

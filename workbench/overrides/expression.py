@@ -47,7 +47,7 @@ import numpy as np
 
 from workbench.autodiff.budget import check_joined
 from workbench.errors import ExpressionError
-from workbench.transforms.language import (
+from workbench.overrides.language import (
     CHARACTERS,
     COMPARISONS,
     FUNCTIONS,

@@ -1,0 +1,1 @@
+"""Overrides of gradients: targets, patterns, precedence, rules and their runner."""

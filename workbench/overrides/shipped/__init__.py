@@ -1,0 +1,1 @@
+"""The rules that come with Workbench; `workbench.rules` is their public face."""

@@ -1,1 +1,0 @@
-"""Floor 3: Graph in, Graph out."""
