@@ -28,7 +28,6 @@ FLOORS = {
     "custom": 5,
     "patterns": 5,
     "rules": 5,
-    "loops": 5,
     "control_flow": 5,
     "symbolic": 5,
     "gradient": 5,
@@ -182,9 +181,7 @@ def narrow_calls(source: str) -> list[int]:
 #: What runs on the arrays of users, wherever these are.
 ANYWHERE = tuple(
     f"workbench.{name}"
-    for name in (
-        "ops autodiff overrides loops control_flow scipy gradient custom"
-    ).split()
+    for name in ("ops autodiff overrides control_flow scipy gradient custom").split()
 )
 A_TENSOR = "# a Tensor:"
 REDUCTIONS = {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "std",

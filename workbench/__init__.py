@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.checks.doctor.asking import diagnose
     from workbench.checks.verify import check_grads
+    from workbench.control_flow.cond import cond
+    from workbench.control_flow.returned import until
+    from workbench.control_flow.scan import scan
+    from workbench.control_flow.while_loop import while_loop
     from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
     from workbench.custom.kernels import KernelOp
@@ -39,10 +43,6 @@ if TYPE_CHECKING:
     from workbench.custom.registry import register_gradient
     from workbench.custom.rules import graph_rule
     from workbench.jupyter import plots, show
-    from workbench.loops.cond import cond
-    from workbench.loops.returned import until
-    from workbench.loops.scan import scan
-    from workbench.loops.while_loop import while_loop
     from workbench.overrides.matching import overrides
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
@@ -140,7 +140,7 @@ _LATER = {
     "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.verify",
     "checkpoint": "workbench.autodiff.checkpoint",
-    "cond": "workbench.loops.cond",
+    "cond": "workbench.control_flow.cond",
     "constant": "workbench.symbolic",
     "custom_gradient": "workbench.custom.functions",
     "custom_jvp": "workbench.custom.functions",
@@ -164,15 +164,15 @@ _LATER = {
     "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",
     "scalars": "workbench.symbolic",
-    "scan": "workbench.loops.scan",
+    "scan": "workbench.control_flow.scan",
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
-    "until": "workbench.loops.returned",
+    "until": "workbench.control_flow.returned",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",
-    "while_loop": "workbench.loops.while_loop",
+    "while_loop": "workbench.control_flow.while_loop",
 }
 
 #: Modules that load when first used. Those with the name of another package are not

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 import workbench as wb
-from workbench.loops import folds
+from workbench.control_flow import folds
 
 
 def test_folds_in_both_directions(rng: np.random.Generator) -> None:

@@ -27,7 +27,7 @@ def ifelse(
     >>> float(z.eval({a: 0.0, b: 1.0}))
     1.0
     """
-    from workbench.loops.cond import cond
+    from workbench.control_flow.cond import cond
 
     several = isinstance(then_branch, (list, tuple))
     branches = [

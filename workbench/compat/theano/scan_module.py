@@ -10,12 +10,12 @@ from workbench.compat.theano.modes import check_mode
 from workbench.compat.theano.truncating import truncated
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
+from workbench.control_flow.returned import until
+from workbench.control_flow.scan import scan as ours
+from workbench.control_flow.taking import check_takes
 from workbench.core.aliases import rebinding
 from workbench.core.types import weak
 from workbench.errors import UsageError
-from workbench.loops.returned import until
-from workbench.loops.scan import scan as ours
-from workbench.loops.taking import check_takes
 
 __all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
 

@@ -14,11 +14,11 @@ import numpy as np
 from workbench.compat.theano.tensor.lengths import as_length
 from workbench.compat.theano.tensor.making import arange
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.control_flow.returned import Until
 from workbench.core.broadcasting import smallest
 from workbench.core.tensor import Tensor
 from workbench.core.types import differentiable
 from workbench.errors import UsageError
-from workbench.loops.returned import Until
 from workbench.ops.arithmetic import stop_gradient
 
 __all__ = ["truncated"]

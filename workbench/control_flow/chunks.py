@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.flat import pulled, pushed, vectorized
+from workbench.control_flow.lengths import outward
+from workbench.control_flow.loop import Loop
+from workbench.control_flow.op import run_loop
+from workbench.control_flow.running import runner
 from workbench.core.op import declare
 from workbench.core.types import Spec
-from workbench.loops.lengths import outward
-from workbench.loops.loop import Loop
-from workbench.loops.op import run_loop
-from workbench.loops.running import runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
 

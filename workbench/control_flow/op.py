@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import inner_programs
+from workbench.control_flow.lengths import outward
+from workbench.control_flow.loop import Loop
+from workbench.control_flow.running import runner
 from workbench.core import types
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import UsageError
-from workbench.loops.lengths import outward
-from workbench.loops.loop import Loop
-from workbench.loops.running import runner
 from workbench.ops import several
 from workbench.ops.define import shape_of
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from workbench.backends.module import HELPERS, WRITTEN, Written
 from workbench.backends.spelling import SPELLED
+from workbench.control_flow.chunks import Chunks
+from workbench.control_flow.loop import Loop
 from workbench.core import types
 from workbench.core.atoms import Length, atoms_of
 from workbench.core.dims import Dim
 from workbench.core.format_dims import written
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
-from workbench.loops.chunks import Chunks
-from workbench.loops.loop import Loop
 
 __all__: list[str] = []
 

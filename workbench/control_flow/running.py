@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.numpy import Function
+from workbench.control_flow.code import FILE
+from workbench.control_flow.loop import Loop
+from workbench.control_flow.straight import Place, Straight, kept_by, rows_for
 from workbench.core import blame, types
 from workbench.core.graph import Graph
 from workbench.core.source import Context
 from workbench.core.tensor import Tensor
-from workbench.loops.code import FILE
-from workbench.loops.loop import Loop
-from workbench.loops.straight import Place, Straight, kept_by, rows_for
 
 __all__ = ["Absent", "runner"]
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from workbench.autodiff.body import Body
 from workbench.autodiff.closed import Closed, close
+from workbench.control_flow.entries import array
+from workbench.control_flow.loop import ENDLESS, Loop
+from workbench.control_flow.memory import run_saving
+from workbench.control_flow.returned import condition
+from workbench.control_flow.taking import check_takes
 from workbench.core import blame, tree, types
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
-from workbench.loops.entries import array
-from workbench.loops.loop import ENDLESS, Loop
-from workbench.loops.memory import run_saving
-from workbench.loops.returned import condition
-from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
 
 __all__ = ["while_loop"]

@@ -8,19 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.control_flow.entries import Sequenced, listed, recurrences, sequenced
+from workbench.control_flow.stepping import Assembled, Step
+from workbench.control_flow.windows import window
 from workbench.core import blame, dims
 from workbench.core.broadcasting import smallest
 from workbench.core.tensor import Tensor, admit, leaf
 from workbench.core.trace import live
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.loops.entries import (
-    Sequenced,
-    listed,
-    recurrences,
-    sequenced,
-)
-from workbench.loops.stepping import Assembled, Step
-from workbench.loops.windows import window
 from workbench.ops.define import shape_of
 
 __all__ = ["scan"]

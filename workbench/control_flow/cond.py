@@ -12,16 +12,16 @@ from workbench.autodiff.body import Body, flagged, is_draw
 from workbench.autodiff.closed import Closed, close, is_array
 from workbench.autodiff.program import Program
 from workbench.backends.numpy import Function
+from workbench.control_flow import text  # noqa: F401  (how it is written)
+from workbench.control_flow.lengths import outward
+from workbench.control_flow.returned import condition
+from workbench.control_flow.taking import check_takes
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
-from workbench.loops import text  # noqa: F401  (how it is written)
-from workbench.loops.lengths import outward
-from workbench.loops.returned import condition
-from workbench.loops.taking import check_takes
 from workbench.ops import several
 from workbench.ops.define import masked, shape_of
 

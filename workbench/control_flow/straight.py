@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import is_draw
+from workbench.control_flow.code import Code, compiled
+from workbench.control_flow.loop import Loop
 from workbench.core import blame, dims
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError
-from workbench.loops.code import Code, compiled
-from workbench.loops.loop import Loop
 
 __all__ = ["Place", "Straight", "kept_by", "rows_for"]
 

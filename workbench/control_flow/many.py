@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import Body, bits
+from workbench.control_flow.loop import Loop, moving_leaves
+from workbench.control_flow.op import run_loop
 from workbench.core import blame
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.loops.loop import Loop, moving_leaves
-from workbench.loops.op import run_loop
 from workbench.ops.define import shape_of
 
 __all__ = ["batch"]

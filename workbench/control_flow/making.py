@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench.autodiff.body import Body, bits, flagged
+from workbench.control_flow.chunks import Chunks, run_chunks
+from workbench.control_flow.loop import Loop
+from workbench.control_flow.op import run_loop
 from workbench.core.tensor import Tensor
-from workbench.loops.chunks import Chunks, run_chunks
-from workbench.loops.loop import Loop
-from workbench.loops.op import run_loop
 from workbench.ops.define import masked
 
 __all__ = ["Again", "Given", "Moved", "built", "paired"]

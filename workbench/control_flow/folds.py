@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workbench.loops.scan import scan
+from workbench.control_flow.scan import scan
 
 __all__ = ["foldl", "foldr", "map", "reduce"]
 

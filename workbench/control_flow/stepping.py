@@ -10,17 +10,17 @@ import numpy as np
 
 from workbench.autodiff.body import Body
 from workbench.autodiff.closed import Closed, close, is_array
+from workbench.control_flow.entries import Recurrence, Sequenced, array
+from workbench.control_flow.loop import Loop
+from workbench.control_flow.memory import run_saving
+from workbench.control_flow.returned import Returned, Until, condition, returned
+from workbench.control_flow.taking import check_takes
 from workbench.core import blame, tree, types
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.loops.entries import Recurrence, Sequenced, array
-from workbench.loops.loop import Loop
-from workbench.loops.memory import run_saving
-from workbench.loops.returned import Returned, Until, condition, returned
-from workbench.loops.taking import check_takes
 from workbench.ops.define import dtype_of, shape_of
 
 __all__ = ["Assembled", "Step"]

@@ -13,14 +13,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.control_flow import rules, text  # noqa: F401  (they make the op whole)
+from workbench.control_flow.loop import Loop
+from workbench.control_flow.op import run_loop
 from workbench.core import blame
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.core.types import Spec
 from workbench.errors import UsageError
-from workbench.loops import rules, text  # noqa: F401  (they make the op whole)
-from workbench.loops.loop import Loop
-from workbench.loops.op import run_loop
 
 __all__ = ["BUDGET", "every", "run_saving"]
 

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import Body, bits, flagged, refuse_inner_draws
+from workbench.control_flow.loop import Loop, moving_leaves
+from workbench.control_flow.making import Again, Given, Moved, built, paired
+from workbench.control_flow.many import batch
+from workbench.control_flow.op import SCAN
+from workbench.control_flow.running import Absent
+from workbench.control_flow.windows import pad, window
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import differentiable
-from workbench.loops.loop import Loop, moving_leaves
-from workbench.loops.making import Again, Given, Moved, built, paired
-from workbench.loops.many import batch
-from workbench.loops.op import SCAN
-from workbench.loops.running import Absent
-from workbench.loops.windows import pad, window
 
 __all__: list[str] = []
 
