@@ -25,8 +25,8 @@ import pytest
 import workbench as wb
 from tests.ops.samples import SAMPLES
 from workbench.autodiff.budget import MOST_FREE, Budget, Demand, budget_for
+from workbench.custom.allowed_ops import EXCLUDED, estimate_of, nameable
 from workbench.custom.demands import DEMANDS
-from workbench.custom.known import EXCLUDED, estimate_of, nameable
 from workbench.errors import OverrideError, RegistrationError, UsageError
 from workbench.ops.refusals import supported
 

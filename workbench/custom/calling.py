@@ -16,9 +16,9 @@ from workbench.core.tensor import MaskedTensor, Tensor, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.custom.many import many
+from workbench.custom.messages import check_takes, counted, placed
 from workbench.custom.results import traced_lengths
 from workbench.custom.running import Derivatives, OpNode
-from workbench.custom.saying import check_takes, counted, placed
 from workbench.errors import TraceError, UsageError
 from workbench.ops import several
 from workbench.overrides.rules import has_derivative

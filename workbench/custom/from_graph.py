@@ -32,8 +32,8 @@ from workbench.custom.from_graph_checks import (
 from workbench.custom.from_graph_rules import Rules
 from workbench.custom.from_graph_true import GraphOp
 from workbench.custom.many import many
+from workbench.custom.program_op import Whole
 from workbench.custom.registry import Entry, enter
-from workbench.custom.whole import Whole
 from workbench.errors import ShapeError
 from workbench.ops import several
 

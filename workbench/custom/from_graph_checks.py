@@ -13,7 +13,7 @@ from workbench.core.op import declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, apply
 from workbench.core.trace import live
-from workbench.custom.saying import counted
+from workbench.custom.messages import counted
 from workbench.errors import (
     DtypeError,
     MissingInputError,

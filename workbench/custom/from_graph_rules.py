@@ -18,9 +18,9 @@ from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor
 from workbench.custom.from_graph_checks import listed
 from workbench.custom.from_graph_true import GraphOp
+from workbench.custom.messages import check_signature, counted, placed
 from workbench.custom.registry import registered
 from workbench.custom.running import Derivatives, OpNode
-from workbench.custom.saying import check_signature, counted, placed
 from workbench.errors import ShapeError, UsageError
 from workbench.ops import several
 from workbench.overrides.expression import Expression

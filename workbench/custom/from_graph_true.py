@@ -10,8 +10,8 @@ from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
+from workbench.custom.program_op import Whole, key_of
 from workbench.custom.registry import Entry
-from workbench.custom.whole import Whole, key_of
 from workbench.ops import several
 
 __all__ = ["GraphOp"]

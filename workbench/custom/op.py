@@ -13,6 +13,7 @@ from workbench.core import tensor
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor
 from workbench.custom.many import again
+from workbench.custom.messages import placed
 from workbench.custom.registry import Entry, enter, home_of, snake
 from workbench.custom.results import (
     Compute,
@@ -24,7 +25,6 @@ from workbench.custom.results import (
     probed,
 )
 from workbench.custom.running import Derivatives
-from workbench.custom.saying import placed
 from workbench.custom.taking import input_counts, numbers, operand
 from workbench.errors import UsageError
 from workbench.ops import several

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from workbench.custom.allowed_ops import Apply, finite, known
 from workbench.custom.demands import Estimate
-from workbench.custom.known import Apply, finite, known
 from workbench.errors import RegistrationError
 
 __all__ = ["Reader", "Step"]

@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from workbench.core.op import CUSTOM, OPS, load_all
-from workbench.custom.saying import check_signature
+from workbench.custom.messages import check_signature
 from workbench.errors import RegistrationError
 from workbench.overrides.rule_parser import Bound, read
 from workbench.overrides.targets import name_of

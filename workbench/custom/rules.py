@@ -22,8 +22,8 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
+from workbench.custom.messages import counted
 from workbench.custom.reading import Reader, Step
-from workbench.custom.saying import counted
 from workbench.errors import (
     DtypeError,
     RegistrationError,

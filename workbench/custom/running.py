@@ -28,8 +28,8 @@ from workbench.autodiff.linearity import concrete, nonlinear
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import admit
+from workbench.custom.messages import called, check_signature, counted, named, placed
 from workbench.custom.registry import registered
-from workbench.custom.saying import called, check_signature, counted, named, placed
 from workbench.custom.transposing import transposed
 from workbench.errors import (
     DtypeError,

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core import types
 from workbench.core.tensor import Tensor, admit
-from workbench.custom.saying import counted
+from workbench.custom.messages import counted
 
 __all__ = ["input_counts", "numbers", "operand"]
 

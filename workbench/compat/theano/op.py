@@ -22,9 +22,9 @@ from workbench.core.op import CUSTOM
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.core.types import Spec
+from workbench.custom.messages import placed
 from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
-from workbench.custom.saying import placed
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.overrides.rules import has_derivative
 

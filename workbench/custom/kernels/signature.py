@@ -22,7 +22,7 @@ from workbench.custom.kernels.patterns import (
     Pattern,
     evaluate,
 )
-from workbench.custom.saying import counted
+from workbench.custom.messages import counted
 from workbench.errors import DtypeError, KernelError, ShapeError
 
 __all__ = ["Bound", "Signature"]
