@@ -33,7 +33,6 @@ FLOORS = {
     "gradient": 5,
     "checks": 5,
     "session": 6,
-    "snapshot": 6,
     "jupyter": 7,
     "numpy": 7,
     "scipy": 7,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.executed import NOTEBOOKS, PLOTLY, ROOT, Executed, matrix, numbers, quiet
-from workbench.snapshot import MIME_TYPE, read_saved
+from workbench.session.wire import MIME_TYPE, read_saved
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

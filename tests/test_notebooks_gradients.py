@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from tests.executed import PLOTLY, ROOT, Executed, numbers, quiet
-from workbench.snapshot import MIME_TYPE, read_saved
+from workbench.session.wire import MIME_TYPE, read_saved
 
 # Overrides
 

@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.session_network import NAMES, fresh
-from workbench.session.turns import Turns
+from workbench.session.fair_lock import Turns
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="no timers on this system"

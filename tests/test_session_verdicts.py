@@ -17,7 +17,7 @@ from workbench.errors import GradientError
 from workbench.jupyter import plotting
 from workbench.jupyter.picture import MOST_NODES, picture
 from workbench.session import derivatives
-from workbench.snapshot import take
+from workbench.session.wire import take
 
 
 @pytest.fixture

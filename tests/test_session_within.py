@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import OverrideError
-from workbench.snapshot import take
+from workbench.session.wire import take
 
 X = np.linspace(-1.0, 1.0, 10).reshape(5, 2)
 

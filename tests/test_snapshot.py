@@ -17,7 +17,7 @@ import workbench as wb
 from tests.golden.write import FILE, INPUTS, picture, session
 from workbench.core.graph import Graph
 from workbench.session import statistics
-from workbench.snapshot import (
+from workbench.session.wire import (
     SCHEMA,
     changes,
     failed,
@@ -26,7 +26,7 @@ from workbench.snapshot import (
     saved,
     take,
 )
-from workbench.snapshot.protocol import COLUMNS, KINDS, STATISTICS, STATUSES
+from workbench.session.wire.protocol import COLUMNS, KINDS, STATISTICS, STATUSES
 
 PROTOCOL = Path(__file__).parent.parent / "extension/src/protocol.ts"
 

@@ -13,11 +13,7 @@ import workbench as wb
 from tests.golden.write import session
 from workbench.errors import OverrideError, UnknownNodeError
 from workbench.session import statistics
-from workbench.snapshot import (
-    detail,
-    read_target,
-    take,
-)
+from workbench.session.wire import detail, read_target, take
 
 
 @pytest.fixture

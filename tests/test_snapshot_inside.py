@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.snapshot import take
-from workbench.snapshot.detail import detail
-from workbench.snapshot.inside import MOST_CHARACTERS
+from workbench.session.wire import take
+from workbench.session.wire.detail import detail
+from workbench.session.wire.inside import MOST_CHARACTERS
 
 W = np.array([0.5, 0.2])
 

@@ -11,8 +11,8 @@ import pytest
 import workbench as wb
 from tests.session_network import B2, NAMES, TRUE, W2, T, X, by_hand, fresh
 from workbench.session import statistics
-from workbench.snapshot import take
-from workbench.snapshot.protocol import STATUSES
+from workbench.session.wire import take
+from workbench.session.wire.protocol import STATUSES
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import pytest
 import workbench as wb
 from tests.golden.write import FILE, examined, session
 from workbench.errors import SnapshotError
-from workbench.snapshot import SCHEMA, read_saved, saved, take
-from workbench.snapshot.protocol import COLUMNS
-from workbench.snapshot.saved import LARGE, MOST_SAVED
+from workbench.session.wire import SCHEMA, read_saved, saved, take
+from workbench.session.wire.protocol import COLUMNS
+from workbench.session.wire.saved import LARGE, MOST_SAVED
 
 OLD = Path(__file__).parent / "golden" / "schema-1.json"
 

@@ -17,7 +17,7 @@ MOST = 500
 def questions(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Question]:
     """What is asked of one program."""
     import workbench as wb
-    from workbench.snapshot import take
+    from workbench.session.wire import take
 
     session = wb.Session(wb.trace(f)(*args))
 

@@ -12,7 +12,7 @@ from tests.benchmarks.sessions import Question
 def questions(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Question]:
     """What is asked of one program."""
     import workbench as wb
-    from workbench.snapshot import take
+    from workbench.session.wire import take
 
     traced = wb.trace(f)(*args)
     session = wb.Session(traced)

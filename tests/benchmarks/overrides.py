@@ -17,7 +17,7 @@ def questions(
 ) -> list[Question]:
     """What is asked of one program; ``linear`` is a pattern that it has often."""
     import workbench as wb
-    from workbench.snapshot import changes, take
+    from workbench.session.wire import changes, take
 
     rule, everywhere = "clip(d, -1, 1)", tuple(range(len(args)))
     pattern = wb.pattern(linear)

@@ -22,7 +22,7 @@ from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Repo
 from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.trace import opened
-from workbench.snapshot import saved, take
+from workbench.session.wire import saved, take
 
 __all__ = ["FILE", "examined", "picture", "session"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import workbench as wb
 from workbench.jupyter.link import Link
 from workbench.session import Session
-from workbench.snapshot import take
-from workbench.snapshot.protocol import COLUMNS
+from workbench.session.wire import take
+from workbench.session.wire.protocol import COLUMNS
 
 
 def model(w: Any, x: Any) -> Any:

@@ -14,7 +14,7 @@ from workbench.errors import UsageError
 from workbench.jupyter import display, output
 from workbench.jupyter.display import Shown
 from workbench.session import Session
-from workbench.snapshot import MIME_TYPE
+from workbench.session.wire import MIME_TYPE
 
 from .conftest import Notebook
 

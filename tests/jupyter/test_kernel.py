@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from workbench.snapshot import MIME_TYPE, read_saved
+from workbench.session.wire import MIME_TYPE, read_saved
 
 from .conftest import ESCAPES
 

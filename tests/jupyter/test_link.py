@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.jupyter.page import Page, model
 from workbench.session import Session
-from workbench.snapshot import take
+from workbench.session.wire import take
 
 
 @pytest.fixture

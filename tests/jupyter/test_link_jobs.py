@@ -16,7 +16,7 @@ from workbench.checks.doctor.finding import Findings
 from workbench.checks.report import Report
 from workbench.jupyter import worker
 from workbench.session import Session
-from workbench.snapshot.protocol import STATUSES
+from workbench.session.wire.protocol import STATUSES
 
 
 class Wrong(wb.Op):

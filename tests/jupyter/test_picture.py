@@ -17,7 +17,7 @@ from workbench.core.rows import lay_out
 from workbench.jupyter.display import bundle
 from workbench.jupyter.picture import MOST_NODES, picture
 from workbench.session import Session
-from workbench.snapshot import MIME_TYPE, failed, read_saved, take
+from workbench.session.wire import MIME_TYPE, failed, read_saved, take
 
 SVG = "{http://www.w3.org/2000/svg}"
 

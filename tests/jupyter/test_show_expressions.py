@@ -6,8 +6,8 @@ import numpy as np
 
 import workbench as wb
 from workbench.jupyter.display import session_of
-from workbench.snapshot import take
-from workbench.snapshot.detail import detail
+from workbench.session.wire import take
+from workbench.session.wire.detail import detail
 
 
 def test_a_constant_is_no_input_and_bears_its_value() -> None:

@@ -14,7 +14,7 @@ from workbench.core.op import OPS
 from workbench.errors import OverrideError, UsageError
 from workbench.ops.define import op
 from workbench.ops.several import Parts, several
-from workbench.snapshot import detail, take
+from workbench.session.wire import detail, take
 
 X = np.array([0.3, -0.7])
 

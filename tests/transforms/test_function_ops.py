@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.scipy.integrate import odeint, quad
 from workbench.scipy.optimize import brentq, minimize
-from workbench.snapshot import take
+from workbench.session.wire import take
 
 W = np.array([[0.5, 0.2], [-0.3, 0.8]])
 X = np.array([2.0, 3.0])

@@ -8,8 +8,8 @@ from typing import Any
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plotting
 from workbench.session import Session
-from workbench.session.attached import Attached
-from workbench.snapshot import detail, read_target
+from workbench.session.applied_override import Attached
+from workbench.session.wire import detail, read_target
 
 __all__ = ["COMMANDS", "LONG", "QUESTIONS", "cut", "integer", "plotted"]
 

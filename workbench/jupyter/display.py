@@ -26,7 +26,7 @@ from workbench.jupyter.picture import picture
 from workbench.session import Session
 from workbench.session.pooling import host
 from workbench.session.stages import is_leaf
-from workbench.snapshot import MIME_TYPE, failed, saved, take
+from workbench.session.wire import MIME_TYPE, failed, saved, take
 from workbench.symbolic.function import Function
 
 if TYPE_CHECKING:

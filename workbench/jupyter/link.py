@@ -20,7 +20,7 @@ from workbench.jupyter import worker
 from workbench.jupyter.asked import COMMANDS, LONG, QUESTIONS, cut, integer, plotted
 from workbench.jupyter.jobs import Job, Jobs
 from workbench.session import Session
-from workbench.snapshot import Snapshot, changes, take
+from workbench.session.wire import Snapshot, changes, take
 
 __all__ = ["Later", "Link", "after"]
 

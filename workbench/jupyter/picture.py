@@ -18,8 +18,8 @@ from itertools import pairwise
 from workbench.core.rows import lay_out
 from workbench.core.svg import safe, short
 from workbench.ops import several
-from workbench.snapshot import Snapshot
-from workbench.snapshot.protocol import STATISTICS, STATUSES
+from workbench.session.wire import Snapshot
+from workbench.session.wire.protocol import STATISTICS, STATUSES
 
 __all__ = ["picture"]
 

@@ -19,7 +19,7 @@ from workbench.session.statistics import relative_change
 if TYPE_CHECKING:
     from workbench.checks.report import Report
     from workbench.checks.telling import Progress
-    from workbench.session.attached import Attached
+    from workbench.session.applied_override import Attached
     from workbench.session.stages import Forward
 
 #: A `Session`, whose file stands above this one.

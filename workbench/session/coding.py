@@ -17,7 +17,7 @@ from workbench.overrides.targets import (
     name_of,
     target_of,
 )
-from workbench.session.attached import is_data
+from workbench.session.applied_override import is_data
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 

@@ -14,7 +14,7 @@ from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.overrides.override import override
 from workbench.overrides.targets import ByNode, ByOp
-from workbench.session.attached import Attached
+from workbench.session.applied_override import Attached
 from workbench.session.coding import code_line
 from workbench.session.history import Entry
 

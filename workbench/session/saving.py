@@ -7,10 +7,10 @@ from dataclasses import replace
 from os import PathLike
 
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.session import attached, storing
+from workbench.session import applied_override, storing
+from workbench.session.fair_lock import changing
 from workbench.session.history import Entry
-from workbench.session.kept import Kept
-from workbench.session.turns import changing
+from workbench.session.state import Kept
 
 __all__ = ["Saving"]
 
@@ -118,12 +118,12 @@ class Saving(Kept):
         for place, one in enumerate(stored):
             try:
                 made = storing.fitted(one, self.nodes, self.graph.nodes)
-                target = attached.target_in(
+                target = applied_override.target_in(
                     self.nodes, self.forward.program, made.target
                 )
                 made = replace(made, target=target)
                 known = [e.override for e in (*before.entries, *added.values())]
-                if any(attached.alike(made, other) for other in known):
+                if any(applied_override.alike(made, other) for other in known):
                     continue
                 added[place] = Entry(following, made)
                 following += 1

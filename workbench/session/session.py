@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from workbench.errors import UsageError
 from workbench.session import checking, derivatives, diagnosing
-from workbench.session.changing import Changing
 from workbench.session.derivative import Derivative, derivative
+from workbench.session.edits import Changing
 from workbench.session.nodes import Node
 
 if TYPE_CHECKING:
     from workbench.checks.doctor.case import Progress
     from workbench.checks.doctor.finding import Finding, Findings
     from workbench.checks.report import Report
-    from workbench.session.attached import Attached
+    from workbench.session.applied_override import Attached
 
 __all__ = ["Session"]
 

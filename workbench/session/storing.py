@@ -26,7 +26,7 @@ from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.override import Override
 from workbench.overrides.subgraphs import BySubgraph, subgraph
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
-from workbench.session import attached
+from workbench.session import applied_override
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 
@@ -64,10 +64,12 @@ def written(
         functions = [
             which
             for which, rule in (("rule", made.vjp), ("forward rule", made.jvp))
-            if not attached.storable(rule)
+            if not applied_override.storable(rule)
         ]
-        if not attached.data_target(made.target):
-            functions.append(f"target, {attached.target_text(made.target, nodes)},")
+        if not applied_override.data_target(made.target):
+            functions.append(
+                f"target, {applied_override.target_text(made.target, nodes)},"
+            )
         if functions:
             lost.append(f"{where}: its {' and its '.join(functions)} is code")
             continue

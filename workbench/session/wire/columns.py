@@ -25,15 +25,20 @@ from workbench.ops.define import shape_of
 from workbench.session import Session
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Forward, is_leaf
-from workbench.snapshot.found import checked, findings_data
-from workbench.snapshot.header import cut, finite_number, history_data, overrides_data
-from workbench.snapshot.numbers import (
+from workbench.session.wire.found import checked, findings_data
+from workbench.session.wire.header import (
+    cut,
+    finite_number,
+    history_data,
+    overrides_data,
+)
+from workbench.session.wire.numbers import (
     change,
     gradient_statistics,
     overriding,
     value_statistics,
 )
-from workbench.snapshot.protocol import (
+from workbench.session.wire.protocol import (
     COLUMNS,
     KINDS,
     SCHEMA,

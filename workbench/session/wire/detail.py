@@ -14,10 +14,10 @@ from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session, statistics
 from workbench.session.stages import is_leaf
-from workbench.snapshot.columns import constant_text
-from workbench.snapshot.header import cut
-from workbench.snapshot.inside import code_of, settings_of
-from workbench.snapshot.protocol import DetailBody
+from workbench.session.wire.columns import constant_text
+from workbench.session.wire.header import cut
+from workbench.session.wire.inside import code_of, settings_of
+from workbench.session.wire.protocol import DetailBody
 
 __all__ = ["detail", "read_target"]
 

@@ -13,8 +13,18 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.errors import SnapshotError
-from workbench.snapshot.columns import Array, Snapshot, announced
-from workbench.snapshot.doubt import (
+from workbench.session.wire.columns import Array, Snapshot, announced
+from workbench.session.wire.header import cut
+from workbench.session.wire.protocol import (
+    COLUMNS,
+    KINDS,
+    SCHEMA,
+    STATISTICS,
+    STATUSES,
+    Header,
+    Saved,
+)
+from workbench.session.wire.validate import (
     count,
     damaged,
     record,
@@ -24,17 +34,7 @@ from workbench.snapshot.doubt import (
     texts,
     within,
 )
-from workbench.snapshot.header import cut
-from workbench.snapshot.listed import check_overrides, failed, found
-from workbench.snapshot.protocol import (
-    COLUMNS,
-    KINDS,
-    SCHEMA,
-    STATISTICS,
-    STATUSES,
-    Header,
-    Saved,
-)
+from workbench.session.wire.validate_header import check_overrides, failed, found
 
 __all__ = ["read_saved", "saved"]
 
@@ -96,7 +96,7 @@ def read_saved(data: object) -> Snapshot:
     Examples
     --------
     >>> import numpy as np, workbench as wb
-    >>> from workbench.snapshot import take
+    >>> from workbench.session.wire import take
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
     >>> read_saved(saved(take(session))).header["nodes"]
     3

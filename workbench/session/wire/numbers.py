@@ -11,7 +11,7 @@ import numpy as np
 from workbench.core import walk
 from workbench.core.tensor import Tensor
 from workbench.session import Session, statistics
-from workbench.session.attached import Attached
+from workbench.session.applied_override import Attached
 from workbench.session.stages import Backward, Forward
 
 __all__ = ["change", "gradient_statistics", "overriding", "value_statistics"]

@@ -24,12 +24,12 @@ from workbench.errors import UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides.matching import Resolution, resolve
 from workbench.overrides.override import Override
-from workbench.session import attached, coding, question, stages
-from workbench.session.attached import Attached
+from workbench.session import applied_override, coding, question, stages
+from workbench.session.applied_override import Attached
+from workbench.session.fair_lock import Turns
 from workbench.session.history import Entries, History
 from workbench.session.nodes import Arrays, Node, Nodes, handed
 from workbench.session.stages import Backward, Forward
-from workbench.session.turns import Turns
 
 if TYPE_CHECKING:
     from workbench.checks.doctor.finding import Findings
@@ -369,7 +369,7 @@ class Kept:
                 places(state.forward, found.matched[k]),
                 places(state.forward, found.covered[k]),
                 found.notes[k],
-                attached.target_text(entry.override.target, self.nodes),
+                applied_override.target_text(entry.override.target, self.nodes),
                 coding.code_line(self.name, entry, self.nodes),
                 entry.override in alone or on in ([entry.override], []),
                 partial(self._effects, state, entry.override),
@@ -377,7 +377,9 @@ class Kept:
             for k, entry in enumerate(state.entries)
         ]
 
-    def _effects(self, state: State, override: Override) -> list[attached.Effect]:
+    def _effects(
+        self, state: State, override: Override
+    ) -> list[applied_override.Effect]:
         if state.backward is None:
             return []
         on = [e.override for e in state.entries if e.override.enabled]
@@ -399,7 +401,7 @@ class Kept:
             return []
         with np.errstate(all="ignore"):
             true = self._true(forward).cotangents
-        return attached.effects(alone, true, self.wrt, self.nodes.labels)
+        return applied_override.effects(alone, true, self.wrt, self.nodes.labels)
 
 
 def places(forward: Forward, matched: Iterable[Tensor]) -> tuple[int, ...]:

@@ -7,10 +7,10 @@ and reads it back, `listed.py` and `doubt.py` look at what it holds. `detail.py`
 `inside.py` answer questions about one node.
 """
 
-from workbench.snapshot.columns import Patch, Snapshot, changes, failed, take
-from workbench.snapshot.detail import detail, read_target
-from workbench.snapshot.protocol import MIME_TYPE, SCHEMA
-from workbench.snapshot.saved import read_saved, saved
+from workbench.session.wire.columns import Patch, Snapshot, changes, failed, take
+from workbench.session.wire.detail import detail, read_target
+from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
+from workbench.session.wire.saved import read_saved, saved
 
 __all__ = [
     "MIME_TYPE",

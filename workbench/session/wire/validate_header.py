@@ -8,20 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.snapshot.doubt import (
-    count,
-    damaged,
-    flag,
-    items,
-    one_of,
-    record,
-    said,
-    text,
-    texts,
-    within,
-)
-from workbench.snapshot.header import cut
-from workbench.snapshot.protocol import (
+from workbench.session.wire.header import cut
+from workbench.session.wire.protocol import (
     OUTCOMES,
     STATUSES,
     CheckData,
@@ -36,6 +24,18 @@ from workbench.snapshot.protocol import (
     Outcome,
     OverrideData,
     TargetData,
+)
+from workbench.session.wire.validate import (
+    count,
+    damaged,
+    flag,
+    items,
+    one_of,
+    record,
+    said,
+    text,
+    texts,
+    within,
 )
 
 __all__ = ["check_overrides", "failed", "found"]

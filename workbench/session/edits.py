@@ -18,12 +18,12 @@ from workbench.overrides.matching import resolve
 from workbench.overrides.override import Override
 from workbench.overrides.rule_parser import read
 from workbench.overrides.validate_rule import check_on
-from workbench.session import attached, coding, stages
-from workbench.session.attached import Attached
+from workbench.session import applied_override, coding, stages
+from workbench.session.applied_override import Attached
+from workbench.session.fair_lock import changing
 from workbench.session.history import Entry, entry_of
 from workbench.session.nodes import fitted
 from workbench.session.saving import Saving
-from workbench.session.turns import changing
 
 __all__ = ["Changing"]
 
@@ -117,21 +117,21 @@ class Changing(Saving):
         >>> session.grads["b"]
         array([0.2, 0.2])
         """
-        find = partial(attached.target_in, self.nodes, self.forward.program)
+        find = partial(applied_override.target_in, self.nodes, self.forward.program)
         if isinstance(target, Override):
             made = replace(target, target=find(target.target))
         else:
             made = overriding.override(
                 find(target), vjp, jvp=jvp, name=name, enabled=enabled
             )
-        where = attached.target_text(made.target, self.nodes)
+        where = applied_override.target_text(made.target, self.nodes)
         if replacing is not None:
             text = f"change to {made.label} on {where}"
             return self._exchange(replacing, made, text)
         if made.data:
             # The same line again, as when its cell runs twice, changes nothing.
             for one in self.overrides:
-                if attached.alike(one.override, made):
+                if applied_override.alike(one.override, made):
                     return one
         state = self._state
         entry = Entry(state.following, made)
@@ -182,7 +182,7 @@ class Changing(Saving):
         made = overriding.override(
             old.target, vjp, jvp=jvp, name=name, enabled=old.enabled
         )
-        where = attached.target_text(made.target, self.nodes)
+        where = applied_override.target_text(made.target, self.nodes)
         return self._exchange(which, made, f"change to {made.label} on {where}")
 
     @changing
@@ -358,13 +358,15 @@ class Changing(Saving):
         nodes = self.forward.program
         parsed = read(rule)
         meant = target.override.target if isinstance(target, Attached) else target
-        found = overriding.override(attached.target_in(self.nodes, nodes, meant), rule)
+        found = overriding.override(
+            applied_override.target_in(self.nodes, nodes, meant), rule
+        )
         wrt = [self.forward.graph.nodes[i] for i in self.wrt]
         resolution = resolve([found], nodes, wrt=wrt)
         (matched,) = resolution.matched
         # For a part of the program stands a node with the inputs of the part.
         stood = (whole_of(node) for _, node in resolution.winners.values())
-        for node in attached.kinds(stood):
+        for node in applied_override.kinds(stood):
             check_on(parsed, node, found.label)
         return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope
-from workbench.session.attached import Attached, is_data
+from workbench.session.applied_override import Attached, is_data
 from workbench.session.history import History
-from workbench.snapshot.protocol import (
+from workbench.session.wire.protocol import (
     EffectData,
     HistoryData,
     OverrideData,

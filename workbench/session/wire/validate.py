@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.errors import SnapshotError
-from workbench.snapshot.header import cut
+from workbench.session.wire.header import cut
 
 __all__ = [
     "count",

@@ -17,8 +17,8 @@ from workbench.checks.report import Comparison, Identity, NodeCheck, Report
 from workbench.core.tensor import Tensor
 from workbench.session import Session
 from workbench.session.stages import Forward
-from workbench.snapshot.header import cut, finite_number
-from workbench.snapshot.protocol import (
+from workbench.session.wire.header import cut, finite_number
+from workbench.session.wire.protocol import (
     STATUSES,
     CheckData,
     FindingData,
