@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from workbench.autodiff.implicit import custom_root, fixed_point
     from workbench.autodiff.linear_solve import custom_linear_solve
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
-    from workbench.checks.doctor.asking import diagnose
+    from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.verify import check_grads
     from workbench.control_flow.cond import cond
     from workbench.control_flow.returned import until
@@ -147,7 +147,7 @@ _LATER = {
     "custom_linear_solve": "workbench.autodiff.linear_solve",
     "custom_root": "workbench.autodiff.implicit",
     "custom_vjp": "workbench.custom.functions",
-    "diagnose": "workbench.checks.doctor.asking",
+    "diagnose": "workbench.checks.doctor.diagnose",
     "elementwise_grad": "workbench.autodiff.products",
     "fixed_point": "workbench.autodiff.implicit",
     "function": "workbench.symbolic",

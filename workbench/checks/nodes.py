@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.supernode import stand_in_of
+from workbench.checks.check_rule import Look
 from workbench.checks.compared import Entry, NodeCheck, Status
 from workbench.checks.inside import inner
 from workbench.checks.local import Local, NoGradient
-from workbench.checks.looking import Look
 from workbench.checks.purpose import PURPOSE, true_within
 from workbench.checks.second import second_order
 from workbench.core import blame, types

@@ -19,9 +19,9 @@ from workbench.autodiff.recorded_call import Call
 from workbench.checks.differences import EXACT_STEP, Slope, curvature, perturbed, slope
 from workbench.checks.judging import NOISES, Tolerance, Truth, verdict
 from workbench.checks.programs import as_program
+from workbench.checks.progress import Telling
 from workbench.checks.report import Comparison, Entry, Identity, Report
 from workbench.checks.rounding import MULTIPLES, noises
-from workbench.checks.telling import Telling
 from workbench.core import tree, types
 from workbench.core.tensor import value_of
 from workbench.overrides.matching import resolve_call

@@ -18,7 +18,7 @@ from workbench.core.tensor import Tensor, apply
 from workbench.ops import several
 
 if TYPE_CHECKING:
-    from workbench.checks.looking import Look
+    from workbench.checks.check_rule import Look
 
 __all__ = ["second_order"]
 

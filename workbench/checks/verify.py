@@ -18,10 +18,10 @@ from workbench.checks.device import from_host
 from workbench.checks.given import Given
 from workbench.checks.judging import Tolerance
 from workbench.checks.nodes import check_nodes, checkable
+from workbench.checks.progress import Progress, Telling
 from workbench.checks.purpose import passing
 from workbench.checks.report import Report
 from workbench.checks.running import Check
-from workbench.checks.telling import Progress, Telling
 from workbench.core import source, tree, types, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of

@@ -17,8 +17,8 @@ from workbench.session.nodes import Node
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
+    from workbench.checks.progress import Progress
     from workbench.checks.report import Report
-    from workbench.checks.telling import Progress
     from workbench.session.applied_override import Attached
     from workbench.session.stages import Forward
 
@@ -49,10 +49,10 @@ def check(
     from workbench.checks.given import Given
     from workbench.checks.judging import Tolerance
     from workbench.checks.nodes import check_nodes, checkable
+    from workbench.checks.progress import Telling
     from workbench.checks.purpose import passing
     from workbench.checks.report import Report
     from workbench.checks.running import Check
-    from workbench.checks.telling import Telling
     from workbench.checks.verify import fresh_seed
 
     unknown = set(settings) - {"atol", "entries", "order", "rtol", "seed"}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from workbench.checks.doctor.asking import examine, fix_of
 from workbench.checks.doctor.case import Case, Progress
+from workbench.checks.doctor.diagnose import examine, fix_of
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor
