@@ -30,7 +30,7 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.jupyter import rewrite
-from workbench.jupyter.around import cell_number, uninterrupted, warning_at_lines
+from workbench.jupyter.cell_context import cell_number, uninterrupted, warning_at_lines
 from workbench.jupyter.failure import shown
 from workbench.jupyter.items import Runtime
 from workbench.jupyter.memory import Memory, is_array, plain, root

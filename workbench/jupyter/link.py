@@ -17,7 +17,7 @@ from typing import Any
 
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import worker
-from workbench.jupyter.asked import COMMANDS, LONG, QUESTIONS, cut, integer, plotted
+from workbench.jupyter.handlers import COMMANDS, LONG, QUESTIONS, cut, integer, plotted
 from workbench.jupyter.jobs import Job, Jobs
 from workbench.session import Session
 from workbench.session.wire import Snapshot, changes, take

@@ -9,8 +9,8 @@ from IPython.core import error, magic
 from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import DtypeError, UsageError
 from workbench.jupyter import options
-from workbench.jupyter.around import name_cells
 from workbench.jupyter.cell import RUNTIME, Cell
+from workbench.jupyter.cell_context import name_cells
 from workbench.session import Session
 
 __all__ = ["AutodiffMagics", "load"]
