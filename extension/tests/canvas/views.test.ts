@@ -1,0 +1,193 @@
+import { describe, expect, test } from 'vitest';
+
+import { Camera } from '../../src/canvas/camera';
+import { contrast, parseColour } from '../../src/canvas/colour';
+import { actionOf } from '../../src/canvas/keys';
+import { Scene } from '../../src/canvas/scene';
+import {
+  between,
+  fitted,
+  kept,
+  opening,
+  overflows,
+  toPage,
+  visible,
+  zoomAt
+} from '../../src/canvas/viewport';
+import { step } from '../../src/canvas/walk';
+import { itemsOf } from '../../src/layout/items';
+import { layOut } from '../../src/layout/layout';
+import { network } from '../helpers/programs';
+
+const PAGE = { width: 800, height: 600 };
+
+describe('views', () => {
+  const bounds = { left: -100, top: 0, right: 500, bottom: 300 };
+
+  test('all is shown, in the middle, no larger than life', () => {
+    const view = fitted(bounds, PAGE);
+    expect(view.scale).toBe(1);
+    expect(overflows(view, bounds, PAGE)).toBe(false);
+    const middle = toPage(view, { x: 200, y: 150, width: 0, height: 0 });
+    expect(middle).toMatchObject({ x: 400, y: 300 });
+    const large = { left: 0, top: 0, right: 4000, bottom: 90 };
+    expect(fitted(large, PAGE).scale).toBeCloseTo(760 / 4000);
+  });
+
+  test('the legend at the foot covers nothing', () => {
+    for (const bottom of [300, 550, 900]) {
+      const view = fitted({ ...bounds, bottom }, PAGE);
+      const foot = toPage(view, { x: 0, y: bottom, width: 0, height: 0 });
+      expect(PAGE.height - foot.y).toBeGreaterThanOrEqual(34 - 1e-9);
+    }
+  });
+
+  test('what cannot be read whole opens at its top', () => {
+    const tall = { left: 0, top: 0, right: 300, bottom: 90_000 };
+    const view = opening(tall, PAGE, 150);
+    expect(view.scale).toBe(1);
+    expect(visible(view, PAGE).top).toBeLessThanOrEqual(0);
+    expect(visible(view, PAGE).top).toBeGreaterThan(-40);
+  });
+
+  test('a zoom keeps what is under the pointer', () => {
+    const view = { scale: 0.7, x: 31, y: -17 };
+    const after = zoomAt(view, 1.9, 123, 456);
+    const point = (v: typeof view): [number, number] => [
+      (123 - v.x) / v.scale,
+      (456 - v.y) / v.scale
+    ];
+    expect(point(after)[0]).toBeCloseTo(point(view)[0], 9);
+    expect(point(after)[1]).toBeCloseTo(point(view)[1], 9);
+  });
+
+  test('the picture cannot be lost', () => {
+    const far = kept({ scale: 1, x: 1e6, y: -1e6 }, bounds, PAGE);
+    const seen = visible(far, PAGE);
+    expect(seen.right).toBeGreaterThan(bounds.left);
+    expect(seen.top).toBeLessThan(bounds.bottom);
+  });
+
+  test('half-way between two views what stays in place stays in place', () => {
+    const from = { scale: 0.5, x: 10, y: 20 };
+    const to = zoomAt(from, 4, 300, 200);
+    const half = between(from, to, 0.5);
+    expect(half.scale).toBeCloseTo(1);
+    expect((300 - half.x) / half.scale).toBeCloseTo((300 - from.x) / from.scale, 9);
+    expect(between(from, to, 1).x).toBeCloseTo(to.x, 9);
+  });
+});
+
+describe('the camera', () => {
+  function cameraOn(bounds: Parameters<typeof fitted>[0]): Camera {
+    const camera = new Camera(
+      () => false,
+      () => undefined
+    );
+    camera.resize(PAGE);
+    camera.advance(0, bounds, 0);
+    return camera;
+  }
+  const tall = { left: 0, top: 0, right: 300, bottom: 5000 };
+
+  test('the wheel moves as far as there is picture, then leaves it to the page', () => {
+    const camera = cameraOn(tall);
+    expect(camera.scroll(0, 100)).toBe(false);
+    expect(camera.scroll(0, -100)).toBe(true);
+    expect(visible(camera.view, PAGE).top).toBeCloseTo(80);
+    camera.scroll(0, -1e6);
+    expect(camera.scroll(0, -100)).toBe(false);
+    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(5020);
+  });
+
+  test('a resized page shows all again only if nobody has moved it', () => {
+    const small = { left: 0, top: 0, right: 300, bottom: 300 };
+    const camera = cameraOn(small);
+    camera.resize({ width: 220, height: 220 });
+    camera.advance(1, small, 0);
+    expect(overflows(camera.view, small, camera.size)).toBe(false);
+    camera.pan(10, 0);
+    const { view } = camera;
+    camera.resize(PAGE);
+    camera.advance(2, small, 0);
+    expect(camera.view).toEqual(view);
+  });
+
+  test('fit before the first drawing shows all of it then', () => {
+    const camera = new Camera(
+      () => false,
+      () => undefined
+    );
+    camera.resize(PAGE);
+    camera.fit();
+    camera.advance(0, tall, 0);
+    expect(overflows(camera.view, tall, PAGE)).toBe(false);
+  });
+
+  test('a card is brought into sight by the shortest way', () => {
+    const camera = cameraOn(tall);
+    const before = camera.view;
+    camera.reveal({ x: 20, y: 60, width: 150, height: 44 });
+    expect(camera.view.y).toBe(before.y);
+    camera.reveal({ x: 20, y: 2000, width: 150, height: 44 });
+    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(2084);
+  });
+});
+
+describe('keys', () => {
+  function networkScene(): Scene {
+    const graph = network().graph();
+    const items = itemsOf(graph, new Set());
+    return new Scene(graph, items, layOut(items.input));
+  }
+
+  const key = (name: string, more: Partial<KeyboardEvent> = {}): KeyboardEvent =>
+    ({
+      key: name,
+      ctrlKey: false,
+      metaKey: false,
+      altKey: false,
+      ...more
+    }) as KeyboardEvent;
+
+  test('ours, and those that are left to others', () => {
+    expect(actionOf(key('ArrowUp'))).toEqual({ do: 'walk', direction: 'up' });
+    expect(actionOf(key('o'))).toEqual({ do: 'override' });
+    expect(actionOf(key('m'))).toEqual({ do: 'mark' });
+    expect(actionOf(key('f'))).toEqual({ do: 'fit' });
+    for (const other of ['/', 'c', 'u', 'a', 'Tab']) {
+      expect(actionOf(key(other))).toBeNull();
+    }
+    expect(actionOf(key('f', { ctrlKey: true }))).toBeNull();
+    expect(actionOf(key('ArrowUp', { metaKey: true }))).toBeNull();
+  });
+
+  test('arrows walk edges, and back the way they came', () => {
+    const scene = networkScene();
+    expect(step(scene, 5, 'up', null)).toBe(4);
+    expect(step(scene, 5, 'down', null)).toBe(7);
+    expect(step(scene, 4, 'up', 3)).toBe(3);
+    expect(step(scene, 7, 'up', null)).toBe(5);
+    expect(step(scene, 7, 'up', 6)).toBe(6);
+    expect(step(scene, 5, 'right', null)).toBe(6);
+    expect(step(scene, 5, 'left', null)).toBeNull();
+    expect(step(scene, 13, 'down', null)).toBeNull();
+  });
+});
+
+describe('colours', () => {
+  test('as a canvas writes them', () => {
+    expect(parseColour('#1976d2')).toEqual({ colour: [25, 118, 210], alpha: 1 });
+    expect(parseColour('rgba(0, 0, 0, 0.87)')).toEqual({
+      colour: [0, 0, 0],
+      alpha: 0.87
+    });
+    expect(parseColour('tomato')).toBeNull();
+  });
+
+  test('contrast is that of the standard', () => {
+    expect(contrast([0, 0, 0], [255, 255, 255])).toBeCloseTo(21, 6);
+    // #777 on white, a known case: 4.48.
+    expect(contrast([119, 119, 119], [255, 255, 255])).toBeCloseTo(4.48, 2);
+  });
+});

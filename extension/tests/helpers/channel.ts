@@ -1,0 +1,79 @@
+/** A kernel for tests: what it was sent is kept, what it sends is written out. */
+
+import { Signal } from '@lumino/signaling';
+
+import { GraphConnection, type IChannel, type IReceived } from '../../src/connection';
+import type { PageEvent } from '../../src/protocol';
+import type { INetwork } from './network';
+
+/** The event of a name; undo and redo are one of two names. */
+type EventOf<N extends PageEvent['event'], E = PageEvent> = E extends {
+  event: infer Names;
+}
+  ? N extends Names
+    ? E
+    : never
+  : never;
+
+export class TestKernel implements IChannel {
+  readonly sent: PageEvent[] = [];
+  readonly received = new Signal<this, IReceived>(this);
+
+  /** A connection to it that acknowledges at once. */
+  connect(patience = 1000, timeout = 60_000, interrupt?: () => void): GraphConnection {
+    return new GraphConnection({
+      channel: this,
+      afterDraw: callback => {
+        callback();
+      },
+      patience,
+      timeout,
+      ...(interrupt && { interrupt })
+    });
+  }
+
+  send(event: PageEvent): void {
+    this.sent.push(event);
+  }
+
+  /** The events of one name that the page sent, in order. */
+  events<N extends PageEvent['event']>(name: N): EventOf<N>[] {
+    return this.sent.filter((event): event is EventOf<N> => event.event === name);
+  }
+
+  /** The last event of a name. */
+  last<N extends PageEvent['event']>(name: N): EventOf<N> {
+    const event = this.events(name).at(-1);
+    if (event === undefined) {
+      throw new Error(`the page sent no ${name}`);
+    }
+    return event;
+  }
+
+  tell(content: Record<string, unknown>, buffers: DataView[] = []): number {
+    const seq = ++this._seq;
+    this.received.emit({ content: { seq, ...content }, buffers });
+    return seq;
+  }
+
+  snapshot({ header, buffers }: INetwork): number {
+    return this.tell({ type: 'snapshot', header }, buffers);
+  }
+
+  /** A patch of the columns named, and of fields of the header. */
+  patch(
+    { header, buffers }: INetwork,
+    names: readonly string[],
+    fields: Record<string, unknown> = {}
+  ): number {
+    const chosen = header.columns.flatMap(({ name }, i) =>
+      names.includes(name) ? [i] : []
+    );
+    return this.tell(
+      { type: 'patch', header: fields, columns: chosen.map(i => header.columns[i]) },
+      chosen.map(i => buffers[i])
+    );
+  }
+
+  private _seq = 0;
+}

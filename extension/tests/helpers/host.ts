@@ -1,0 +1,77 @@
+/** A host for one part of a panel: it does what it is told and keeps a record. */
+
+import type { GraphConnection, PlotKind } from '../../src/connection';
+import { Graph } from '../../src/graph';
+import { GraphState } from '../../src/model';
+import { Asking } from '../../src/panels/asking';
+import type { IHost } from '../../src/panels/host';
+import { type INetwork, network } from './network';
+
+export class RecordingHost implements IHost {
+  constructor(readonly connection: GraphConnection | null = null) {
+    this.show(network());
+  }
+
+  readonly state = new GraphState();
+  readonly said: string[] = [];
+  readonly copied: string[] = [];
+  readonly asking = new Asking({
+    connection: () => this.connection,
+    say: message => this.said.push(message),
+    clear: () => undefined
+  });
+  readonly centred: number[] = [];
+  readonly plots: [PlotKind, number | null, number[]][] = [];
+  readonly canReveal = false;
+  readonly drawerOpen = false;
+  readonly inspectorOpen = true;
+
+  show({ header, buffers }: INetwork): void {
+    this.state.setGraph(Graph.fromMessage(header, buffers), 'values');
+  }
+
+  say(message: string): void {
+    this.said.push(message);
+  }
+
+  centre(node: number): void {
+    this.centred.push(node);
+  }
+
+  find(node: number): void {
+    this.centred.push(node);
+  }
+
+  plot(kind: PlotKind, of: number | null, wrt: number[]): void {
+    this.plots.push([kind, of, wrt]);
+  }
+
+  copy(text: string): Promise<boolean> {
+    this.copied.push(text);
+    return Promise.resolve(true);
+  }
+
+  fitGraph(): void {
+    this.said.push('fit');
+  }
+
+  reveal(node: number): void {
+    this.said.push(`reveal ${node}`);
+  }
+
+  focusGraph(): void {
+    this.said.push('focus');
+  }
+
+  toggleDrawer(): void {
+    this.said.push('drawer');
+  }
+
+  showChecks(): void {
+    this.said.push('checks');
+  }
+
+  toggleInspector(): void {
+    this.said.push('inspector');
+  }
+}

@@ -1,0 +1,204 @@
+// @vitest-environment jsdom
+import '../helpers/browser';
+
+import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import { LiveGraphs } from '../../src/live';
+import { SavedGraph } from '../../src/mime';
+import { GraphPanel } from '../../src/panels/panel';
+import { MIME_TYPE } from '../../src/protocol';
+import { TestKernel } from '../helpers/channel';
+import { H, LOSS, network, savedNetwork } from '../helpers/network';
+
+/** What an output area hands to a renderer. */
+function modelOf(data: Record<string, unknown>): IRenderMime.IMimeModel {
+  return {
+    trusted: false,
+    data: data as IRenderMime.IMimeModel['data'],
+    metadata: {},
+    setData: () => undefined
+  };
+}
+
+describe('LiveGraphs', () => {
+  it('knows a connection until it closes, and tells of both', () => {
+    const live = new LiveGraphs();
+    const told: string[] = [];
+    live.changed.connect((_, id) => told.push(id));
+    const connection = new TestKernel().connect();
+    live.add('a', connection);
+    expect(live.get('a')).toBe(connection);
+    expect(live.get('b')).toBeNull();
+    connection.dispose();
+    expect(live.get('a')).toBeNull();
+    expect(told).toEqual(['a', 'a']);
+  });
+
+  it('does not lose a newer connection when an older one closes', () => {
+    const live = new LiveGraphs();
+    const [older, newer] = [new TestKernel().connect(), new TestKernel().connect()];
+    live.add('a', older);
+    live.add('a', newer);
+    older.dispose();
+    expect(live.get('a')).toBe(newer);
+  });
+});
+
+describe('SavedGraph', () => {
+  let live: LiveGraphs;
+  let panels: GraphPanel[];
+  let picture: SavedGraph;
+
+  const render = async (data: Record<string, unknown>): Promise<void> => {
+    await picture.renderModel(modelOf(data));
+  };
+  const banner = (): string =>
+    panels[0].node.querySelector('.workbench-Banner')?.textContent ?? '';
+
+  beforeEach(() => {
+    live = new LiveGraphs();
+    panels = [];
+    picture = new SavedGraph({
+      live,
+      makePanel: () => {
+        const panel = new GraphPanel();
+        panels.push(panel);
+        return panel;
+      }
+    });
+  });
+
+  it('draws what is saved, says that it is saved, and sends nothing', async () => {
+    await render(savedNetwork());
+    expect(panels[0].state.graph?.label(H)).toBe('h');
+    expect(panels[0].connection).toBeNull();
+    expect(banner()).toContain('saved picture');
+  });
+
+  it('becomes live when its model is there, before or after', async () => {
+    const kernel = new TestKernel();
+    await render(savedNetwork('m'));
+    live.add('other', new TestKernel().connect());
+    expect(panels[0].connection).toBeNull();
+    const connection = kernel.connect();
+    live.add('m', connection);
+    expect(panels[0].connection).toBe(connection);
+    kernel.snapshot(network([], { output_value: 0.5 }));
+    expect(panels[0].state.graph?.header.output_value).toBe(0.5);
+    expect(banner()).toBe('');
+
+    const late = new SavedGraph({
+      live,
+      makePanel: () => {
+        const panel = new GraphPanel();
+        panels.push(panel);
+        return panel;
+      }
+    });
+    await late.renderModel(modelOf(savedNetwork('m')));
+    expect(panels[1].state.graph?.header.output_value).toBe(0.5);
+  });
+
+  it('shares the connection, but not the selection, with other views', async () => {
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('m', connection);
+    kernel.snapshot(network());
+    await render(savedNetwork('m'));
+    const other = new GraphPanel();
+    other.attachTo(connection);
+    panels[0].state.select(H);
+    other.state.select(LOSS);
+    expect([panels[0].state.selected, other.state.selected]).toEqual([H, LOSS]);
+    expect(kernel.events('hello')).toHaveLength(1);
+  });
+
+  it('leaves a live view alone when what is saved is brought up to date', async () => {
+    const kernel = new TestKernel();
+    live.add('m', kernel.connect());
+    await render(savedNetwork('m'));
+    kernel.snapshot(network([], { output_value: 0.5 }));
+    panels[0].state.select(H);
+    const field = panels[0].node.querySelector<HTMLInputElement>(
+      '.workbench-Expression'
+    );
+    field!.value = '2 * d + ';
+    field!.dispatchEvent(new Event('input'));
+    await render(savedNetwork('m'));
+    expect(panels).toHaveLength(1);
+    expect(field!.value).toBe('2 * d + ');
+    expect(panels[0].state.graph?.header.output_value).toBe(0.5);
+  });
+
+  it('keeps the last live picture when the kernel dies, with its selection', async () => {
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('m', connection);
+    await render(savedNetwork('m'));
+    kernel.snapshot(network([], { output_value: 0.5 }));
+    panels[0].state.select(H);
+    connection.dispose();
+    expect(panels[0].connection).toBeNull();
+    expect(panels[0].state.graph?.header.output_value).toBe(0.5);
+    expect(panels[0].state.selected).toBe(H);
+    expect(banner()).toBe('saved picture · run the cell to make it live');
+    // The notebook holds something else by now: that is what it shows.
+    await render(savedNetwork('other'));
+    expect(panels[0].state.graph?.header.output_value).toBe(0.0831);
+  });
+
+  it('keeps the saved picture when the kernel dies before it sent one', async () => {
+    const connection = new TestKernel().connect();
+    live.add('m', connection);
+    await render(savedNetwork('m'));
+    connection.dispose();
+    expect(panels[0].state.graph?.header.output_value).toBe(0.0831);
+    expect(banner()).toBe('saved picture · run the cell to make it live');
+  });
+
+  it('keeps the last live picture where the saved one cannot be read', async () => {
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    live.add('m', connection);
+    kernel.snapshot(network());
+    await render({ [MIME_TYPE]: { schema: 99, model_id: 'm' } });
+    connection.dispose();
+    expect(panels[0].isDisposed).toBe(false);
+    expect(panels[0].state.graph?.label(H)).toBe('h');
+    expect(banner()).toBe('saved picture · run the cell to make it live');
+  });
+
+  it.each([
+    ['newer', { schema: 99, model_id: 'm', header: {}, buffers: [] }, 'schema 99'],
+    ['empty', {}, 'Workbench cannot draw this picture'],
+    ['text', '<img src=x onerror=alert(1)>', 'Workbench cannot draw this picture'],
+    ['null', null, 'Workbench cannot draw this picture']
+  ])('says in text what is wrong with a %s picture', async (_, data, message) => {
+    await render({ [MIME_TYPE]: data });
+    expect(panels).toHaveLength(0);
+    expect(picture.node.textContent).toContain(message);
+    expect(picture.node.querySelector('img')).toBeNull();
+  });
+
+  it('draws a live graph even where the saved one cannot be read', async () => {
+    const kernel = new TestKernel();
+    live.add('m', kernel.connect());
+    kernel.snapshot(network());
+    await render({ [MIME_TYPE]: { schema: 99, model_id: 'm' } });
+    expect(panels[0].state.graph?.label(H)).toBe('h');
+  });
+
+  it('shows labels as text', async () => {
+    const saved = savedNetwork();
+    const { header } = saved[MIME_TYPE];
+    header.session = '<img src=x>';
+    header.error = { node: H, message: '<b>shapes</b> do not match' };
+    await render(saved);
+    expect(panels[0].node.querySelector('.workbench-Name')?.textContent).toBe(
+      '<img src=x>'
+    );
+    expect(banner()).toBe('<b>shapes</b> do not match');
+    expect(panels[0].node.querySelector('img, b')).toBeNull();
+  });
+});

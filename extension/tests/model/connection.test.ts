@@ -1,0 +1,263 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import {
+  type ConnectionChange,
+  type GraphConnection,
+  RequestError
+} from '../../src/connection';
+import { TestKernel } from '../helpers/channel';
+import { H, LOSS, W, clipOfH, network } from '../helpers/network';
+
+const detail = (request: number, node: number): Record<string, unknown> => ({
+  type: 'detail',
+  request,
+  node,
+  rule: 'g · (1 − y²)',
+  inputs: ['matmul'],
+  params: [],
+  code: null,
+  value: null,
+  gradient: null,
+  true_gradient: null,
+  array: null,
+  gradient_array: null
+});
+
+describe('GraphConnection', () => {
+  let kernel: TestKernel;
+  let connection: GraphConnection;
+  let changes: ConnectionChange[];
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    kernel = new TestKernel();
+    connection = kernel.connect();
+    changes = [];
+    connection.changed.connect((_, change) => changes.push(change));
+  });
+
+  afterEach(() => {
+    connection.dispose();
+    vi.useRealTimers();
+  });
+
+  it('says hello, draws the snapshot and acknowledges it', () => {
+    expect(kernel.sent).toEqual([{ type: 'event', seq: 1, event: 'hello', schema: 2 }]);
+    const seq = kernel.snapshot(network());
+    expect(connection.graph?.label(H)).toBe('h');
+    expect(changes).toEqual(['graph']);
+    expect(kernel.last('ack').of).toBe(seq);
+  });
+
+  it('acknowledges only after the page has drawn', () => {
+    const drawn: (() => void)[] = [];
+    const slow = new TestKernel();
+    const other = new (connection.constructor as typeof GraphConnection)({
+      channel: slow,
+      afterDraw: callback => drawn.push(callback)
+    });
+    const seq = slow.snapshot(network());
+    expect(slow.events('ack')).toEqual([]);
+    drawn.forEach(callback => {
+      callback();
+    });
+    expect(slow.last('ack').of).toBe(seq);
+    other.dispose();
+  });
+
+  it('numbers what it sends without gaps', () => {
+    kernel.snapshot(network());
+    connection.inspect(H).catch(() => undefined);
+    connection.undo().catch(() => undefined);
+    expect(kernel.sent.map(event => event.seq)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('takes a patch of values as values, and ignores an older one', () => {
+    kernel.snapshot(network());
+    const before = connection.graph;
+    kernel.patch(network(), ['grad_stats'], { output_value: 0.05 });
+    expect(connection.graph?.header.output_value).toBe(0.05);
+    expect(connection.graph).not.toBe(before);
+    kernel.tell({ type: 'patch', seq: 1, header: { output_value: 9 }, columns: [] });
+    expect(connection.graph?.header.output_value).toBe(0.05);
+    expect(changes).toEqual(['graph', 'values']);
+    // The stale one is acknowledged too, or the kernel would wait for ever.
+    expect(kernel.last('ack').of).toBe(1);
+  });
+
+  it('asks again, once, for a patch that has no snapshot or does not fit', () => {
+    kernel.patch(network(), ['grad_stats']);
+    kernel.patch(network(), ['grad_stats']);
+    expect(kernel.events('hello')).toHaveLength(2);
+    kernel.snapshot(network());
+    expect(connection.problem).toBeNull();
+    const short = new DataView(new ArrayBuffer(8));
+    kernel.tell(
+      {
+        type: 'patch',
+        header: {},
+        columns: [{ name: 'grad_stats', dtype: 'float64', length: 1 }]
+      },
+      [short]
+    );
+    expect(kernel.events('hello')).toHaveLength(3);
+    expect(connection.graph?.count).toBe(network().header.nodes);
+  });
+
+  it('says what is wrong with a newer snapshot, acknowledges it, and recovers', () => {
+    const seq = kernel.snapshot(network([], { schema: 99 }));
+    expect(connection.graph).toBeNull();
+    expect(connection.problem).toContain('schema 99');
+    expect(kernel.last('ack').of).toBe(seq);
+    kernel.snapshot(network());
+    expect(connection.problem).toBeNull();
+    expect(changes).toEqual(['problem', 'problem', 'graph']);
+  });
+
+  it('survives messages that are no messages', () => {
+    kernel.tell({ type: 'wink' });
+    expect(connection.problem).toContain('"wink"');
+    kernel.received.emit({ content: null, buffers: [] });
+    kernel.received.emit({ content: 'text', buffers: [] });
+    expect(kernel.events('ack')).toHaveLength(1);
+  });
+
+  it('gives answers to the questions that they belong to, in any order', async () => {
+    const first = connection.inspect(H);
+    const second = connection.inspect(W);
+    const [one, two] = kernel.events('inspect').map(event => event.request);
+    kernel.tell(detail(two, W));
+    kernel.tell(detail(one, H));
+    expect((await first).node).toBe(H);
+    expect((await second).node).toBe(W);
+  });
+
+  it('rejects a question with the message of the failure', async () => {
+    const { answer } = connection.plot('jacobian', LOSS, [W]);
+    const { request, of, wrt } = kernel.last('plot');
+    expect([of, wrt]).toEqual([LOSS, [W]]);
+    kernel.tell({ type: 'failure', request, message: 'too large: 10^9 entries' });
+    await expect(answer).rejects.toThrow('too large');
+    await expect(answer).rejects.toBeInstanceOf(RequestError);
+  });
+
+  it('rejects an answer of another kind', async () => {
+    const answer = connection.inspect(H);
+    const { request } = kernel.last('inspect');
+    kernel.tell({ type: 'expression', request, ok: true, message: '' });
+    await expect(answer).rejects.toThrow('another question');
+  });
+
+  it('takes a command as done when its patch comes', async () => {
+    kernel.snapshot(network());
+    const done = connection.override(
+      { kind: 'node', node: H },
+      '0.5 * d',
+      'scale ×0.5'
+    );
+    const event = kernel.last('override');
+    expect(event).toMatchObject({ rule: '0.5 * d', label: 'scale ×0.5' });
+    expect('id' in event).toBe(false);
+    kernel.patch(network([clipOfH()]), ['true_stats', 'override'], {
+      overrides: [clipOfH()],
+      undo: 'override h'
+    });
+    await expect(done).resolves.toBeUndefined();
+    expect(connection.graph?.override(H)?.label).toBe('clip ±0.1');
+  });
+
+  it('takes a command as done when the next question is answered', async () => {
+    const done = connection.override({ kind: 'op', op: 'tanh' }, 'd', 'true', 7);
+    expect(kernel.last('override').id).toBe(7);
+    void connection.inspect(H);
+    kernel.tell(detail(kernel.last('inspect').request, H));
+    await expect(done).resolves.toBeUndefined();
+  });
+
+  it('rejects a command that fails, and tells of one that fails too late', async () => {
+    const failing = connection.removeOverride(99);
+    const notices: string[] = [];
+    connection.noticed.connect((_, message) => notices.push(message));
+    kernel.tell({
+      type: 'failure',
+      request: kernel.last('remove').request,
+      message: 'there is no override 99'
+    });
+    await expect(failing).rejects.toThrow('no override 99');
+    kernel.tell({ type: 'failure', request: 12345, message: 'late' });
+    kernel.tell({ type: 'failure', request: null, message: 'notice' });
+    expect(notices).toEqual(['late', 'notice']);
+  });
+
+  it('is busy only after a second without an answer', () => {
+    void connection.inspect(H).catch(() => undefined);
+    vi.advanceTimersByTime(900);
+    expect(connection.busy).toBe(false);
+    vi.advanceTimersByTime(200);
+    expect(connection.busy).toBe(true);
+    kernel.tell(detail(kernel.last('inspect').request, H));
+    expect(connection.busy).toBe(false);
+    expect(changes).toEqual(['busy', 'busy']);
+  });
+
+  it('gives up in the end, and says so', async () => {
+    const answer = connection.inspect(H);
+    const outcome = expect(answer).rejects.toThrow('No answer from the kernel');
+    vi.advanceTimersByTime(60_001);
+    await outcome;
+    expect(connection.busy).toBe(false);
+  });
+
+  it('tells all that wait when the kernel goes', async () => {
+    const answer = connection.inspect(H);
+    const command = connection.undo();
+    connection.dispose();
+    expect(changes.at(-1)).toBe('closed');
+    await expect(answer).rejects.toThrow('run the cell again');
+    await expect(command).rejects.toThrow('run the cell again');
+    await expect(connection.inspect(H)).rejects.toThrow('run the cell again');
+    const count = kernel.sent.length;
+    kernel.snapshot(network());
+    expect(kernel.sent).toHaveLength(count);
+  });
+
+  it('passes on plots that the kernel shows by itself', () => {
+    const titles: string[] = [];
+    connection.plotted.connect((_, plot) => titles.push(plot.title));
+    kernel.tell({
+      type: 'plot',
+      request: 0,
+      title: 'Gradient check',
+      note: '',
+      figure: { data: [], layout: {} }
+    });
+    expect(titles).toEqual(['Gradient check']);
+  });
+});
+
+describe('long requests', () => {
+  it('tell how far they are, are not given up meanwhile, and end', async () => {
+    vi.useFakeTimers();
+    const kernel = new TestKernel();
+    const connection = kernel.connect(1000, 60_000);
+    const done = connection.run('check');
+    const { request } = kernel.last('check');
+    await expect(connection.run('diagnose')).rejects.toThrow(
+      'a gradient check already'
+    );
+    for (let i = 1; i <= 5; i++) {
+      vi.advanceTimersByTime(40_000);
+      kernel.tell({ type: 'progress', request, done: i, total: 5, left: 5 - i });
+    }
+    expect(connection.job?.progress).toEqual({ done: 5, total: 5, left: 0 });
+    expect(connection.busy).toBe(false);
+    connection.stop();
+    connection.stop();
+    expect(kernel.events('stop').map(({ of }) => of)).toEqual([request]);
+    kernel.tell({ type: 'done', request });
+    await expect(done).resolves.toBeUndefined();
+    expect(connection.job).toBeNull();
+    connection.dispose();
+    vi.useRealTimers();
+  });
+});

@@ -1,0 +1,49 @@
+// @vitest-environment jsdom
+import '../../helpers/browser';
+
+import { describe, expect, it } from 'vitest';
+
+import type { GraphConnection } from '../../../src/connection';
+import { Graph } from '../../../src/graph';
+import { SAVED, toldOf } from '../../../src/panels/banner';
+import { network } from '../../helpers/network';
+
+function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
+  const { header, buffers } = network([], changes);
+  return Graph.fromMessage(header, buffers);
+}
+
+const live = (problem: string | null): GraphConnection =>
+  ({ problem }) as unknown as GraphConnection;
+
+describe('what is told of a picture', () => {
+  it('a saved one says so, a live one nothing', () => {
+    expect(toldOf(graphOf(), null, null)).toEqual({
+      problem: null,
+      note: SAVED,
+      empty: false
+    });
+    expect(toldOf(graphOf(), live(null), 'damaged')).toEqual({
+      problem: null,
+      note: '',
+      empty: false
+    });
+  });
+
+  it('a saved one that cannot be drawn counts only where there is no other', () => {
+    expect(toldOf(null, null, 'damaged').problem).toBe('damaged');
+    expect(toldOf(graphOf(), null, 'damaged').problem).toBeNull();
+    expect(toldOf(graphOf(), live('newer schema'), null).problem).toBe('newer schema');
+  });
+
+  it('a cell that failed says how', () => {
+    const error = { node: null, message: 'shapes differ' };
+    expect(toldOf(graphOf({ error }), live(null), null).problem).toBe('shapes differ');
+  });
+
+  it('there is none: no kernel, no picture; one that is coming is not missing', () => {
+    expect(toldOf(null, null, null).empty).toBe(true);
+    expect(toldOf(null, live(null), null).empty).toBe(false);
+    expect(toldOf(null, null, 'damaged').empty).toBe(false);
+  });
+});

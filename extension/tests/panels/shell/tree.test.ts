@@ -1,0 +1,98 @@
+// @vitest-environment jsdom
+import '../../helpers/browser';
+
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import { GraphTree } from '../../../src/panels/tree';
+import { RecordingHost } from '../../helpers/host';
+import { H, PRODUCT, W } from '../../helpers/network';
+
+describe('GraphTree', () => {
+  let host: RecordingHost;
+  let tree: GraphTree;
+
+  const lines = (): string[] =>
+    [...tree.node.querySelectorAll('[role=treeitem]')].map(
+      item => `${item.getAttribute('aria-level')} ${item.textContent.split(',')[0]}`
+    );
+  const press = (key: string): void => {
+    const from = tree.node.querySelector('[tabindex="0"]')!;
+    from.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+  };
+  const selected = (): string[] =>
+    [...tree.node.querySelectorAll('[aria-selected=true]')].map(
+      item => item.textContent.split(',')[0]
+    );
+
+  beforeEach(() => {
+    host = new RecordingHost();
+    tree = new GraphTree(host);
+    tree.refresh('graph');
+    document.body.replaceChildren(tree.node);
+  });
+
+  it('lists nodes in order, each scope once with all that it holds', () => {
+    expect(lines()).toEqual([
+      '1 X',
+      '1 W',
+      '1 scope layer',
+      '2 matmul',
+      '2 h',
+      '1 t',
+      '1 multiply',
+      '1 loss'
+    ]);
+  });
+
+  it('shows what is selected in the picture, and selects in it', () => {
+    host.state.select(H);
+    tree.refresh('selection');
+    expect(selected()).toEqual(['h']);
+    press('ArrowUp');
+    press('Enter');
+    expect(host.state.selected).toBe(PRODUCT);
+    expect(host.centred).toEqual([PRODUCT]);
+    tree.refresh('selection');
+    expect(selected()).toEqual(['matmul']);
+  });
+
+  it('G2: marks a node for a derivative, and shows both that are chosen', () => {
+    press('ArrowDown');
+    press('m');
+    expect(host.state.marked).toBe(W);
+    host.state.select(H);
+    tree.refresh('selection');
+    expect(selected()).toEqual(['W', 'h']);
+    host.state.selectAlone(H);
+    tree.refresh('selection');
+    expect(selected()).toEqual(['h']);
+  });
+
+  it('closes and opens scopes with the picture', () => {
+    press('ArrowDown');
+    press('ArrowDown');
+    press('ArrowLeft');
+    expect([...host.state.folded]).toEqual(['layer']);
+    expect(lines()).toEqual([
+      '1 X',
+      '1 W',
+      '1 scope layer',
+      '1 t',
+      '1 multiply',
+      '1 loss'
+    ]);
+    press('ArrowLeft');
+    expect(host.state.folded.size).toBe(1);
+    press('ArrowRight');
+    expect(lines()).toHaveLength(8);
+  });
+
+  it('has one line in the order of tabs', () => {
+    for (const key of ['End', 'Home', 'ArrowDown', 'ArrowUp', 'ArrowUp', 'ArrowDown']) {
+      press(key);
+      expect(tree.node.querySelectorAll('[tabindex="0"]')).toHaveLength(1);
+    }
+    press('Enter');
+    expect(host.state.selected).toBe(W);
+  });
+});
