@@ -28,7 +28,7 @@ from workbench.session.wire import (
 )
 from workbench.session.wire.protocol import COLUMNS, KINDS, STATISTICS, STATUSES
 
-PROTOCOL = Path(__file__).parent.parent / "extension/src/protocol.ts"
+PROTOCOL = Path(__file__).parent.parent / "extension/src/wire/protocol.ts"
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { IChannel, IReceived } from './channel';
 import { Graph } from './graph';
-import { checkMessage } from './guards';
-import { type IJob, type JobKind, Jobs } from './jobs';
+import type { IChannel, IReceived } from './wire/channel';
+import { PictureError, sequenceOf } from './wire/fields';
+import { checkMessage } from './wire/guards';
+import { type IJob, type JobKind, Jobs } from './wire/jobs';
 import {
   IDetail,
   IWindow,
@@ -19,8 +20,7 @@ import {
   PlotKind,
   SCHEMA,
   Target
-} from './protocol';
-import { PictureError, sequenceOf } from './reading';
+} from './wire/protocol';
 import {
   Answer,
   ExpressionAnswer,
@@ -29,13 +29,13 @@ import {
   PlotAnswer,
   RequestError,
   Requests
-} from './requests';
+} from './wire/requests';
 
-export type { IChannel, IReceived } from './channel';
-export type { IJob, JobKind } from './jobs';
-export type { PlotKind } from './protocol';
-export { RequestError } from './requests';
-export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from './requests';
+export type { IChannel, IReceived } from './wire/channel';
+export type { IJob, JobKind } from './wire/jobs';
+export type { PlotKind } from './wire/protocol';
+export { RequestError } from './wire/requests';
+export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from './wire/requests';
 
 /**
  * - `graph`, `values`: the graph changed, with other nodes or the same ones.

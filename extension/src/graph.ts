@@ -5,14 +5,16 @@
  */
 
 import { foldPaths } from './folds';
+import { coveredNodes, equal, findingsByNode, sameRules } from './lookups';
+import { type IReaders, readersOf } from './readers';
+import { type IScope, scopesOf } from './scopes';
 import {
   IColumns,
   checkColumns,
   checkHeader,
   checkSaved,
   decodeColumns
-} from './guards';
-import { coveredNodes, equal, findingsByNode, sameRules } from './lookups';
+} from './wire/guards';
 import {
   ColumnName,
   IColumn,
@@ -23,9 +25,7 @@ import {
   STATISTICS,
   STATUSES,
   Status
-} from './protocol';
-import { type IReaders, readersOf } from './readers';
-import { type IScope, scopesOf } from './scopes';
+} from './wire/protocol';
 
 export type { IScope } from './scopes';
 

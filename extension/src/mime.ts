@@ -10,8 +10,8 @@ import { Graph } from './graph';
 import { LiveGraphs } from './live';
 import { element } from './panels/dom';
 import type { GraphPanel } from './panels/panel';
-import { MIME_TYPE } from './protocol';
-import { PictureError } from './reading';
+import { PictureError } from './wire/fields';
+import { MIME_TYPE } from './wire/protocol';
 
 /** Before SVG (80) and text, after nothing. */
 const RANK = 10;

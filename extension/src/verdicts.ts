@@ -4,7 +4,7 @@
  */
 
 import type { Graph } from './graph';
-import { type IFinding, STATUSES, type Status } from './protocol';
+import { type IFinding, STATUSES, type Status } from './wire/protocol';
 
 /** How much is to be said of a node, or of several together. */
 export interface IVerdict {

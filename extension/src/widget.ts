@@ -10,12 +10,12 @@ import {
 } from '@jupyter-widgets/base';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { Gate, type ILane, type ISubshells, laneReady } from './channel';
 import { GraphConnection, type IChannel, type IReceived } from './connection';
 import { liveGraphs } from './live';
 import { afterDraw } from './panels/draw';
 import type { GraphPanel } from './panels/panel';
-import type { PageEvent } from './protocol';
+import { Gate, type ILane, type ISubshells, laneReady } from './wire/channel';
+import type { PageEvent } from './wire/protocol';
 
 /** The names under which the kernel finds these classes. */
 export const MODULE = 'autodiff-workbench';

@@ -1,6 +1,6 @@
 """The kernel's end of the wire: one session, shown by the pages that ask.
 
-`extension/src/protocol.ts` says what travels. Changes of the session go out as
+`extension/src/wire/protocol.ts` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
 What a page may ask for stands in `asked.py`, long work in `jobs.py`. Nothing here

@@ -1,7 +1,7 @@
 /** What the parts of a panel ask of the kernel; a refusal is said in the banner. */
 
 import type { GraphConnection, JobKind } from '../connection';
-import type { IOverride } from '../protocol';
+import type { IOverride } from '../wire/protocol';
 import { labelOf } from './presets';
 
 export interface IAskingOptions {

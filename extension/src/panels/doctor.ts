@@ -2,7 +2,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { IFindings } from '../protocol';
+import type { IFindings } from '../wire/protocol';
 import { Keyed, element, icon } from './dom';
 import { findingCard } from './finding';
 import type { IHost, Reason } from './host';

@@ -8,7 +8,7 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { PlotAnswer, PlotKind } from '../connection';
-import type { IMatrix, IWindow } from '../protocol';
+import type { IMatrix, IWindow } from '../wire/protocol';
 import { Segments, button, element, icon } from './dom';
 import { Caption } from './drawer/caption';
 import { Explorer } from './drawer/explorer';

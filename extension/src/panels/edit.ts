@@ -1,6 +1,6 @@
 /** Another rule for an override, written where it stands in the list. */
 
-import type { IOverride } from '../protocol';
+import type { IOverride } from '../wire/protocol';
 import { button, element } from './dom';
 import type { IHost } from './host';
 

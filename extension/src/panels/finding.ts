@@ -1,7 +1,7 @@
 /** One thing that the doctor found, with what would mend it. */
 
 import type { Graph } from '../graph';
-import type { IFinding } from '../protocol';
+import type { IFinding } from '../wire/protocol';
 import { button, element, icon } from './dom';
 import type { IHost } from './host';
 import { copyLink } from './links';

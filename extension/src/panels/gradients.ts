@@ -3,7 +3,7 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../graph';
-import type { ICheck, INodeCheck, Outcome, Status } from '../protocol';
+import type { ICheck, INodeCheck, Outcome, Status } from '../wire/protocol';
 import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
 import { formatCount, formatNumber, formatPlural } from './numbers';

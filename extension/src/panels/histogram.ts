@@ -1,6 +1,6 @@
 /** A small histogram, with a second one behind it on the same axes. */
 
-import type { IDistribution } from '../protocol';
+import type { IDistribution } from '../wire/protocol';
 import { drawing, element, path } from './dom';
 import { formatCount, formatNumber } from './numbers';
 

@@ -1,6 +1,6 @@
 /** What was changed, step by step: a click on a step goes to the state after it. */
 
-import type { IHistory } from '../protocol';
+import type { IHistory } from '../wire/protocol';
 import { Keyed, element } from './dom';
 import type { IHost } from './host';
 import { formatPlural } from './numbers';

@@ -1,6 +1,6 @@
 /** What can be done with an override, and its label: in the form and in the list. */
 
-import type { IOverride } from '../protocol';
+import type { IOverride } from '../wire/protocol';
 import { button, element } from './dom';
 import type { IHost } from './host';
 

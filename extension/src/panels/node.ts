@@ -3,7 +3,7 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph, IStatistics } from '../graph';
-import { STATISTICS, type IDetail } from '../protocol';
+import { STATISTICS, type IDetail } from '../wire/protocol';
 import { Keyed, button, element } from './dom';
 import { histogram, oddities } from './histogram';
 import type { IHost, Reason } from './host';

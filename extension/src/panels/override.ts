@@ -1,7 +1,7 @@
 /** One override in the list: what it is on, what it changes, and what can be done. */
 
 import type { Graph } from '../graph';
-import type { IOverride } from '../protocol';
+import type { IOverride } from '../wire/protocol';
 import { Keyed, button, element, icon } from './dom';
 import { RuleEdit } from './edit';
 import type { IHost } from './host';

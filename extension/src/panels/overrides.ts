@@ -5,7 +5,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { IHistory, IOverride } from '../protocol';
+import type { IHistory, IOverride } from '../wire/protocol';
 import { button, element } from './dom';
 import { HistoryList } from './history';
 import type { IHost, Reason } from './host';

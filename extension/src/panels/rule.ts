@@ -6,9 +6,10 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../graph';
-import type { IOverride } from '../protocol';
+import type { IOverride } from '../wire/protocol';
 import { Keyed, Segments, button, element } from './dom';
 import type { IHost, Reason } from './host';
+import { overrideLinks, pill } from './links';
 import { spellNumber } from './numbers';
 import {
   type PresetName,
@@ -18,7 +19,6 @@ import {
   recognise,
   standardExpression
 } from './presets';
-import { overrideLinks, pill } from './links';
 import {
   type Reach,
   noteOf,

@@ -1,8 +1,8 @@
 /** What checks and the doctor found in all of a graph, in a few words. Pure. */
 
 import type { Graph } from '../graph';
-import type { ICheck, IFinding } from '../protocol';
 import { foremost } from '../verdicts';
+import type { ICheck, IFinding } from '../wire/protocol';
 import { formatCount, formatPlural } from './numbers';
 
 export interface ISummary {

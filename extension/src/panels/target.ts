@@ -1,7 +1,7 @@
 /** What the form of a node edits, and what its rule would apply to. Pure. */
 
 import type { Graph } from '../graph';
-import type { IOverride, Target } from '../protocol';
+import type { IOverride, Target } from '../wire/protocol';
 
 /** Where a rule applies, as the form offers it. */
 export type Reach = 'node' | 'op' | 'scope';

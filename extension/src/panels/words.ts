@@ -3,7 +3,7 @@
 import type { Graph } from '../graph';
 import type { IStep } from '../model';
 import { type IVerdict, verdictOf } from '../verdicts';
-import type { ICheck, IEffect, IHeader, IOverride, Target } from '../protocol';
+import type { ICheck, IEffect, IHeader, IOverride, Target } from '../wire/protocol';
 import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
 
 /** At most so many terms of a sum of the chain rule are written out. */

@@ -3,7 +3,7 @@
 import { Signal } from '@lumino/signaling';
 
 import { GraphConnection, type IChannel, type IReceived } from '../../src/connection';
-import type { PageEvent } from '../../src/protocol';
+import type { PageEvent } from '../../src/wire/protocol';
 import type { INetwork } from './network';
 
 /** The event of a name; undo and redo are one of two names. */

@@ -7,7 +7,7 @@ import {
   type IOverride,
   STATUSES,
   type Status
-} from '../../src/protocol';
+} from '../../src/wire/protocol';
 import { H, type INetwork, LOSS, PRODUCT, SCALED, network } from './network';
 
 /** The line of a check about one node. */

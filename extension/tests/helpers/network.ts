@@ -13,7 +13,7 @@ import {
   MIME_TYPE,
   SCHEMA,
   STATISTICS
-} from '../../src/protocol';
+} from '../../src/wire/protocol';
 
 /** The ids of its nodes. */
 export const X = 0;

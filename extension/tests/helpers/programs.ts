@@ -13,7 +13,7 @@ import {
   KINDS,
   SCHEMA,
   STATISTICS
-} from '../../src/protocol';
+} from '../../src/wire/protocol';
 
 interface INode {
   kind: (typeof KINDS)[number];

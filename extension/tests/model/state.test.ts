@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 
 import { Graph } from '../../src/graph';
 import { type Change, GraphState } from '../../src/model';
-import type { IFinding } from '../../src/protocol';
+import type { IFinding } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, T, W, X, network } from '../helpers/network';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {

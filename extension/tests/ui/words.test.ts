@@ -9,7 +9,7 @@ import {
   stepLine,
   targetText
 } from '../../src/panels/words';
-import type { IOverride } from '../../src/protocol';
+import type { IOverride } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../helpers/network';
 
 function graphOf(overrides: IOverride[] = []): Graph {

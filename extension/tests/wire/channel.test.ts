@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Gate, laneReady } from '../../src/channel';
-import type { PageEvent } from '../../src/protocol';
+import { Gate, laneReady } from '../../src/wire/channel';
+import type { PageEvent } from '../../src/wire/protocol';
 
 const ack = (seq: number): PageEvent => ({ type: 'event', seq, event: 'ack', of: seq });
 

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest';
 
 import { Graph } from '../../src/graph';
-import { PictureError, checkHeader, checkMessage, checkSaved } from '../../src/guards';
-import { type ColumnName, type IHeader } from '../../src/protocol';
+import {
+  PictureError,
+  checkHeader,
+  checkMessage,
+  checkSaved
+} from '../../src/wire/guards';
+import { type ColumnName, type IHeader } from '../../src/wire/protocol';
 import { encodeColumn, network } from '../helpers/programs';
 
 /** A snapshot of the network with one column replaced. */

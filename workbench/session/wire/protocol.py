@@ -1,6 +1,6 @@
 """What travels between the kernel and the page: the types, nothing else.
 
-The same shapes stand in `extension/src/protocol.ts`, with what each field means;
+The same shapes stand in `extension/src/wire/protocol.ts`, with what each field means;
 `tests/golden/snapshot.json` is read by the tests of both sides.
 """
 

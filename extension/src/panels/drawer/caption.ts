@@ -3,7 +3,7 @@
 import { Widget } from '@lumino/widgets';
 
 import type { IProgress, PlotKind } from '../../connection';
-import type { IMatrix } from '../../protocol';
+import type { IMatrix } from '../../wire/protocol';
 import { Segments, button, element } from '../dom';
 import { formatCount } from '../numbers';
 import { sameWindow } from './cells';

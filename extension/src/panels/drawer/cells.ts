@@ -4,7 +4,7 @@
  */
 
 import type { Graph } from '../../graph';
-import type { IMatrix, IWindow } from '../../protocol';
+import type { IMatrix, IWindow } from '../../wire/protocol';
 import { entries } from '../words';
 
 export type Span = [number, number];

@@ -4,7 +4,7 @@
  */
 
 import type { PlotKind } from '../../connection';
-import type { IWindow } from '../../protocol';
+import type { IWindow } from '../../wire/protocol';
 import type { Caption } from './caption';
 import { type IRange, partOf, sameWindow } from './cells';
 import type { HeatMap, IEntry } from './map';

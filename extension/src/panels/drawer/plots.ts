@@ -8,7 +8,7 @@ import type {
   PlotKind
 } from '../../connection';
 import type { Graph } from '../../graph';
-import type { IWindow } from '../../protocol';
+import type { IWindow } from '../../wire/protocol';
 
 /** What belongs together: one tab shows all views of the same nodes. */
 const FAMILIES: Readonly<Record<PlotKind, Family | null>> = {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { histogram, oddities } from '../../../src/panels/histogram';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../../../src/panels/node';
-import type { IDistribution } from '../../../src/protocol';
+import type { IDistribution } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';
 import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../../helpers/network';

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { GraphConnection } from '../../../src/connection';
 import { OverrideList, codeOf } from '../../../src/panels/overrides';
 import { placeAt } from '../../../src/panels/reorder';
-import type { IHistory, IOverride } from '../../../src/protocol';
+import type { IHistory, IOverride } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';
 import { H, PRODUCT, SCALED, W, clipOfH, network } from '../../helpers/network';

@@ -4,7 +4,7 @@ import '../../helpers/browser';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { RuleForm } from '../../../src/panels/rule';
-import type { IOverride } from '../../../src/protocol';
+import type { IOverride } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';
 import { H, PRODUCT, W, clipOfH, network } from '../../helpers/network';

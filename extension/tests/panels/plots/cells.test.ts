@@ -4,7 +4,7 @@ import { Graph } from '../../../src/graph';
 import { readMatrix, readTexts } from '../../../src/panels/drawer/arrays';
 import { Cells, partOf, sameWindow, startsOf } from '../../../src/panels/drawer/cells';
 import { rangeOf } from '../../../src/panels/drawer/events';
-import type { IMatrix, IWindow } from '../../../src/protocol';
+import type { IMatrix, IWindow } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
 
 const { header, buffers } = network();

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { PlotAnswer } from '../../../src/connection';
 import { Graph } from '../../../src/graph';
 import { HeatMap } from '../../../src/panels/drawer/map';
-import type { IMatrix } from '../../../src/protocol';
+import type { IMatrix } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
 
 const { header, buffers } = network();

@@ -1,18 +1,6 @@
 /** What a gradient check and the doctor found, read from untrusted data. */
 
 import {
-  ICheck,
-  IFinding,
-  IFindings,
-  IFix,
-  IGradientCheck,
-  INodeCheck,
-  OUTCOMES,
-  Outcome,
-  STATUSES,
-  Status
-} from './protocol';
-import {
   LIMITS,
   boolean,
   count,
@@ -25,7 +13,19 @@ import {
   record,
   text,
   within
-} from './reading';
+} from './fields';
+import {
+  ICheck,
+  IFinding,
+  IFindings,
+  IFix,
+  IGradientCheck,
+  INodeCheck,
+  OUTCOMES,
+  Outcome,
+  STATUSES,
+  Status
+} from './protocol';
 
 const SEVERITIES = ['error', 'warning', 'note'] as const;
 const SWEEPS = ['forward', 'backward'] as const;

@@ -3,6 +3,7 @@
  * length and every index is one that the graph can have.
  */
 
+import { LIMITS, PictureError, count, list, quoted, record, text } from './fields';
 import {
   ColumnDtype,
   ColumnName,
@@ -12,7 +13,6 @@ import {
   STATISTICS,
   STATUSES
 } from './protocol';
-import { LIMITS, PictureError, count, list, quoted, record, text } from './reading';
 
 /** The decoded columns of a graph, under their names on the wire. */
 export interface IColumns {

@@ -7,8 +7,6 @@
 import { checkDetail, checkPlot, checkProgress } from './answers';
 import { checkHistory, checkOverrides } from './attached';
 import { BYTES, checkColumnList } from './columns';
-import { checkCheck, checkFindings } from './found';
-import { IHeader, ISaved, KernelMessage, SCHEMA } from './protocol';
 import {
   LIMITS,
   PictureError,
@@ -23,11 +21,13 @@ import {
   record,
   text,
   within
-} from './reading';
+} from './fields';
+import { checkCheck, checkFindings } from './found';
+import { IHeader, ISaved, KernelMessage, SCHEMA } from './protocol';
 
 export { checkColumns, decodeColumns } from './columns';
 export type { IColumns } from './columns';
-export { LIMITS, PictureError } from './reading';
+export { LIMITS, PictureError } from './fields';
 
 /** Refuse what a newer workbench wrote, by name and number. */
 export function checkSchema(schema: unknown, version: unknown): void {

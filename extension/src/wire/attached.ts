@@ -3,7 +3,6 @@
  * older kernel or notebook does not say is absent: nothing covered, no note.
  */
 
-import { IEffect, IHistory, IOverride, Target } from './protocol';
 import {
   LIMITS,
   PictureError,
@@ -17,7 +16,8 @@ import {
   record,
   text,
   within
-} from './reading';
+} from './fields';
+import { IEffect, IHistory, IOverride, Target } from './protocol';
 
 export function checkOverrides(value: unknown, nodes: number): IOverride[] {
   return list(value, 'overrides', LIMITS.overrides).map((item, i) =>

@@ -1,15 +1,6 @@
 /** The answers of the kernel to what the page asked, read from untrusted data. */
 
 import {
-  IDetail,
-  IDistribution,
-  IMatrix,
-  IWindow,
-  KernelMessage,
-  PLOT_KINDS,
-  PlotKind
-} from './protocol';
-import {
   LIMITS,
   PictureError,
   count,
@@ -23,7 +14,16 @@ import {
   record,
   text,
   within
-} from './reading';
+} from './fields';
+import {
+  IDetail,
+  IDistribution,
+  IMatrix,
+  IWindow,
+  KernelMessage,
+  PLOT_KINDS,
+  PlotKind
+} from './protocol';
 
 const MODES = ['forward', 'reverse', ''] as const;
 
