@@ -6,8 +6,8 @@
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import { Graph } from './graph';
 import { LiveGraphs } from './live';
+import { Graph } from './model/graph';
 import { element } from './panels/dom';
 import type { GraphPanel } from './panels/panel';
 import { PictureError } from './wire/fields';

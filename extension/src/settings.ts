@@ -2,7 +2,7 @@
 
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { COLOURINGS, type Colouring } from './model';
+import { COLOURINGS, type Colouring } from './model/state';
 import { type IPanelSettings, STANDARD } from './panels/options';
 import type { GraphPanel } from './panels/panel';
 

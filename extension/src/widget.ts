@@ -10,8 +10,8 @@ import {
 } from '@jupyter-widgets/base';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { GraphConnection, type IChannel, type IReceived } from './connection';
 import { liveGraphs } from './live';
+import { GraphConnection, type IChannel, type IReceived } from './model/connection';
 import { afterDraw } from './panels/draw';
 import type { GraphPanel } from './panels/panel';
 import { Gate, type ILane, type ISubshells, laneReady } from './wire/channel';

@@ -7,10 +7,10 @@ import { type Message } from '@lumino/messaging';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { type Graph } from '../graph';
 import { LayoutHost } from '../layout/host';
 import { itemsOf, sameExtents } from '../layout/items';
-import type { Change, GraphState } from '../model';
+import { type Graph } from '../model/graph';
+import type { Change, GraphState } from '../model/state';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
 import { Picture } from './picture';

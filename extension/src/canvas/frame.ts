@@ -1,6 +1,6 @@
 /** All that one drawing of the picture needs to know. */
 
-import type { Stage } from '../model';
+import type { Stage } from '../model/state';
 import { ILooks } from './looks';
 import { IMarks } from './marks';
 import { Scene } from './scene';

@@ -1,6 +1,6 @@
 /** The keyboard in the picture: walks from card to card, and does what keys ask. */
 
-import type { GraphState } from '../model';
+import type { GraphState } from '../model/state';
 import { type Action, actionOf } from './keys';
 import type { Picture } from './picture';
 import type { Scene } from './scene';

@@ -3,12 +3,12 @@
  * each tile, and what is written on it. Made anew when values or colouring change.
  */
 
-import { Graph } from '../graph';
 import { IItems } from '../layout/items';
 import { IPill, pillsOf } from '../layout/pills';
 import { ILayout } from '../layout/types';
-import type { Colouring } from '../model';
-import { type IVerdict, verdictsOf } from '../verdicts';
+import { Graph } from '../model/graph';
+import type { Colouring } from '../model/state';
+import { type IVerdict, verdictsOf } from '../model/verdicts';
 
 /** Decades below the largest norm that a scale tells apart. */
 const DECADES = 8;

@@ -1,7 +1,7 @@
 /** What the reader points at, found and stepped to, in terms of the picture. */
 
-import type { GraphState } from '../model';
-import { nodesBetween } from '../paths';
+import { nodesBetween } from '../model/paths';
+import type { GraphState } from '../model/state';
 import { Scene } from './scene';
 
 export interface IMarks {

@@ -1,7 +1,7 @@
 /** The whole picture in a corner, with a frame around what is seen of it. */
 
 import { MEASURES } from '../layout/types';
-import { type IVerdict, isAlarming } from '../verdicts';
+import { type IVerdict, isAlarming } from '../model/verdicts';
 import { Scene } from './scene';
 import { ITheme } from './theme';
 import { ISize, IView, visible } from './viewport';

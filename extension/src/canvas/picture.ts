@@ -3,7 +3,7 @@
  * when it is drawn. At most once in an animation frame, and never without need.
  */
 
-import type { GraphState } from '../model';
+import type { GraphState } from '../model/state';
 import { Camera } from './camera';
 import { type IFrame, detailAt } from './frame';
 import { type ILooks, looksOf } from './looks';

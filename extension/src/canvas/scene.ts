@@ -4,11 +4,11 @@
  * what is not seen is never looked at.
  */
 
-import { Graph } from '../graph';
-import { IItems } from '../layout/items';
 import { IAdjacency, adjacency } from '../layout/adjacency';
+import { IItems } from '../layout/items';
 import { pillWidth } from '../layout/pills';
 import { ILayout, MEASURES } from '../layout/types';
+import { Graph } from '../model/graph';
 import { IOutline, outlinesOf } from './outline';
 import { IBounds, IRect } from './viewport';
 

@@ -4,7 +4,7 @@
  * what is only good to know, where it can be read.
  */
 
-import { type IVerdict, foremost, isAlarming } from '../verdicts';
+import { type IVerdict, foremost, isAlarming } from '../model/verdicts';
 import type { Detail, IFrame } from './frame';
 import { shortNumber } from './looks';
 import type { ITheme } from './theme';

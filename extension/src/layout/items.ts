@@ -3,7 +3,7 @@
  * or a folded scope with all that stands in it.
  */
 
-import { Graph } from '../graph';
+import { Graph } from '../model/graph';
 import { adjacency } from './adjacency';
 import { pillWidth, pillsOf } from './pills';
 import { ILayoutInput, MEASURES } from './types';

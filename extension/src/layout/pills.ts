@@ -1,6 +1,6 @@
 /** The pill beside a node's tile: the override that it runs, or one that is off. */
 
-import { Graph } from '../graph';
+import { Graph } from '../model/graph';
 
 export interface IPill {
   label: string;

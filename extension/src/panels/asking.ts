@@ -1,6 +1,6 @@
 /** What the parts of a panel ask of the kernel; a refusal is said in the banner. */
 
-import type { GraphConnection, JobKind } from '../connection';
+import type { GraphConnection, JobKind } from '../model/connection';
 import type { IOverride } from '../wire/protocol';
 import { labelOf } from './presets';
 

@@ -2,8 +2,8 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { GraphConnection } from '../connection';
-import type { Graph } from '../graph';
+import type { GraphConnection } from '../model/connection';
+import type { Graph } from '../model/graph';
 import { button, element, icon } from './dom';
 
 /** What is said of a picture that no kernel answers. */

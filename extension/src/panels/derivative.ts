@@ -2,8 +2,8 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../graph';
-import { readBy, reachedFrom } from '../paths';
+import type { Graph } from '../model/graph';
+import { readBy, reachedFrom } from '../model/paths';
 import { element } from './dom';
 import type { IHost, Reason } from './host';
 import { refusalOf, showDerivative } from './pair';

@@ -7,7 +7,7 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { PlotAnswer, PlotKind } from '../connection';
+import type { PlotAnswer, PlotKind } from '../model/connection';
 import type { IMatrix, IWindow } from '../wire/protocol';
 import { Segments, button, element, icon } from './dom';
 import { Caption } from './drawer/caption';

@@ -1,6 +1,6 @@
 /** One thing that the doctor found, with what would mend it. */
 
-import type { Graph } from '../graph';
+import type { Graph } from '../model/graph';
 import type { IFinding } from '../wire/protocol';
 import { button, element, icon } from './dom';
 import type { IHost } from './host';

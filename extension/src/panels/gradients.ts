@@ -2,7 +2,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../graph';
+import type { Graph } from '../model/graph';
 import type { ICheck, INodeCheck, Outcome, Status } from '../wire/protocol';
 import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';

@@ -1,7 +1,7 @@
 /** What the parts of a graph panel may know of, and ask of, the whole. */
 
-import type { GraphConnection, PlotKind } from '../connection';
-import type { Change, GraphState } from '../model';
+import type { GraphConnection, PlotKind } from '../model/connection';
+import type { Change, GraphState } from '../model/state';
 import type { Asking } from './asking';
 
 /** What made a part draw itself again: the state, or the line to the kernel. */

@@ -4,8 +4,8 @@ import { Widget } from '@lumino/widgets';
 
 import { scaleOf, shortNumber } from '../canvas/looks';
 import { type IScale, type ITheme, readTheme } from '../canvas/theme';
-import type { Graph } from '../graph';
-import type { Colouring } from '../model';
+import type { Graph } from '../model/graph';
+import type { Colouring } from '../model/state';
 import { Keyed, element } from './dom';
 import type { IHost, Reason } from './host';
 

@@ -2,7 +2,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph, IStatistics } from '../graph';
+import type { Graph, IStatistics } from '../model/graph';
 import { STATISTICS, type IDetail } from '../wire/protocol';
 import { Keyed, button, element } from './dom';
 import { histogram, oddities } from './histogram';

@@ -1,6 +1,6 @@
 /** How a graph panel begins, before anybody has touched it. */
 
-import type { Colouring } from '../model';
+import type { Colouring } from '../model/state';
 
 /** How a view begins; the settings of JupyterLab give it. */
 export interface IPanelSettings {

@@ -1,6 +1,6 @@
 /** One override in the list: what it is on, what it changes, and what can be done. */
 
-import type { Graph } from '../graph';
+import type { Graph } from '../model/graph';
 import type { IOverride } from '../wire/protocol';
 import { Keyed, button, element, icon } from './dom';
 import { RuleEdit } from './edit';

@@ -5,8 +5,8 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../graph';
-import type { IPair } from '../paths';
+import type { Graph } from '../model/graph';
+import type { IPair } from '../model/paths';
 import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
 import { derivativeText, entries, inForce } from './words';

@@ -14,9 +14,9 @@ import type {
   JobKind,
   PlotAnswer,
   PlotKind
-} from '../connection';
-import type { Graph } from '../graph';
-import { type Change, GraphState } from '../model';
+} from '../model/connection';
+import type { Graph } from '../model/graph';
+import { type Change, GraphState } from '../model/state';
 import { Asking } from './asking';
 import { Banner, SAVED, toldOf } from './banner';
 import { copyText } from './clipboard';

@@ -1,6 +1,6 @@
 /** Where something is: links to a node in the picture and to its line in the cell. */
 
-import type { Graph } from '../graph';
+import type { Graph } from '../model/graph';
 import { button, element } from './dom';
 import type { IHost } from './host';
 

@@ -1,6 +1,6 @@
 /** A long request: its button, and while it runs how far it is, with a way to stop. */
 
-import type { JobKind } from '../connection';
+import type { JobKind } from '../model/connection';
 import { button, element } from './dom';
 import type { IHost } from './host';
 import { formatCount, formatSeconds } from './numbers';

@@ -5,7 +5,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../graph';
+import type { Graph } from '../model/graph';
 import type { IOverride } from '../wire/protocol';
 import { Keyed, Segments, button, element } from './dom';
 import type { IHost, Reason } from './host';

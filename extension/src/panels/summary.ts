@@ -1,7 +1,7 @@
 /** What checks and the doctor found in all of a graph, in a few words. Pure. */
 
-import type { Graph } from '../graph';
-import { foremost } from '../verdicts';
+import type { Graph } from '../model/graph';
+import { foremost } from '../model/verdicts';
 import type { ICheck, IFinding } from '../wire/protocol';
 import { formatCount, formatPlural } from './numbers';
 

@@ -1,6 +1,6 @@
 /** What the form of a node edits, and what its rule would apply to. Pure. */
 
-import type { Graph } from '../graph';
+import type { Graph } from '../model/graph';
 import type { IOverride, Target } from '../wire/protocol';
 
 /** Where a rule applies, as the form offers it. */

@@ -5,8 +5,8 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../graph';
-import type { Colouring, Stage } from '../model';
+import type { Graph } from '../model/graph';
+import type { Colouring, Stage } from '../model/state';
 import { Segments, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
 import { formatNumber, formatPlural, formatSeconds } from './numbers';

@@ -6,8 +6,8 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../graph';
-import { type IVerdict, together, verdictsOf } from '../verdicts';
+import type { Graph } from '../model/graph';
+import { type IVerdict, together, verdictsOf } from '../model/verdicts';
 import { element } from './dom';
 import type { IHost, Reason } from './host';
 import { formatPlural } from './numbers';

@@ -2,7 +2,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import { verdictOf } from '../verdicts';
+import { verdictOf } from '../model/verdicts';
 import { Keyed, element, icon } from './dom';
 import { findingCard } from './finding';
 import type { IHost, Reason } from './host';

@@ -1,8 +1,8 @@
 /** What is said about nodes and overrides, as text. Pure. */
 
-import type { Graph } from '../graph';
-import type { IStep } from '../model';
-import { type IVerdict, verdictOf } from '../verdicts';
+import type { Graph } from '../model/graph';
+import type { IStep } from '../model/state';
+import { type IVerdict, verdictOf } from '../model/verdicts';
 import type { ICheck, IEffect, IHeader, IOverride, Target } from '../wire/protocol';
 import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
 

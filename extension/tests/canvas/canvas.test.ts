@@ -13,11 +13,11 @@ import { Motion, blend } from '../../src/canvas/motion';
 import { Scene } from '../../src/canvas/scene';
 import { shrunkTo } from '../../src/canvas/text';
 import { describe as describeItem } from '../../src/canvas/tooltip';
-import { type Graph } from '../../src/graph';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
-import { GraphState } from '../../src/model';
-import { nodesBetween } from '../../src/paths';
+import { type Graph } from '../../src/model/graph';
+import { nodesBetween } from '../../src/model/paths';
+import { GraphState } from '../../src/model/state';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
 
 function sceneOf(graph: Graph, folded: ReadonlySet<string> = new Set()): Scene {

@@ -7,13 +7,13 @@ import { looksOf } from '../../src/canvas/looks';
 import { Scene } from '../../src/canvas/scene';
 import { describe as describeItem } from '../../src/canvas/tooltip';
 import { isShown, marksOn } from '../../src/canvas/verdicts';
-import { Graph } from '../../src/graph';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { pillsOf } from '../../src/layout/pills';
+import { Graph } from '../../src/model/graph';
+import { isAlarming, verdictsOf } from '../../src/model/verdicts';
 import { summaryOf } from '../../src/panels/summary';
 import { nodeSentence } from '../../src/panels/words';
-import { isAlarming, verdictsOf } from '../../src/verdicts';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
 import {
   H,

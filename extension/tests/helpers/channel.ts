@@ -2,7 +2,11 @@
 
 import { Signal } from '@lumino/signaling';
 
-import { GraphConnection, type IChannel, type IReceived } from '../../src/connection';
+import {
+  GraphConnection,
+  type IChannel,
+  type IReceived
+} from '../../src/model/connection';
 import type { PageEvent } from '../../src/wire/protocol';
 import type { INetwork } from './network';
 

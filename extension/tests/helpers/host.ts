@@ -1,8 +1,8 @@
 /** A host for one part of a panel: it does what it is told and keeps a record. */
 
-import type { GraphConnection, PlotKind } from '../../src/connection';
-import { Graph } from '../../src/graph';
-import { GraphState } from '../../src/model';
+import type { GraphConnection, PlotKind } from '../../src/model/connection';
+import { Graph } from '../../src/model/graph';
+import { GraphState } from '../../src/model/state';
 import { Asking } from '../../src/panels/asking';
 import type { IHost } from '../../src/panels/host';
 import { type INetwork, network } from './network';

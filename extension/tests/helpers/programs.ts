@@ -4,7 +4,7 @@
  * golden snapshot that the kernel wrote.
  */
 
-import { Graph } from '../../src/graph';
+import { Graph } from '../../src/model/graph';
 import {
   ColumnName,
   IColumn,

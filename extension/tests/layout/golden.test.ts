@@ -6,9 +6,9 @@
 import { expect, test } from 'vitest';
 
 import golden from '../../../tests/golden/snapshot.json';
-import { Graph } from '../../src/graph';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
+import { Graph } from '../../src/model/graph';
 
 const graph = Graph.fromSaved(golden);
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 
-import { type Graph } from '../../src/graph';
 import { AT_ONCE, LayoutHost } from '../../src/layout/host';
 import { type IItems, itemsOf, sameExtents } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { type ILayout, MEASURES } from '../../src/layout/types';
+import { type Graph } from '../../src/model/graph';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
 
 const OPEN: ReadonlySet<string> = new Set();

@@ -4,7 +4,7 @@ import {
   type ConnectionChange,
   type GraphConnection,
   RequestError
-} from '../../src/connection';
+} from '../../src/model/connection';
 import { TestKernel } from '../helpers/channel';
 import { H, LOSS, W, clipOfH, network } from '../helpers/network';
 

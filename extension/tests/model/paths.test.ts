@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { nodesBetween, pairOf, readBy, reachedFrom } from '../../src/paths';
+import { nodesBetween, pairOf, readBy, reachedFrom } from '../../src/model/paths';
 import { deep, tangle } from '../helpers/programs';
 
 /** The nodes that are marked. */

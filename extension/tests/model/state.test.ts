@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { Graph } from '../../src/graph';
-import { type Change, GraphState } from '../../src/model';
+import { Graph } from '../../src/model/graph';
+import { type Change, GraphState } from '../../src/model/state';
 import type { IFinding } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, T, W, X, network } from '../helpers/network';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { Graph } from '../../src/graph';
+import { Graph } from '../../src/model/graph';
 import {
   checkSentences,
   effectText,

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 import first from '../../../tests/golden/schema-1.json';
 import golden from '../../../tests/golden/snapshot.json';
-import { Graph } from '../../src/graph';
+import { Graph } from '../../src/model/graph';
 import { PictureError } from '../../src/wire/guards';
 import { random } from '../helpers/programs';
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 
-import { Graph } from '../../src/graph';
+import { Graph } from '../../src/model/graph';
 import { checkHeader, checkMessage } from '../../src/wire/guards';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
 import { H, LOSS, PRODUCT, W, clipOfH, network } from '../helpers/network';

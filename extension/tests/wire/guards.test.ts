@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { Graph } from '../../src/graph';
+import { Graph } from '../../src/model/graph';
 import {
   PictureError,
   checkHeader,

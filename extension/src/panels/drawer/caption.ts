@@ -2,7 +2,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { IProgress, PlotKind } from '../../connection';
+import type { IProgress, PlotKind } from '../../model/connection';
 import type { IMatrix } from '../../wire/protocol';
 import { Segments, button, element } from '../dom';
 import { formatCount } from '../numbers';

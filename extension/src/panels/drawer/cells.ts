@@ -3,7 +3,7 @@
  * when it is zoomed. Pure. Cell k of an axis reaches from k - 1/2 to k + 1/2.
  */
 
-import type { Graph } from '../../graph';
+import type { Graph } from '../../model/graph';
 import type { IMatrix, IWindow } from '../../wire/protocol';
 import { entries } from '../words';
 

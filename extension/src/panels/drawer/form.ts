@@ -1,7 +1,7 @@
 /** What to differentiate, and by what: the form at the head of the drawer. */
 
-import type { PlotKind } from '../../connection';
-import type { Graph } from '../../graph';
+import type { PlotKind } from '../../model/connection';
+import type { Graph } from '../../model/graph';
 import { button, element } from '../dom';
 import type { IHost } from '../host';
 import { shapeText } from '../words';

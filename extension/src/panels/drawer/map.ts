@@ -1,7 +1,7 @@
 /** A heat map as numbers: which entry each cell is, and what it says. */
 
-import type { PlotAnswer } from '../../connection';
-import type { Graph } from '../../graph';
+import type { PlotAnswer } from '../../model/connection';
+import type { Graph } from '../../model/graph';
 import { formatNumber, formatPercent } from '../numbers';
 import { type INumbers, readMatrix, readTexts } from './arrays';
 import { Cells } from './cells';

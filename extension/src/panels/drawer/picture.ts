@@ -4,11 +4,10 @@
  */
 
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import type { Message } from '@lumino/messaging';
-import { MessageLoop } from '@lumino/messaging';
+import { type Message, MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { PlotAnswer } from '../../connection';
+import type { PlotAnswer } from '../../model/connection';
 import { element } from '../dom';
 import { PLOTLY, themedFigure } from '../figure';
 import type { IRange, Span } from './cells';

@@ -6,8 +6,8 @@ import type {
   IProgress,
   PlotAnswer,
   PlotKind
-} from '../../connection';
-import type { Graph } from '../../graph';
+} from '../../model/connection';
+import type { Graph } from '../../model/graph';
 import type { IWindow } from '../../wire/protocol';
 
 /** What belongs together: one tab shows all views of the same nodes. */

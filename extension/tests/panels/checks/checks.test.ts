@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import type { GraphConnection } from '../../../src/connection';
+import type { GraphConnection } from '../../../src/model/connection';
 import { Checks } from '../../../src/panels/checks';
 import { NodeVerdict } from '../../../src/panels/verdict';
 import { TestKernel } from '../../helpers/channel';

@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { GraphConnection } from '../../../src/connection';
+import type { GraphConnection } from '../../../src/model/connection';
 import { OverrideList, codeOf } from '../../../src/panels/overrides';
 import { placeAt } from '../../../src/panels/reorder';
 import type { IHistory, IOverride } from '../../../src/wire/protocol';

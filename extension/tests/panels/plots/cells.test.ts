@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { Graph } from '../../../src/graph';
+import { Graph } from '../../../src/model/graph';
 import { readMatrix, readTexts } from '../../../src/panels/drawer/arrays';
 import { Cells, partOf, sameWindow, startsOf } from '../../../src/panels/drawer/cells';
 import { rangeOf } from '../../../src/panels/drawer/events';

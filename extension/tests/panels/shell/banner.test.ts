@@ -3,8 +3,8 @@ import '../../helpers/browser';
 
 import { describe, expect, it } from 'vitest';
 
-import type { GraphConnection } from '../../../src/connection';
-import { Graph } from '../../../src/graph';
+import type { GraphConnection } from '../../../src/model/connection';
+import { Graph } from '../../../src/model/graph';
 import { SAVED, toldOf } from '../../../src/panels/banner';
 import { network } from '../../helpers/network';
 

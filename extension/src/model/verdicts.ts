@@ -3,8 +3,8 @@
  * shown as one: a node, or all the nodes of a folded scope. Pure.
  */
 
+import { type IFinding, STATUSES, type Status } from '../wire/protocol';
 import type { Graph } from './graph';
-import { type IFinding, STATUSES, type Status } from './wire/protocol';
 
 /** How much is to be said of a node, or of several together. */
 export interface IVerdict {

@@ -7,11 +7,10 @@
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Graph } from './graph';
-import type { IChannel, IReceived } from './wire/channel';
-import { PictureError, sequenceOf } from './wire/fields';
-import { checkMessage } from './wire/guards';
-import { type IJob, type JobKind, Jobs } from './wire/jobs';
+import type { IChannel, IReceived } from '../wire/channel';
+import { PictureError, sequenceOf } from '../wire/fields';
+import { checkMessage } from '../wire/guards';
+import { type IJob, type JobKind, Jobs } from '../wire/jobs';
 import {
   IDetail,
   IWindow,
@@ -20,7 +19,7 @@ import {
   PlotKind,
   SCHEMA,
   Target
-} from './wire/protocol';
+} from '../wire/protocol';
 import {
   Answer,
   ExpressionAnswer,
@@ -29,13 +28,14 @@ import {
   PlotAnswer,
   RequestError,
   Requests
-} from './wire/requests';
+} from '../wire/requests';
+import { Graph } from './graph';
 
-export type { IChannel, IReceived } from './wire/channel';
-export type { IJob, JobKind } from './wire/jobs';
-export type { PlotKind } from './wire/protocol';
-export { RequestError } from './wire/requests';
-export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from './wire/requests';
+export type { IChannel, IReceived } from '../wire/channel';
+export type { IJob, JobKind } from '../wire/jobs';
+export type { PlotKind } from '../wire/protocol';
+export { RequestError } from '../wire/requests';
+export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from '../wire/requests';
 
 /**
  * - `graph`, `values`: the graph changed, with other nodes or the same ones.

@@ -4,17 +4,13 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
-import { foldPaths } from './folds';
-import { coveredNodes, equal, findingsByNode, sameRules } from './lookups';
-import { type IReaders, readersOf } from './readers';
-import { type IScope, scopesOf } from './scopes';
 import {
   IColumns,
   checkColumns,
   checkHeader,
   checkSaved,
   decodeColumns
-} from './wire/guards';
+} from '../wire/guards';
 import {
   ColumnName,
   IColumn,
@@ -25,7 +21,11 @@ import {
   STATISTICS,
   STATUSES,
   Status
-} from './wire/protocol';
+} from '../wire/protocol';
+import { foldPaths } from './folds';
+import { coveredNodes, equal, findingsByNode, sameRules } from './lookups';
+import { type IReaders, readersOf } from './readers';
+import { type IScope, scopesOf } from './scopes';
 
 export type { IScope } from './scopes';
 

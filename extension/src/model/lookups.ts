@@ -1,6 +1,6 @@
 /** What a header lists, by the nodes that it is about. Pure. */
 
-import type { IFinding, IHeader } from './wire/protocol';
+import type { IFinding, IHeader } from '../wire/protocol';
 
 /** The findings at each node that has some, most important first. */
 export function findingsByNode({ findings }: IHeader): Map<number, IFinding[]> {
