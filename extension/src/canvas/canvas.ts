@@ -7,8 +7,8 @@ import { type Message } from '@lumino/messaging';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { LayoutHost } from '../layout/host';
 import { itemsOf, sameExtents } from '../layout/items';
+import { LayoutHost } from '../layout/runner';
 import { type Graph } from '../model/graph';
 import type { Change, GraphState } from '../model/state';
 import { Gestures } from './gestures';

@@ -1,6 +1,6 @@
 /** What a test in a browser may ask of the picture. */
 
-import { LayoutHost } from '../layout/host';
+import { LayoutHost } from '../layout/runner';
 import type { IRect } from './viewport';
 
 export interface ICanvasProbe {

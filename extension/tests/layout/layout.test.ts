@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { AT_ONCE, LayoutHost } from '../../src/layout/host';
 import { type IItems, itemsOf, sameExtents } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
+import { AT_ONCE, LayoutHost } from '../../src/layout/runner';
 import { type ILayout, MEASURES } from '../../src/layout/types';
 import { type Graph } from '../../src/model/graph';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
