@@ -8,8 +8,8 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { LiveGraphs } from './live';
 import { Graph } from './model/graph';
-import { element } from './panels/dom';
 import type { GraphPanel } from './panels/panel';
+import { element } from './ui/dom';
 import { PictureError } from './wire/fields';
 import { MIME_TYPE } from './wire/protocol';
 

@@ -1,8 +1,8 @@
 /** The note beside the card under the pointer. Text only, never markup. */
 
 import { verdictsOf } from '../model/verdicts';
-import { formatNumber, formatPercent } from '../panels/numbers';
-import { verdictLines } from '../panels/words';
+import { formatNumber, formatPercent } from '../ui/numbers';
+import { verdictLines } from '../ui/words';
 import { CHANGED } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';

@@ -4,7 +4,7 @@ import { Widget } from '@lumino/widgets';
 
 import type { GraphConnection } from '../model/connection';
 import type { Graph } from '../model/graph';
-import { button, element, icon } from './dom';
+import { button, element, icon } from '../ui/dom';
 
 /** What is said of a picture that no kernel answers. */
 export const SAVED = 'saved picture · run the cell to make it live';

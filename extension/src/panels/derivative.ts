@@ -4,10 +4,10 @@ import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../model/graph';
 import { readBy, reachedFrom } from '../model/paths';
-import { element } from './dom';
+import { element } from '../ui/dom';
+import { derivativeText } from '../ui/words';
 import type { IHost, Reason } from './host';
 import { refusalOf, showDerivative } from './pair';
-import { derivativeText } from './words';
 
 /** So many names are offered each way: those nearest to the node. */
 const OFFERED = 100;

@@ -2,11 +2,11 @@
 
 import { Widget } from '@lumino/widgets';
 
+import { Keyed, element, icon } from '../ui/dom';
+import { formatPlural } from '../ui/numbers';
 import type { IFindings } from '../wire/protocol';
-import { Keyed, element, icon } from './dom';
 import { findingCard } from './finding';
 import type { IHost, Reason } from './host';
-import { formatPlural } from './numbers';
 import { JobControl } from './progress';
 
 const HINT =

@@ -8,8 +8,9 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { PlotAnswer, PlotKind } from '../model/connection';
+import { Segments, button, element, icon } from '../ui/dom';
+import { splitter } from '../ui/splitter';
 import type { IMatrix, IWindow } from '../wire/protocol';
-import { Segments, button, element, icon } from './dom';
 import { Caption } from './drawer/caption';
 import { Explorer } from './drawer/explorer';
 import { PlotForm } from './drawer/form';
@@ -17,7 +18,6 @@ import { HeatMap } from './drawer/map';
 import { FigurePicture } from './drawer/picture';
 import { Plot, familyOf } from './drawer/plots';
 import type { IHost, Reason } from './host';
-import { splitter } from './splitter';
 
 /** So many plots are kept; the oldest goes. */
 const KEPT = 8;

@@ -1,7 +1,7 @@
 /** Another rule for an override, written where it stands in the list. */
 
+import { button, element } from '../ui/dom';
 import type { IOverride } from '../wire/protocol';
-import { button, element } from './dom';
 import type { IHost } from './host';
 
 /** Milliseconds without a key before the kernel is asked about a rule. */

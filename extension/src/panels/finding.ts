@@ -1,8 +1,8 @@
 /** One thing that the doctor found, with what would mend it. */
 
 import type { Graph } from '../model/graph';
+import { button, element, icon } from '../ui/dom';
 import type { IFinding } from '../wire/protocol';
-import { button, element, icon } from './dom';
 import type { IHost } from './host';
 import { copyLink } from './links';
 import { nodeLink, sourceLine } from './places';

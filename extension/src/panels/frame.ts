@@ -2,7 +2,7 @@
 
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import { splitter } from './splitter';
+import { splitter } from '../ui/splitter';
 
 /** Below this width the bar leaves out words where it has findings to tell of. */
 const ROOMY = 1260;

@@ -3,13 +3,13 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../model/graph';
+import { Keyed, button, element, icon } from '../ui/dom';
+import { formatCount, formatNumber, formatPlural } from '../ui/numbers';
+import { checkSentences, ratioText } from '../ui/words';
 import type { ICheck, INodeCheck, Outcome, Status } from '../wire/protocol';
-import { Keyed, button, element, icon } from './dom';
 import type { IHost, Reason } from './host';
-import { formatCount, formatNumber, formatPlural } from './numbers';
 import { nodeLink } from './places';
 import { JobControl } from './progress';
-import { checkSentences, ratioText } from './words';
 
 const HINT =
   'Compares the rule of each node with differences at the values that it had, and ' +

@@ -1,8 +1,8 @@
 /** A small histogram, with a second one behind it on the same axes. */
 
+import { drawing, element, path } from '../ui/dom';
+import { formatCount, formatNumber } from '../ui/numbers';
 import type { IDistribution } from '../wire/protocol';
-import { drawing, element, path } from './dom';
-import { formatCount, formatNumber } from './numbers';
 
 const WIDTH = 160;
 const HEIGHT = 40;

@@ -1,9 +1,9 @@
 /** What was changed, step by step: a click on a step goes to the state after it. */
 
+import { Keyed, element } from '../ui/dom';
+import { formatPlural } from '../ui/numbers';
 import type { IHistory } from '../wire/protocol';
-import { Keyed, element } from './dom';
 import type { IHost } from './host';
-import { formatPlural } from './numbers';
 
 /** So many steps are shown on each side; beyond them undo goes on. */
 const SHOWN = 100;

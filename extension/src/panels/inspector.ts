@@ -2,9 +2,9 @@
 
 import { PanelLayout, Widget } from '@lumino/widgets';
 
+import { Segments, element } from '../ui/dom';
 import { Checks } from './checks';
 import { DerivativeMenu } from './derivative';
-import { Segments, element } from './dom';
 import type { IHost, Reason } from './host';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { OverrideList } from './overrides';

@@ -6,7 +6,7 @@ import { scaleOf, shortNumber } from '../canvas/looks';
 import { type IScale, type ITheme, readTheme } from '../canvas/theme';
 import type { Graph } from '../model/graph';
 import type { Colouring } from '../model/state';
-import { Keyed, element } from './dom';
+import { Keyed, element } from '../ui/dom';
 import type { IHost, Reason } from './host';
 
 /** A scale with the words at its ends. */

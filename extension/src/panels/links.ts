@@ -1,7 +1,7 @@
 /** What can be done with an override, and its label: in the form and in the list. */
 
+import { button, element } from '../ui/dom';
 import type { IOverride } from '../wire/protocol';
-import { button, element } from './dom';
 import type { IHost } from './host';
 
 /** The label of an override, as it stands beside the node in the picture. */

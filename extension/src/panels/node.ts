@@ -3,13 +3,13 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph, IStatistics } from '../model/graph';
+import { Keyed, button, element } from '../ui/dom';
+import { formatCount, formatNumber } from '../ui/numbers';
+import { shapeText } from '../ui/words';
 import { STATISTICS, type IDetail } from '../wire/protocol';
-import { Keyed, button, element } from './dom';
 import { histogram, oddities } from './histogram';
 import type { IHost, Reason } from './host';
-import { formatCount, formatNumber } from './numbers';
 import { sourceLine } from './places';
-import { shapeText } from './words';
 
 /** While values stream, a node is asked about at most this often. */
 const RHYTHM = 400;

@@ -1,15 +1,15 @@
 /** One override in the list: what it is on, what it changes, and what can be done. */
 
 import type { Graph } from '../model/graph';
+import { Keyed, button, element, icon } from '../ui/dom';
+import { formatPlural } from '../ui/numbers';
+import { effectText, effectsLine, targetText } from '../ui/words';
 import type { IOverride } from '../wire/protocol';
-import { Keyed, button, element, icon } from './dom';
 import { RuleEdit } from './edit';
 import type { IHost } from './host';
 import { copyLink, pill } from './links';
-import { formatPlural } from './numbers';
 import { goTo } from './places';
 import { reorderBy } from './reorder';
-import { effectText, effectsLine, targetText } from './words';
 
 export class OverrideItem {
   readonly node = element('li', { class: 'workbench-Override' });

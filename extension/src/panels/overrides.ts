@@ -5,8 +5,8 @@
 
 import { Widget } from '@lumino/widgets';
 
+import { button, element } from '../ui/dom';
 import type { IHistory, IOverride } from '../wire/protocol';
-import { button, element } from './dom';
 import { HistoryList } from './history';
 import type { IHost, Reason } from './host';
 import { copyLink } from './links';

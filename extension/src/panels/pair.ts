@@ -7,9 +7,9 @@ import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../model/graph';
 import type { IPair } from '../model/paths';
-import { Keyed, button, element, icon } from './dom';
+import { Keyed, button, element, icon } from '../ui/dom';
+import { derivativeText, entries, inForce } from '../ui/words';
 import type { IHost, Reason } from './host';
-import { derivativeText, entries, inForce } from './words';
 
 /** Asks for the derivative of a pair; says why where there is none. */
 export function showDerivative(host: IHost): void {

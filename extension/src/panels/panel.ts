@@ -17,10 +17,10 @@ import type {
 } from '../model/connection';
 import type { Graph } from '../model/graph';
 import { type Change, GraphState } from '../model/state';
+import { copyText } from '../ui/clipboard';
+import { element } from '../ui/dom';
 import { Asking } from './asking';
 import { Banner, SAVED, toldOf } from './banner';
-import { copyText } from './clipboard';
-import { element } from './dom';
 import { Drawer } from './drawer';
 import { layOut, setHeight, setWidth } from './frame';
 import type { IHost, Reason } from './host';

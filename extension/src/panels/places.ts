@@ -1,7 +1,7 @@
 /** Where something is: links to a node in the picture and to its line in the cell. */
 
 import type { Graph } from '../model/graph';
-import { button, element } from './dom';
+import { button, element } from '../ui/dom';
 import type { IHost } from './host';
 
 /** Select a node, bring it into the middle, and light up a way through the graph. */

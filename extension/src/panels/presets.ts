@@ -4,7 +4,7 @@
  * recognised.
  */
 
-import { spellNumber } from './numbers';
+import { spellNumber } from '../ui/numbers';
 
 export type PresetName =
   | 'true'

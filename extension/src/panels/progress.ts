@@ -1,9 +1,9 @@
 /** A long request: its button, and while it runs how far it is, with a way to stop. */
 
 import type { JobKind } from '../model/connection';
-import { button, element } from './dom';
+import { button, element } from '../ui/dom';
+import { formatCount, formatSeconds } from '../ui/numbers';
 import type { IHost } from './host';
-import { formatCount, formatSeconds } from './numbers';
 
 export interface IJobWords {
   /** "Check gradients" */

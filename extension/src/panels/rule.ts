@@ -6,11 +6,12 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../model/graph';
+import { Keyed, Segments, button, element } from '../ui/dom';
+import { spellNumber } from '../ui/numbers';
+import { effectsLine, targetText } from '../ui/words';
 import type { IOverride } from '../wire/protocol';
-import { Keyed, Segments, button, element } from './dom';
 import type { IHost, Reason } from './host';
 import { overrideLinks, pill } from './links';
-import { spellNumber } from './numbers';
 import {
   type PresetName,
   labelOf,
@@ -28,7 +29,6 @@ import {
   replaces,
   targetOf
 } from './target';
-import { effectsLine, targetText } from './words';
 
 /** Milliseconds without a key before the kernel is asked about an expression. */
 const PAUSE = 150;

@@ -2,9 +2,9 @@
 
 import { Widget } from '@lumino/widgets';
 
-import { button, element, icon } from './dom';
+import { button, element, icon } from '../ui/dom';
+import { stepLine } from '../ui/words';
 import type { IHost, Reason } from './host';
-import { stepLine } from './words';
 
 /** Milliseconds between steps while it plays; long graphs take no longer than this. */
 const BEAT = 700;

@@ -2,8 +2,8 @@
 
 import type { Graph } from '../model/graph';
 import { foremost } from '../model/verdicts';
+import { formatCount, formatPlural } from '../ui/numbers';
 import type { ICheck, IFinding } from '../wire/protocol';
-import { formatCount, formatPlural } from './numbers';
 
 export interface ISummary {
   text: string;

@@ -7,9 +7,9 @@ import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../model/graph';
 import type { Colouring, Stage } from '../model/state';
-import { Segments, button, element, icon } from './dom';
+import { Segments, button, element, icon } from '../ui/dom';
+import { formatNumber, formatPlural, formatSeconds } from '../ui/numbers';
 import type { IHost, Reason } from './host';
-import { formatNumber, formatPlural, formatSeconds } from './numbers';
 import { summaryOf } from './summary';
 
 const STAGES = [

@@ -8,10 +8,10 @@ import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../model/graph';
 import { type IVerdict, together, verdictsOf } from '../model/verdicts';
-import { element } from './dom';
+import { element } from '../ui/dom';
+import { formatPlural } from '../ui/numbers';
+import { nodeSentence, verdictLines } from '../ui/words';
 import type { IHost, Reason } from './host';
-import { formatPlural } from './numbers';
-import { nodeSentence, verdictLines } from './words';
 
 /** So many lines at most; beyond that, search and arrows in the picture remain. */
 const LINES = 1000;

@@ -3,10 +3,10 @@
 import { Widget } from '@lumino/widgets';
 
 import { verdictOf } from '../model/verdicts';
-import { Keyed, element, icon } from './dom';
+import { Keyed, element, icon } from '../ui/dom';
+import { ratioText } from '../ui/words';
 import { findingCard } from './finding';
 import type { IHost, Reason } from './host';
-import { ratioText } from './words';
 
 const STATUS = {
   right: 'The rule agrees with differences',

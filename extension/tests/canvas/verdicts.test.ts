@@ -13,7 +13,7 @@ import { pillsOf } from '../../src/layout/pills';
 import { Graph } from '../../src/model/graph';
 import { isAlarming, verdictsOf } from '../../src/model/verdicts';
 import { summaryOf } from '../../src/panels/summary';
-import { nodeSentence } from '../../src/panels/words';
+import { nodeSentence } from '../../src/ui/words';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
 import {
   H,

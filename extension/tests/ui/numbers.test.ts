@@ -5,7 +5,7 @@ import {
   formatNumber,
   formatPercent,
   formatSeconds
-} from '../../src/panels/numbers';
+} from '../../src/ui/numbers';
 
 describe('numbers as people read them', () => {
   it.each([

@@ -8,7 +8,7 @@ import {
   nodeSentence,
   stepLine,
   targetText
-} from '../../src/panels/words';
+} from '../../src/ui/words';
 import type { IOverride } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../helpers/network';
 

@@ -3,9 +3,9 @@
 import { Widget } from '@lumino/widgets';
 
 import type { IProgress, PlotKind } from '../../model/connection';
+import { Segments, button, element } from '../../ui/dom';
+import { formatCount } from '../../ui/numbers';
 import type { IMatrix } from '../../wire/protocol';
-import { Segments, button, element } from '../dom';
-import { formatCount } from '../numbers';
 import { sameWindow } from './cells';
 import { type Plot, isMap } from './plots';
 

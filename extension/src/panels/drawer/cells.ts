@@ -4,8 +4,8 @@
  */
 
 import type { Graph } from '../../model/graph';
+import { entries } from '../../ui/words';
 import type { IMatrix, IWindow } from '../../wire/protocol';
-import { entries } from '../words';
 
 export type Span = [number, number];
 

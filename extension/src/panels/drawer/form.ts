@@ -2,9 +2,9 @@
 
 import type { PlotKind } from '../../model/connection';
 import type { Graph } from '../../model/graph';
-import { button, element } from '../dom';
+import { button, element } from '../../ui/dom';
+import { shapeText } from '../../ui/words';
 import type { IHost } from '../host';
-import { shapeText } from '../words';
 
 /** So many nodes are offered to choose from. */
 const OFFERED = 200;

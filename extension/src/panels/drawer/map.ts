@@ -2,7 +2,7 @@
 
 import type { PlotAnswer } from '../../model/connection';
 import type { Graph } from '../../model/graph';
-import { formatNumber, formatPercent } from '../numbers';
+import { formatNumber, formatPercent } from '../../ui/numbers';
 import { type INumbers, readMatrix, readTexts } from './arrays';
 import { Cells } from './cells';
 import type { IRing } from './picture';

@@ -8,7 +8,7 @@ import { type Message, MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { PlotAnswer } from '../../model/connection';
-import { element } from '../dom';
+import { element } from '../../ui/dom';
 import { PLOTLY, themedFigure } from '../figure';
 import type { IRange, Span } from './cells';
 import { listen } from './events';
