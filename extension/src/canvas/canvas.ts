@@ -13,9 +13,9 @@ import { type Graph } from '../model/graph';
 import type { Change, GraphState } from '../model/state';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
-import { Picture } from './picture';
 import { attachProbe } from './probe';
 import { Scene } from './scene';
+import { Picture } from './surface';
 import { Tooltip } from './tooltip';
 import { type IRect, toPage } from './viewport';
 

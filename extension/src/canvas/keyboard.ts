@@ -2,8 +2,8 @@
 
 import type { GraphState } from '../model/state';
 import { type Action, actionOf } from './keys';
-import type { Picture } from './picture';
 import type { Scene } from './scene';
+import type { Picture } from './surface';
 import { step } from './walk';
 
 /** What the keys ask of the picture's owner. */

@@ -1,11 +1,11 @@
 /** One drawing of the picture, back to front. */
 
 import { MEASURES } from '../layout/types';
+import { drawVerdicts } from './badges';
 import { drawCards } from './cards';
 import { drawEdges, drawSaved } from './edges';
 import { IFrame } from './frame';
 import { drawOutlines } from './outlines';
-import { drawVerdicts } from './verdicts';
 
 /** Draw what is seen; `ratio` is the number of device pixels in one of the page. */
 export function paint(frame: IFrame, ratio: number): void {

@@ -2,11 +2,11 @@
 
 import { describe, expect, test } from 'vitest';
 
+import { isShown, marksOn } from '../../src/canvas/badges';
 import { detailAt } from '../../src/canvas/frame';
 import { looksOf } from '../../src/canvas/looks';
 import { Scene } from '../../src/canvas/scene';
 import { describe as describeItem } from '../../src/canvas/tooltip';
-import { isShown, marksOn } from '../../src/canvas/verdicts';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { pillsOf } from '../../src/layout/pills';
