@@ -4,7 +4,7 @@ import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import type { GraphPanel } from './panels/panel';
+import type { GraphPanel } from './panels/shell/panel';
 import type { PanelTracker } from './panels/tracker';
 
 // A namespace, as JupyterLab's extensions name their commands.

@@ -13,7 +13,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { addCommands } from './commands';
 import { liveGraphs } from './live';
 import { rendererFactory } from './mime';
-import { GraphPanel } from './panels/panel';
+import { GraphPanel } from './panels/shell/panel';
 import { PanelTracker } from './panels/tracker';
 import { revealLine } from './reveal';
 import { Settings } from './settings';

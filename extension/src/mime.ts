@@ -8,7 +8,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { LiveGraphs } from './live';
 import { Graph } from './model/graph';
-import type { GraphPanel } from './panels/panel';
+import type { GraphPanel } from './panels/shell/panel';
 import { element } from './ui/dom';
 import { PictureError } from './wire/fields';
 import { MIME_TYPE } from './wire/protocol';

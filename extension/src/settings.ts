@@ -3,8 +3,8 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { COLOURINGS, type Colouring } from './model/state';
-import { type IPanelSettings, STANDARD } from './panels/options';
-import type { GraphPanel } from './panels/panel';
+import { type IPanelSettings, STANDARD } from './panels/shell/options';
+import type { GraphPanel } from './panels/shell/panel';
 
 export class Settings {
   constructor(registry: ISettingRegistry | null, plugin: string) {

@@ -13,7 +13,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import { liveGraphs } from './live';
 import { GraphConnection, type IChannel, type IReceived } from './model/connection';
 import { afterDraw } from './panels/draw';
-import type { GraphPanel } from './panels/panel';
+import type { GraphPanel } from './panels/shell/panel';
 import { Gate, type ILane, type ISubshells, laneReady } from './wire/channel';
 import type { PageEvent } from './wire/protocol';
 

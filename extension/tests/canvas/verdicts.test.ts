@@ -12,7 +12,7 @@ import { layOut } from '../../src/layout/layout';
 import { pillsOf } from '../../src/layout/pills';
 import { Graph } from '../../src/model/graph';
 import { isAlarming, verdictsOf } from '../../src/model/verdicts';
-import { summaryOf } from '../../src/panels/summary';
+import { summaryOf } from '../../src/panels/shell/summary';
 import { nodeSentence } from '../../src/ui/words';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
 import {

@@ -3,7 +3,7 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 
-import { PLOTLY } from '../../src/panels/figure';
+import { PLOTLY } from '../../src/panels/plots/theme';
 
 type Callback = (data: unknown) => void;
 

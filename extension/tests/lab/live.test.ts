@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 
 import { LiveGraphs } from '../../src/live';
 import { SavedGraph } from '../../src/mime';
-import { GraphPanel } from '../../src/panels/panel';
+import { GraphPanel } from '../../src/panels/shell/panel';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';
 import { H, LOSS, network, savedNetwork } from '../helpers/network';

@@ -4,8 +4,8 @@ import '../../helpers/browser';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
-import { Checks } from '../../../src/panels/checks';
-import { NodeVerdict } from '../../../src/panels/verdict';
+import { Checks } from '../../../src/panels/checks/checks';
+import { NodeVerdict } from '../../../src/panels/checks/verdict';
 import { TestKernel } from '../../helpers/channel';
 import { checkedNetwork, diagnosed, finding, nodeCheck } from '../../helpers/checked';
 import { RecordingHost } from '../../helpers/host';

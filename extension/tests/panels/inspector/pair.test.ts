@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { PairBar, showDerivative } from '../../../src/panels/pair';
+import { PairBar, showDerivative } from '../../../src/panels/inspector/pair';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';
 import { H, LOSS, T, W, X, clipOfH, network } from '../../helpers/network';

@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { RuleForm } from '../../../src/panels/rule';
+import { RuleForm } from '../../../src/panels/overrides/rule';
 import type { IOverride } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';

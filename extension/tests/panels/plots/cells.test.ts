@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
 import { Graph } from '../../../src/model/graph';
-import { readMatrix, readTexts } from '../../../src/panels/drawer/arrays';
-import { Cells, partOf, sameWindow, startsOf } from '../../../src/panels/drawer/cells';
-import { rangeOf } from '../../../src/panels/drawer/events';
+import { readMatrix, readTexts } from '../../../src/panels/plots/arrays';
+import { Cells, partOf, sameWindow, startsOf } from '../../../src/panels/plots/cells';
+import { rangeOf } from '../../../src/panels/plots/events';
 import type { IMatrix, IWindow } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
 

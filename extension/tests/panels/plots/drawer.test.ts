@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Drawer } from '../../../src/panels/drawer';
+import { Drawer } from '../../../src/panels/plots/drawer';
 import { TestKernel } from '../../helpers/channel';
 import { Figures } from '../../helpers/figures';
 import { RecordingHost } from '../../helpers/host';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { PlotAnswer } from '../../../src/model/connection';
 import { Graph } from '../../../src/model/graph';
-import { HeatMap } from '../../../src/panels/drawer/map';
+import { HeatMap } from '../../../src/panels/plots/heatmap';
 import type { IMatrix } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
 

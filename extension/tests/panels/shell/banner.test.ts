@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
 import { Graph } from '../../../src/model/graph';
-import { SAVED, toldOf } from '../../../src/panels/banner';
+import { SAVED, toldOf } from '../../../src/panels/shell/banner';
 import { network } from '../../helpers/network';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {

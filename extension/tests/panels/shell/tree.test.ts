@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { GraphTree } from '../../../src/panels/tree';
+import { GraphTree } from '../../../src/panels/shell/tree';
 import { RecordingHost } from '../../helpers/host';
 import { H, PRODUCT, W } from '../../helpers/network';
 

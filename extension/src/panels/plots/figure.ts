@@ -1,0 +1,215 @@
+/**
+ * The figure of a plot: drawn by JupyterLab's renderer, with a ring around one cell
+ * of a heat map. The next figure comes up when it is drawn, so nothing flickers.
+ */
+
+import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { type Message, MessageLoop } from '@lumino/messaging';
+import { PanelLayout, Widget } from '@lumino/widgets';
+
+import type { PlotAnswer } from '../../model/connection';
+import { element } from '../../ui/dom';
+import type { IRange, Span } from './cells';
+import { listen } from './events';
+import { PLOTLY, themedFigure } from './theme';
+
+/** What is asked of the figure's owner. */
+export interface IPictureOwner {
+  /** Other ends of the axes: a part, or with both null all of it. */
+  zoomed(range: IRange): void;
+  /** A cell was clicked. */
+  clicked(row: number, column: number): void;
+  /** A key was pressed in the figure; true if it meant something. */
+  pressed(key: string): boolean;
+  /** The figure cannot be drawn. */
+  failed(why: string): void;
+}
+
+/** The ring around a cell: which one, of how many. */
+export interface IRing {
+  row: number;
+  column: number;
+  rows: number;
+  columns: number;
+}
+
+export class FigurePicture extends Widget {
+  constructor(
+    private readonly _rendermime: IRenderMimeRegistry | null,
+    private readonly _owner: IPictureOwner
+  ) {
+    super({ node: element('div', { role: 'group' }) });
+    this.addClass('workbench-Figure');
+    this.layout = this._figures;
+    // Its keys are its own: arrows walk the cells, not those of the notebook.
+    this.node.setAttribute('data-lm-suppress-shortcuts', 'true');
+    this.node.addEventListener('keydown', event => {
+      const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+      if (plain && this._owner.pressed(event.key)) {
+        event.preventDefault();
+        event.stopPropagation();
+      }
+    });
+    this._ring.hidden = true;
+    this.node.append(this._ring);
+    this.hide();
+  }
+
+  /** Whether there is something that draws figures. */
+  get able(): boolean {
+    return this._rendermime?.mimeTypes.includes(PLOTLY) === true;
+  }
+
+  /** The figure has cells that can be walked by keys; what they are, in words. */
+  set walkable(words: string | null) {
+    this.node.tabIndex = words === null ? -1 : 0;
+    if (words === null) {
+      this.node.removeAttribute('aria-label');
+    } else {
+      this.node.setAttribute('aria-label', words);
+    }
+  }
+
+  /** Draw a figure in the place of the last; calls back when it is there. */
+  draw(figure: PlotAnswer['figure'], onDrawn: () => void): void {
+    if (this._rendermime === null) {
+      return;
+    }
+    const drawing = ++this._drawing;
+    this.show();
+    this._range = { x: null, y: null };
+    const renderer = this._rendermime.createRenderer(PLOTLY);
+    const themed = themedFigure(figure, this.node, this._dragmode);
+    const model = this._rendermime.createModel({ data: { [PLOTLY]: themed } });
+    renderer.addClass('workbench-mod-coming');
+    this._figures.addWidget(renderer);
+    renderer.renderModel(model).then(
+      () => {
+        if (drawing === this._drawing && !renderer.isDisposed) {
+          this._comeUp(renderer);
+          onDrawn();
+        } else {
+          renderer.dispose();
+        }
+      },
+      (error: unknown) => {
+        renderer.dispose();
+        this._owner.failed(`The figure could not be drawn: ${String(error)}`);
+      }
+    );
+  }
+
+  clear(): void {
+    this._drawing += 1;
+    for (const child of [...this._figures.widgets]) {
+      child.dispose();
+    }
+    this.ring(null);
+    this.hide();
+  }
+
+  /** Put the ring around a cell, or away. */
+  ring(ring: IRing | null): void {
+    this._ringed = ring;
+    this._placeRing();
+  }
+
+  /** The figure has another size. */
+  resized(): void {
+    for (const child of this._figures.widgets) {
+      MessageLoop.postMessage(child, Widget.ResizeMessage.UnknownSize);
+    }
+    // Plotly draws again by itself, somewhat later.
+    setTimeout(() => {
+      this._placeRing();
+    }, SETTLED);
+  }
+
+  protected override onResize(message: Widget.ResizeMessage): void {
+    super.onResize(message);
+    this.resized();
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this._sizes ??= new ResizeObserver(() => {
+      this.resized();
+    });
+    this._sizes.observe(this.node);
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this._sizes?.disconnect();
+    super.onBeforeDetach(message);
+  }
+
+  private _comeUp(renderer: IRenderMime.IRenderer): void {
+    for (const child of [...this._figures.widgets]) {
+      if (child !== renderer) {
+        child.dispose();
+      }
+    }
+    renderer.removeClass('workbench-mod-coming');
+    MessageLoop.postMessage(renderer, Widget.ResizeMessage.UnknownSize);
+    listen(renderer.node, {
+      zoomed: range => {
+        this._range = range;
+        this._placeRing();
+        this._owner.zoomed(range);
+      },
+      clicked: (row, column) => {
+        this._owner.clicked(row, column);
+      },
+      dragged: mode => {
+        this._dragmode = mode;
+      },
+      drawn: () => {
+        this._placeRing();
+      }
+    });
+    this._placeRing();
+  }
+
+  /** The ring lies over its cell, in what Plotly lets the pointer drag. */
+  private _placeRing(): void {
+    const plot = this.node.querySelector('.nsewdrag');
+    const ring = this._ringed;
+    if (ring === null || plot === null) {
+      this._ring.hidden = true;
+      return;
+    }
+    const around = this.node.getBoundingClientRect();
+    const box = plot.getBoundingClientRect();
+    const x = placed(ring.column, this._range.x ?? [-0.5, ring.columns - 0.5]);
+    const y = placed(ring.row, this._range.y ?? [-0.5, ring.rows - 0.5]);
+    this._ring.hidden = x === null || y === null;
+    if (x !== null && y !== null) {
+      Object.assign(this._ring.style, {
+        left: `${box.left - around.left + x.from * box.width}px`,
+        top: `${box.top - around.top + y.from * box.height}px`,
+        width: `${x.length * box.width}px`,
+        height: `${y.length * box.height}px`
+      });
+    }
+  }
+
+  private readonly _figures = new PanelLayout();
+  private readonly _ring = element('div', { class: 'workbench-Ring' });
+  private _sizes: ResizeObserver | null = null;
+  private _range: IRange = { x: null, y: null };
+  private _ringed: IRing | null = null;
+  private _dragmode: string | null = null;
+  private _drawing = 0;
+}
+
+/** Milliseconds after which a figure has drawn itself in another size. */
+const SETTLED = 250;
+
+/** Where a cell lies along an axis, in parts of it; null where it is not seen. */
+function placed(cell: number, range: Span): { from: number; length: number } | null {
+  const low = Math.min(...range);
+  const length = Math.max(...range) - low;
+  const from = Math.max(0, (cell - 0.5 - low) / length);
+  const to = Math.min(1, (cell + 0.5 - low) / length);
+  return to > from ? { from, length: to - from } : null;
+}

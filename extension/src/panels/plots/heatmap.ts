@@ -1,0 +1,148 @@
+/** A heat map as numbers: which entry each cell is, and what it says. */
+
+import type { PlotAnswer } from '../../model/connection';
+import type { Graph } from '../../model/graph';
+import { formatNumber, formatPercent } from '../../ui/numbers';
+import { type INumbers, readMatrix, readTexts } from './arrays';
+import { Cells } from './cells';
+import type { IRing } from './figure';
+
+/** An entry, or the first of a block of them. */
+export interface IEntry {
+  row: number;
+  column: number;
+}
+
+export class HeatMap {
+  /** The heat map of an answer; null for other figures. */
+  static of(answer: PlotAnswer, graph: Graph, second: boolean): HeatMap | null {
+    const { matrix } = answer;
+    if (matrix === null || matrix.rows === 0 || matrix.columns === 0) {
+      return null;
+    }
+    return new HeatMap(answer, new Cells(graph, matrix, second), second);
+  }
+
+  private constructor(
+    { figure }: PlotAnswer,
+    readonly cells: Cells,
+    private readonly _second: boolean
+  ) {
+    const trace = asRecord(figure.data[0]);
+    const numbers = readMatrix(trace['z']);
+    const fits =
+      numbers?.rows === cells.rows.length - 1 &&
+      numbers.columns === cells.columns.length - 1;
+    this._numbers = fits ? numbers : null;
+    // What a cell says beside its number; of the second trace what is no number.
+    this._texts = trace['text'];
+    this._badTexts = asRecord(figure.data[1])['text'];
+    this._rowTexts = readTexts(trace['y']);
+    this._columnTexts = readTexts(trace['x']);
+  }
+
+  /** Whether its cells can be walked: their numbers are known. */
+  get walkable(): boolean {
+    return this._numbers !== null;
+  }
+
+  /** The cell that an entry is in; the nearest, if it is not shown. */
+  cellOf({ row, column }: IEntry): IRing {
+    const { rows, columns } = this.cells;
+    return {
+      row: placeIn(rows, row),
+      column: placeIn(columns, column),
+      rows: rows.length - 1,
+      columns: columns.length - 1
+    };
+  }
+
+  /** Whether an entry is among those that are shown. */
+  shows({ row, column }: IEntry): boolean {
+    const { rows, columns } = this.cells.matrix.window;
+    return (
+      row >= rows[0] && row < rows[1] && column >= columns[0] && column < columns[1]
+    );
+  }
+
+  /** The first entry of a cell; of one outside, of the nearest. */
+  entryOf(row: number, column: number): IEntry {
+    const { rows, columns } = this.cells;
+    return {
+      row: rows[Math.min(Math.max(row, 0), rows.length - 2)],
+      column: columns[Math.min(Math.max(column, 0), columns.length - 2)]
+    };
+  }
+
+  /** "∂ p[3] / ∂ W1[0, 2] = 0.0123", for one entry or a block. */
+  textOf(entry: IEntry): string {
+    const { row, column, columns } = this.cellOf(entry);
+    const value = this._numbers?.values[row * columns + column];
+    const above = named(this._rowTexts, row, entry.row);
+    const below = named(this._columnTexts, column, entry.column);
+    const what = this._second
+      ? `∂² / ∂ ${above} ∂ ${below}`
+      : `∂ ${above} / ∂ ${below}`;
+    if (value === undefined) {
+      return what;
+    }
+    if (this.cells.matrix.kind === 'sparsity') {
+      return `${what}${patternText(value, this.cells.single)}`;
+    }
+    const aside = textAt(this._texts, row, column);
+    if (Number.isNaN(value)) {
+      return `${what} = ${textAt(this._badTexts, row, column) || 'NaN'}`;
+    }
+    const shown = formatNumber(value, 8) + aside;
+    return this.cells.single ? `${what} = ${shown}` : `${what}: largest ${shown}`;
+  }
+
+  private readonly _numbers: INumbers | null;
+  private readonly _texts: unknown;
+  private readonly _badTexts: unknown;
+  private readonly _rowTexts: string[] | null;
+  private readonly _columnTexts: string[] | null;
+}
+
+/** What a pattern says of a cell: the share that is not zero, NaN where all is. */
+function patternText(share: number, single: boolean): string {
+  if (Number.isNaN(share)) {
+    return single ? ' is zero' : ': all zero';
+  }
+  return single ? ' is not zero' : `: ${formatPercent(share)} not zero`;
+}
+
+/** The text of a cell in nested lists; "" where there is none. */
+function textAt(texts: unknown, row: number, column: number): string {
+  const line: unknown = Array.isArray(texts) ? (texts as unknown[])[row] : null;
+  const text: unknown = Array.isArray(line) ? (line as unknown[])[column] : null;
+  return typeof text === 'string' ? text : '';
+}
+
+/** Plotly's labels are markup: what the kernel has escaped is text again. */
+function named(texts: string[] | null, cell: number, entry: number): string {
+  const text = texts?.at(cell);
+  return text === undefined
+    ? `[${entry}]`
+    : text.replace(/&lt;/g, '<').replace(/&gt;/g, '>').replace(/&amp;/g, '&');
+}
+
+function placeIn(starts: readonly number[], entry: number): number {
+  let low = 0;
+  let high = starts.length - 2;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (starts[middle] <= entry) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+    ? (value as Record<string, unknown>)
+    : {};
+}

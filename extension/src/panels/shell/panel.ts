@@ -1,0 +1,416 @@
+/**
+ * A graph with its bar, inspector and drawer: one view. It shows a saved picture
+ * until it is attached to a connection, and its last live one when that is closed.
+ */
+
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+
+import { GraphCanvas } from '../../canvas/canvas';
+import type {
+  ConnectionChange,
+  GraphConnection,
+  JobKind,
+  PlotAnswer,
+  PlotKind
+} from '../../model/connection';
+import type { Graph } from '../../model/graph';
+import { type Change, GraphState } from '../../model/state';
+import { copyText } from '../../ui/clipboard';
+import { element } from '../../ui/dom';
+import { Asking } from '../asking';
+import type { IHost, Reason } from '../host';
+import { Inspector } from '../inspector/inspector';
+import { PairBar, showDerivative } from '../inspector/pair';
+import { Drawer } from '../plots/drawer';
+import { Banner, SAVED, toldOf } from './banner';
+import { layOut, setHeight, setWidth } from './frame';
+import { Legend } from './legend';
+import { type IPanelSettings, STANDARD } from './options';
+import { Stepper } from './stepper';
+import { Surroundings } from './surroundings';
+import { TopBar } from './topbar';
+import { GraphTree } from './tree';
+
+export interface IPanelOptions {
+  settings?: IPanelSettings;
+  /** Draws the figures of the drawer; without it there are none. */
+  rendermime?: IRenderMimeRegistry | null;
+  /** Goes to a node's line in its cell; true if there is such a line. */
+  reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
+}
+
+const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
+
+export class GraphPanel extends Widget implements IHost {
+  constructor(options: IPanelOptions = {}) {
+    super({ node: element('div', { role: 'region' }) });
+    this.addClass('workbench-Panel');
+    this.node.setAttribute('aria-label', 'Graph of the cell');
+    this._reveal = options.reveal ?? null;
+    const settings = options.settings ?? STANDARD;
+    this.state = new GraphState();
+    this.state.setColouring(settings.colouring);
+    this.state.setAnimated(settings.animated);
+
+    this._topBar = new TopBar(this);
+    this.canvas = new GraphCanvas({ state: this.state });
+    this._legend = new Legend(this);
+    this._pair = new PairBar(this);
+    this._stepper = new Stepper(this);
+    this._tree = new GraphTree(this);
+    this._drawer = new Drawer(this, options.rendermime ?? null);
+    this._inspector = new Inspector(this);
+    layOut(
+      this,
+      {
+        topBar: this._topBar,
+        banner: this._banner,
+        stage: [
+          this.canvas,
+          new Widget({ node: this._empty }),
+          this._legend,
+          this._tree
+        ],
+        foot: this._pair,
+        inspector: this._inspector,
+        stepper: this._stepper,
+        drawer: this._drawer
+      },
+      () => {
+        this._announceSize();
+      }
+    );
+    this.setHeight(settings.height);
+
+    this.state.changed.connect(this._onState, this);
+    this.canvas.activated.connect((_, node) => {
+      this.state.select(node);
+      this._openInspector(true);
+      this._inspector.showTab('node');
+    });
+    this.canvas.overrideRequested.connect((_, node) => {
+      this.startOverride(node);
+    });
+    this.canvas.derivativeRequested.connect(() => {
+      this.showDerivative();
+    });
+    this._refresh('graph');
+  }
+
+  readonly state: GraphState;
+  readonly canvas: GraphCanvas;
+  readonly asking = new Asking({
+    connection: () => this._connection,
+    say: (message, tone) => {
+      this.say(message, tone);
+    },
+    clear: () => {
+      this._banner.clear();
+    }
+  });
+
+  get connection(): GraphConnection | null {
+    return this._connection;
+  }
+
+  get drawerOpen(): boolean {
+    return !this._drawer.isHidden;
+  }
+
+  get inspectorOpen(): boolean {
+    return !this._inspector.isHidden;
+  }
+
+  get canReveal(): boolean {
+    return this._reveal !== null;
+  }
+
+  get canUndo(): boolean {
+    return this._connection !== null && Boolean(this.state.graph?.header.undo);
+  }
+
+  get canRedo(): boolean {
+    return this._connection !== null && Boolean(this.state.graph?.header.redo);
+  }
+
+  /** The picture to show while there is no live one; null with a reason why not. */
+  setSaved(saved: Graph | null, problem: string | null = null): void {
+    this._savedProblem = problem;
+    // A live picture is brought up to date by the kernel, not by what is saved.
+    if (!this._connection?.graph) {
+      this._show(saved);
+      this._refresh('connection');
+    }
+  }
+
+  /** Show what a connection shows, and let its kernel be asked. */
+  attachTo(connection: GraphConnection): void {
+    if (connection === this._connection) {
+      return;
+    }
+    this._release();
+    this._connection = connection;
+    connection.changed.connect(this._onConnection, this);
+    connection.noticed.connect(this._onNotice, this);
+    connection.plotted.connect(this._onPlot, this);
+    if (connection.graph !== null) {
+      this._show(connection.graph);
+    }
+    this._refresh('connection');
+  }
+
+  setHeight(height: number): void {
+    setHeight(this, height);
+    this._announceSize();
+  }
+
+  fitGraph(): void {
+    this.canvas.fit();
+  }
+
+  centre(node: number): void {
+    this.canvas.centre(node);
+  }
+
+  find(node: number): void {
+    this.canvas.find(node);
+  }
+
+  focusSearch(): void {
+    this._topBar.focusSearch();
+  }
+
+  focusGraph(): void {
+    this.canvas.node.focus({ preventScroll: true });
+  }
+
+  /** Step the sweeps; the palette and the keyboard come here. */
+  step(by: number): void {
+    this._stepper.pause();
+    this._stepper.move(by);
+  }
+
+  togglePlay(): void {
+    this._stepper.toggle();
+  }
+
+  startOverride(node: number | null = this.state.selected): void {
+    if (node === null) {
+      this.say('Select a node first.');
+      return;
+    }
+    this.state.select(node);
+    this._openInspector(true);
+    this._inspector.startOverride();
+  }
+
+  /** Put the selected node aside for a derivative, or take it back. */
+  markNode(): void {
+    const { selected, marked } = this.state;
+    if (selected === null) {
+      this.say('Select a node first.');
+    } else {
+      this.state.mark(selected === marked ? null : selected);
+    }
+  }
+
+  /** Draw the derivative between the two nodes that are chosen. */
+  showDerivative(): void {
+    showDerivative(this);
+  }
+
+  /** Check all gradients, or ask the doctor. */
+  run(kind: JobKind): void {
+    if (this._connection === null) {
+      this.say(SAVED);
+      return;
+    }
+    this.showChecks();
+    this.asking.run(kind);
+  }
+
+  showChecks(): void {
+    this._openInspector(true);
+    this._inspector.showTab('checks');
+  }
+
+  /** All overrides, with the keyboard in their list. */
+  showOverrides(): void {
+    this._openInspector(true);
+    this._inspector.showTab('overrides');
+    this._inspector.focusTab();
+  }
+
+  reveal(node: number): void {
+    const { graph } = this.state;
+    if (graph !== null && this._reveal?.(this, graph, node) === false) {
+      this.say('That line is not in this notebook any more.');
+    }
+  }
+
+  copy(text: string): Promise<boolean> {
+    return copyText(text, this.node);
+  }
+
+  plot(kind: PlotKind, of: number | null, wrt: number[]): void {
+    if (this._connection === null) {
+      return;
+    }
+    this._openDrawer(true);
+    this._drawer.plot(kind, of, wrt);
+    this._drawer.node.scrollIntoView({ block: 'nearest' });
+  }
+
+  toggleDrawer(): void {
+    this._openDrawer(!this.drawerOpen);
+  }
+
+  toggleInspector(): void {
+    this._openInspector(!this.inspectorOpen);
+  }
+
+  say(message: string, tone: 'quiet' | 'error' = 'quiet'): void {
+    this._banner.say(message, tone);
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._release();
+    this._surroundings.leave();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(): void {
+    this._surroundings.watch();
+    this._legend.refresh('view');
+  }
+
+  protected override onBeforeDetach(): void {
+    this._surroundings.leave();
+  }
+
+  private _onState(_: GraphState, change: Change): void {
+    this._refresh(change);
+    // What is selected in the picture is to be seen; a list keeps its place.
+    const inPicture = this.canvas.node.contains(document.activeElement);
+    if (change === 'selection' && inPicture && this.state.selected !== null) {
+      this._inspector.showTab('node');
+    }
+  }
+
+  private _onConnection(sender: GraphConnection, change: ConnectionChange): void {
+    switch (change) {
+      case 'graph':
+      case 'values':
+        if (sender.graph !== null) {
+          this._show(sender.graph);
+        }
+        break;
+      case 'closed':
+        this._release();
+        // The last live graph stays: it is newer than what the notebook holds.
+        this._refresh('connection');
+        break;
+      case 'job':
+        this._inspector.refreshJob();
+        break;
+      default:
+        this._topBar.refresh('connection');
+        this._showBanner();
+    }
+  }
+
+  private _onNotice(_: GraphConnection, message: string): void {
+    this.say(message, 'error');
+  }
+
+  private _onPlot(_: GraphConnection, answer: PlotAnswer): void {
+    this._openDrawer(true);
+    this._drawer.receive(answer);
+  }
+
+  /** Keep selection and viewport where only numbers changed. */
+  private _show(graph: Graph | null): void {
+    const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
+    this.state.setGraph(graph, same ? 'values' : 'graph');
+  }
+
+  private _release(): void {
+    const connection = this._connection;
+    this._connection = null;
+    if (connection !== null && !connection.isDisposed) {
+      connection.changed.disconnect(this._onConnection, this);
+      connection.noticed.disconnect(this._onNotice, this);
+      connection.plotted.disconnect(this._onPlot, this);
+    }
+  }
+
+  private _refresh(reason: Reason): void {
+    this._topBar.refresh(reason);
+    this._inspector.refresh(reason);
+    this._drawer.refresh(reason);
+    this._legend.refresh(reason);
+    this._pair.refresh(reason);
+    this._stepper.refresh(reason);
+    this._tree.refresh(reason);
+    if (reason === 'graph' || reason === 'values' || reason === 'connection') {
+      this._showBanner();
+    }
+  }
+
+  private _showBanner(): void {
+    const { graph } = this.state;
+    const told = toldOf(graph, this._connection, this._savedProblem);
+    this._banner.inform(told.problem, told.note);
+    this._empty.hidden = !told.empty;
+  }
+
+  private _openDrawer(open: boolean): void {
+    this._drawer.setHidden(!open);
+    this._topBar.refresh('connection');
+    this._announceSize();
+  }
+
+  private _openInspector(open: boolean): void {
+    this._inspector.setHidden(!open);
+    this.toggleClass('workbench-mod-wide', !open);
+    this._topBar.refresh('connection');
+    this._announceSize();
+  }
+
+  /** Lumino tells widgets of windows and tabs, not of what moves inside a view. */
+  private _announceSize(): void {
+    if (this.isAttached) {
+      MessageLoop.postMessage(this.canvas, Widget.ResizeMessage.UnknownSize);
+      MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
+    }
+  }
+
+  private readonly _topBar: TopBar;
+  private readonly _legend: Legend;
+  private readonly _pair: PairBar;
+  private readonly _stepper: Stepper;
+  private readonly _tree: GraphTree;
+  private readonly _drawer: Drawer;
+  private readonly _inspector: Inspector;
+  private readonly _reveal: IPanelOptions['reveal'] & (object | null);
+  private readonly _banner = new Banner();
+  private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
+  private _connection: GraphConnection | null = null;
+  private _savedProblem: string | null = null;
+  private readonly _surroundings = new Surroundings(this.node, {
+    resized: width => {
+      setWidth(this, width);
+      this._announceSize();
+    },
+    // Figures carry colours in their data; the rest follows the theme by itself.
+    themed: () => {
+      this._drawer.redraw();
+      this._legend.refresh('view');
+    }
+  });
+}

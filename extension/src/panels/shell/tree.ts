@@ -1,0 +1,270 @@
+/**
+ * The graph as a tree of text, for screen readers and for the keyboard: scopes
+ * that open and close, and in them one line for each node. It is hidden from
+ * view until the keyboard is in it.
+ */
+
+import { Widget } from '@lumino/widgets';
+
+import type { Graph } from '../../model/graph';
+import { type IVerdict, together, verdictsOf } from '../../model/verdicts';
+import { element } from '../../ui/dom';
+import { formatPlural } from '../../ui/numbers';
+import { nodeSentence, verdictLines } from '../../ui/words';
+import type { IHost, Reason } from '../host';
+
+/** So many lines at most; beyond that, search and arrows in the picture remain. */
+const LINES = 1000;
+
+/** Milliseconds of quiet before the lines are written again. */
+const QUIET = 500;
+
+/** A line: a node, or a scope with what stands in it. */
+interface ILine {
+  node: number | null;
+  scope: string | null;
+  level: number;
+}
+
+export class GraphTree extends Widget {
+  constructor(private readonly _host: IHost) {
+    super({
+      node: element('div', {
+        role: 'tree',
+        // Its keys are its own: arrows walk the lines, not the notebook's cells.
+        attributes: {
+          'aria-label': 'Graph as a list; m marks a node for a derivative',
+          'aria-multiselectable': 'true',
+          'data-lm-suppress-shortcuts': ''
+        }
+      })
+    });
+    this.addClass('workbench-Tree');
+    this.node.addEventListener('keydown', event => {
+      this._onKey(event);
+    });
+    this.node.addEventListener('click', event => {
+      const item = (event.target as HTMLElement).closest('[role=treeitem]');
+      const at = item === null ? -1 : this._items.indexOf(item as HTMLElement);
+      if (at >= 0) {
+        this._enter(at);
+      }
+    });
+  }
+
+  refresh(reason: Reason): void {
+    if (reason === 'hover') {
+      return;
+    }
+    if (reason === 'selection') {
+      this._showSelection();
+    } else if (reason === 'graph') {
+      this._write();
+    } else {
+      clearTimeout(this._timer);
+      this._timer = setTimeout(() => {
+        this._write();
+      }, QUIET);
+    }
+  }
+
+  protected override onBeforeDetach(): void {
+    clearTimeout(this._timer);
+  }
+
+  private _write(): void {
+    clearTimeout(this._timer);
+    const { graph, folded } = this._host.state;
+    const inside = this.node.contains(document.activeElement);
+    const before = this._lines.at(this._current);
+    this._lines = graph === null ? [] : linesOf(graph, folded);
+    this._scopes = graph === null ? new Map() : verdictsInScopes(graph);
+    this._items = this._lines.map(line => this._item(graph!, line));
+    this.node.replaceChildren(...this._items);
+    if (graph !== null && this._lines.length === LINES) {
+      this.node.append(
+        element('div', {
+          text: `and more: ${formatPlural(graph.count, 'node')} in all`
+        })
+      );
+    }
+    const same = this._lines.findIndex(
+      line => line.node === before?.node && line.scope === before.scope
+    );
+    this._move(Math.max(same, 0), inside);
+    this._showSelection();
+  }
+
+  private _item(graph: Graph, line: ILine): HTMLElement {
+    const text =
+      line.node === null
+        ? this._scopeSentence(graph, line.scope ?? '')
+        : nodeSentence(graph, line.node);
+    const open = line.scope !== null && !this._host.state.folded.has(line.scope);
+    return element('div', {
+      text,
+      role: 'treeitem',
+      attributes: {
+        tabindex: '-1',
+        'aria-level': String(line.level),
+        style: `padding-left: ${line.level}em`,
+        ...(line.node === null ? {} : { 'data-node': String(line.node) }),
+        ...(line.scope === null ? {} : { 'aria-expanded': String(open) })
+      }
+    });
+  }
+
+  private _scopeSentence(graph: Graph, scope: string): string {
+    const count = graph.scopes.get(scope)?.nodes ?? 0;
+    const verdict = this._scopes.get(scope);
+    return [
+      `scope ${scope}`,
+      formatPlural(count, 'node'),
+      ...(verdict === undefined ? [] : verdictLines(verdict))
+    ].join(', ');
+  }
+
+  private _showSelection(): void {
+    const { selected, marked } = this._host.state;
+    this._lines.forEach(({ node }, at) => {
+      const chosen = node !== null && node === selected;
+      const aside = node !== null && node === marked;
+      this._items[at].setAttribute('aria-selected', String(chosen || aside));
+      this._items[at].toggleAttribute('data-marked', aside);
+      if (chosen && at !== this._current) {
+        this._move(at, this.node.contains(document.activeElement));
+      }
+    });
+  }
+
+  private _move(to: number, focus: boolean): void {
+    const at = Math.min(Math.max(to, 0), this._items.length - 1);
+    if (at < 0) {
+      return;
+    }
+    this._items.at(this._current)?.setAttribute('tabindex', '-1');
+    this._current = at;
+    this._items[at].tabIndex = 0;
+    if (focus) {
+      this._items[at].focus();
+    }
+  }
+
+  /** Select the node, or open and close the scope. */
+  private _enter(at: number): void {
+    const { node, scope } = this._lines[at];
+    this._move(at, true);
+    if (node !== null) {
+      this._host.state.select(node);
+      this._host.centre(node);
+    } else if (scope !== null) {
+      this._host.state.toggleFold(scope);
+      this._write();
+    }
+  }
+
+  /** Put a node aside for the derivative between it and a second one, or take it back. */
+  private _mark(node: number): void {
+    const { state } = this._host;
+    state.mark(state.marked === node ? null : node);
+  }
+
+  private _onKey(event: KeyboardEvent): void {
+    const line = this._lines.at(this._current);
+    if (line === undefined || event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const open = line.scope !== null && !this._host.state.folded.has(line.scope);
+    switch (event.key) {
+      case 'ArrowDown':
+        this._move(this._current + 1, true);
+        break;
+      case 'ArrowUp':
+        this._move(this._current - 1, true);
+        break;
+      case 'Home':
+        this._move(0, true);
+        break;
+      case 'End':
+        this._move(this._items.length - 1, true);
+        break;
+      case 'ArrowRight':
+      case 'ArrowLeft':
+        if (line.scope !== null && open === (event.key === 'ArrowLeft')) {
+          this._enter(this._current);
+        }
+        break;
+      case 'Enter':
+      case ' ':
+        this._enter(this._current);
+        break;
+      case 'm':
+        if (line.node === null) {
+          return;
+        }
+        this._mark(line.node);
+        break;
+      case 'Escape':
+        this._host.focusGraph();
+        break;
+      default:
+        return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private _lines: ILine[] = [];
+  private _items: HTMLElement[] = [];
+  private _scopes: ReadonlyMap<string, IVerdict> = new Map();
+  private _current = 0;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** What is to be said of the nodes in each scope, those of its inner ones included. */
+function verdictsInScopes(graph: Graph): Map<string, IVerdict> {
+  const scopes = new Map<string, IVerdict>();
+  for (const [node, verdict] of verdictsOf(graph)) {
+    let scope = graph.fold(node);
+    while (scope !== '') {
+      const before = scopes.get(scope);
+      scopes.set(scope, before === undefined ? verdict : together(before, verdict));
+      scope = graph.scopes.get(scope)?.parent ?? '';
+    }
+  }
+  return scopes;
+}
+
+/**
+ * Nodes in the order of the program; a scope where its first node stands, with
+ * all that it holds. What is folded is left out.
+ */
+function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
+  const inside = new Map<string, ILine[]>([['', []]]);
+  const listOf = (scope: string): ILine[] => {
+    const known = inside.get(scope);
+    if (known !== undefined) {
+      return known;
+    }
+    const around = graph.scopes.get(scope)?.parent ?? '';
+    const level = scope.split('/').length;
+    listOf(around).push({ node: null, scope, level });
+    const list: ILine[] = [];
+    inside.set(scope, list);
+    return list;
+  };
+  for (let node = 0; node < graph.count; node++) {
+    const scope = graph.fold(node);
+    const level = scope === '' ? 1 : scope.split('/').length + 1;
+    listOf(scope).push({ node, scope: null, level });
+  }
+  const lines: ILine[] = [];
+  const waiting = [...listOf('')].reverse();
+  for (let line = waiting.pop(); line && lines.length < LINES; line = waiting.pop()) {
+    lines.push(line);
+    if (line.scope !== null && !folded.has(line.scope)) {
+      waiting.push(...[...listOf(line.scope)].reverse());
+    }
+  }
+  return lines;
+}
