@@ -10,14 +10,14 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { addCommands } from './commands';
-import { liveGraphs } from './live';
-import { rendererFactory } from './mime';
+import { addCommands } from './lab/commands';
+import { liveGraphs } from './lab/live';
+import { rendererFactory } from './lab/mime';
+import { revealLine } from './lab/reveal';
+import { Settings } from './lab/settings';
+import { PanelTracker } from './lab/tracker';
+import { GraphModel, MODULE, MODULE_VERSION, graphViewClass } from './lab/widget';
 import { GraphPanel } from './panels/shell/panel';
-import { PanelTracker } from './panels/tracker';
-import { revealLine } from './reveal';
-import { Settings } from './settings';
-import { GraphModel, MODULE, MODULE_VERSION, graphViewClass } from './widget';
 
 const PLUGIN = 'autodiff-workbench:plugin';
 

@@ -4,8 +4,8 @@ import '../helpers/browser';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { LiveGraphs } from '../../src/live';
-import { SavedGraph } from '../../src/mime';
+import { LiveGraphs } from '../../src/lab/live';
+import { SavedGraph } from '../../src/lab/mime';
 import { GraphPanel } from '../../src/panels/shell/panel';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';

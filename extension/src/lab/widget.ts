@@ -10,12 +10,12 @@ import {
 } from '@jupyter-widgets/base';
 import { type ISignal, Signal } from '@lumino/signaling';
 
+import { GraphConnection, type IChannel, type IReceived } from '../model/connection';
+import type { GraphPanel } from '../panels/shell/panel';
+import { Gate, type ILane, type ISubshells, laneReady } from '../wire/channel';
+import type { PageEvent } from '../wire/protocol';
+import { afterDraw } from './draw';
 import { liveGraphs } from './live';
-import { GraphConnection, type IChannel, type IReceived } from './model/connection';
-import { afterDraw } from './panels/draw';
-import type { GraphPanel } from './panels/shell/panel';
-import { Gate, type ILane, type ISubshells, laneReady } from './wire/channel';
-import type { PageEvent } from './wire/protocol';
 
 /** The names under which the kernel finds these classes. */
 export const MODULE = 'autodiff-workbench';

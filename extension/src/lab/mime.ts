@@ -6,12 +6,12 @@
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
+import { Graph } from '../model/graph';
+import type { GraphPanel } from '../panels/shell/panel';
+import { element } from '../ui/dom';
+import { PictureError } from '../wire/fields';
+import { MIME_TYPE } from '../wire/protocol';
 import { LiveGraphs } from './live';
-import { Graph } from './model/graph';
-import type { GraphPanel } from './panels/shell/panel';
-import { element } from './ui/dom';
-import { PictureError } from './wire/fields';
-import { MIME_TYPE } from './wire/protocol';
 
 /** Before SVG (80) and text, after nothing. */
 const RANK = 10;

@@ -3,7 +3,7 @@
 import type { Cell } from '@jupyterlab/cells';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
-import type { Graph } from './model/graph';
+import type { Graph } from '../model/graph';
 
 /** "[3]:1" is line 1 of the cell that ran third. */
 const PLACE = /^\[(\d+)\]/;

@@ -4,8 +4,8 @@ import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import type { GraphPanel } from './panels/shell/panel';
-import type { PanelTracker } from './panels/tracker';
+import type { GraphPanel } from '../panels/shell/panel';
+import type { PanelTracker } from './tracker';
 
 // A namespace, as JupyterLab's extensions name their commands.
 // eslint-disable-next-line @typescript-eslint/no-namespace

@@ -2,7 +2,7 @@
 
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { GraphPanel } from './shell/panel';
+import type { GraphPanel } from '../panels/shell/panel';
 
 export class PanelTracker {
   /** The current graph, or what can be done with it, changed. */

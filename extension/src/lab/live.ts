@@ -7,7 +7,7 @@
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { GraphConnection } from './model/connection';
+import { GraphConnection } from '../model/connection';
 
 export class LiveGraphs {
   /** The id of a model that came or went. */
