@@ -10,9 +10,16 @@ import {
 } from '@jupyter-widgets/base';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { GraphConnection, type IChannel, type IReceived } from '../model/connection';
+import { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
-import { Gate, type ILane, type ISubshells, laneReady } from '../wire/channel';
+import {
+  Gate,
+  type IChannel,
+  type ILane,
+  type IReceived,
+  type ISubshells,
+  laneReady
+} from '../wire/channel';
 import type { PageEvent } from '../wire/protocol';
 import { afterDraw } from './draw';
 import { liveGraphs } from './live';

@@ -10,7 +10,6 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { IChannel, IReceived } from '../wire/channel';
 import { PictureError, sequenceOf } from '../wire/fields';
 import { checkMessage } from '../wire/guards';
-import { type IJob, type JobKind, Jobs } from '../wire/jobs';
 import {
   IDetail,
   IWindow,
@@ -23,19 +22,16 @@ import {
 import {
   Answer,
   ExpressionAnswer,
+  type IJob,
   IPlotRequest,
   IProgress,
+  type JobKind,
+  Jobs,
   PlotAnswer,
   RequestError,
   Requests
 } from '../wire/requests';
 import { Graph } from './graph';
-
-export type { IChannel, IReceived } from '../wire/channel';
-export type { IJob, JobKind } from '../wire/jobs';
-export type { PlotKind } from '../wire/protocol';
-export { RequestError } from '../wire/requests';
-export type { ExpressionAnswer, IPlotRequest, IProgress, PlotAnswer } from '../wire/requests';
 
 /**
  * - `graph`, `values`: the graph changed, with other nodes or the same ones.

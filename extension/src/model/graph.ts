@@ -4,13 +4,8 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
-import {
-  IColumns,
-  checkColumns,
-  checkHeader,
-  checkSaved,
-  decodeColumns
-} from '../wire/guards';
+import { IColumns, checkColumns, decodeColumns } from '../wire/columns';
+import { checkHeader, checkSaved } from '../wire/guards';
 import {
   ColumnName,
   IColumn,

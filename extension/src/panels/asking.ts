@@ -1,7 +1,8 @@
 /** What the parts of a panel ask of the kernel; a refusal is said in the banner. */
 
-import type { GraphConnection, JobKind } from '../model/connection';
+import type { GraphConnection } from '../model/connection';
 import type { IOverride } from '../wire/protocol';
+import type { JobKind } from '../wire/requests';
 import { labelOf } from './presets';
 
 export interface IAskingOptions {

@@ -1,7 +1,8 @@
 /** What the parts of a graph panel may know of, and ask of, the whole. */
 
-import type { GraphConnection, PlotKind } from '../model/connection';
+import type { GraphConnection } from '../model/connection';
 import type { Change, GraphState } from '../model/state';
+import type { PlotKind } from '../wire/protocol';
 import type { Asking } from './asking';
 
 /** What made a part draw itself again: the state, or the line to the kernel. */

@@ -2,11 +2,8 @@
 
 import { Signal } from '@lumino/signaling';
 
-import {
-  GraphConnection,
-  type IChannel,
-  type IReceived
-} from '../../src/model/connection';
+import { GraphConnection } from '../../src/model/connection';
+import type { IChannel, IReceived } from '../../src/wire/channel';
 import type { PageEvent } from '../../src/wire/protocol';
 import type { INetwork } from './network';
 

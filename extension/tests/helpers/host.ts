@@ -1,10 +1,11 @@
 /** A host for one part of a panel: it does what it is told and keeps a record. */
 
-import type { GraphConnection, PlotKind } from '../../src/model/connection';
+import type { GraphConnection } from '../../src/model/connection';
 import { Graph } from '../../src/model/graph';
 import { GraphState } from '../../src/model/state';
 import { Asking } from '../../src/panels/asking';
 import type { IHost } from '../../src/panels/host';
+import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
 
 export class RecordingHost implements IHost {

@@ -1,10 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import {
-  type ConnectionChange,
-  type GraphConnection,
-  RequestError
-} from '../../src/model/connection';
+import type { ConnectionChange, GraphConnection } from '../../src/model/connection';
+import { RequestError } from '../../src/wire/requests';
 import { TestKernel } from '../helpers/channel';
 import { H, LOSS, W, clipOfH, network } from '../helpers/network';
 

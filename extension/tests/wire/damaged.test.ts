@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import first from '../../../tests/golden/schema-1.json';
 import golden from '../../../tests/golden/snapshot.json';
 import { Graph } from '../../src/model/graph';
-import { PictureError } from '../../src/wire/guards';
+import { PictureError } from '../../src/wire/fields';
 import { random } from '../helpers/programs';
 
 const DEEP = '['.repeat(3000) + ']'.repeat(3000);

@@ -1,12 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { Graph } from '../../src/model/graph';
-import {
-  PictureError,
-  checkHeader,
-  checkMessage,
-  checkSaved
-} from '../../src/wire/guards';
+import { PictureError } from '../../src/wire/fields';
+import { checkHeader, checkMessage, checkSaved } from '../../src/wire/guards';
 import { type ColumnName, type IHeader } from '../../src/wire/protocol';
 import { encodeColumn, network } from '../helpers/programs';
 

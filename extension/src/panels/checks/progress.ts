@@ -1,8 +1,8 @@
 /** A long request: its button, and while it runs how far it is, with a way to stop. */
 
-import type { JobKind } from '../../model/connection';
 import { button, element } from '../../ui/dom';
 import { formatCount, formatSeconds } from '../../ui/numbers';
+import type { JobKind } from '../../wire/requests';
 import type { IHost } from '../host';
 
 export interface IJobWords {

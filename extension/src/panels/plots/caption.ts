@@ -2,10 +2,10 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { IProgress, PlotKind } from '../../model/connection';
 import { Segments, button, element } from '../../ui/dom';
 import { formatCount } from '../../ui/numbers';
-import type { IMatrix } from '../../wire/protocol';
+import type { IMatrix, PlotKind } from '../../wire/protocol';
+import type { IProgress } from '../../wire/requests';
 import { sameWindow } from './cells';
 import { type Plot, isMap } from './plot';
 

@@ -7,10 +7,10 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { PlotAnswer, PlotKind } from '../../model/connection';
 import { Segments, button, element, icon } from '../../ui/dom';
 import { splitter } from '../../ui/splitter';
-import type { IMatrix, IWindow } from '../../wire/protocol';
+import type { IMatrix, IWindow, PlotKind } from '../../wire/protocol';
+import type { PlotAnswer } from '../../wire/requests';
 import type { IHost, Reason } from '../host';
 import { Caption } from './caption';
 import { Explorer } from './explorer';

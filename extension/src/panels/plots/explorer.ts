@@ -3,8 +3,7 @@
  * is zoomed to is asked for again, as finely as it allows.
  */
 
-import type { PlotKind } from '../../model/connection';
-import type { IWindow } from '../../wire/protocol';
+import type { IWindow, PlotKind } from '../../wire/protocol';
 import type { Caption } from './caption';
 import { type IRange, partOf, sameWindow } from './cells';
 import type { FigurePicture } from './figure';

@@ -7,8 +7,8 @@ import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { type Message, MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { PlotAnswer } from '../../model/connection';
 import { element } from '../../ui/dom';
+import type { PlotAnswer } from '../../wire/requests';
 import type { IRange, Span } from './cells';
 import { listen } from './events';
 import { PLOTLY, themedFigure } from './theme';

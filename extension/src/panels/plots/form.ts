@@ -1,9 +1,9 @@
 /** What to differentiate, and by what: the form at the head of the drawer. */
 
-import type { PlotKind } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { button, element } from '../../ui/dom';
 import { shapeText } from '../../ui/words';
+import type { PlotKind } from '../../wire/protocol';
 import type { IHost } from '../host';
 
 /** So many nodes are offered to choose from. */

@@ -1,8 +1,8 @@
 /** A heat map as numbers: which entry each cell is, and what it says. */
 
-import type { PlotAnswer } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { formatNumber, formatPercent } from '../../ui/numbers';
+import type { PlotAnswer } from '../../wire/requests';
 import { type INumbers, readMatrix, readTexts } from './arrays';
 import { Cells } from './cells';
 import type { IRing } from './figure';

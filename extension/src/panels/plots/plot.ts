@@ -1,14 +1,9 @@
 /** The plots of a drawer: what was asked of the kernel, and what came. */
 
-import type {
-  GraphConnection,
-  IPlotRequest,
-  IProgress,
-  PlotAnswer,
-  PlotKind
-} from '../../model/connection';
+import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
-import type { IWindow } from '../../wire/protocol';
+import type { IWindow, PlotKind } from '../../wire/protocol';
+import type { IPlotRequest, IProgress, PlotAnswer } from '../../wire/requests';
 
 /** What belongs together: one tab shows all views of the same nodes. */
 const FAMILIES: Readonly<Record<PlotKind, Family | null>> = {

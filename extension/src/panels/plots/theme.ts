@@ -2,7 +2,7 @@
 
 import type { JSONObject } from '@lumino/coreutils';
 
-import type { PlotAnswer } from '../../model/connection';
+import type { PlotAnswer } from '../../wire/requests';
 
 /** The MIME type of Plotly figures; JupyterLab draws it, Workbench does not. */
 export const PLOTLY = 'application/vnd.plotly.v1+json';

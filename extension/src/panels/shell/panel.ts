@@ -8,17 +8,13 @@ import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../../canvas/canvas';
-import type {
-  ConnectionChange,
-  GraphConnection,
-  JobKind,
-  PlotAnswer,
-  PlotKind
-} from '../../model/connection';
+import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { type Change, GraphState } from '../../model/state';
 import { copyText } from '../../ui/clipboard';
 import { element } from '../../ui/dom';
+import type { PlotKind } from '../../wire/protocol';
+import type { JobKind, PlotAnswer } from '../../wire/requests';
 import { Asking } from '../asking';
 import type { IHost, Reason } from '../host';
 import { Inspector } from '../inspector/inspector';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
-import type { PlotAnswer } from '../../../src/model/connection';
 import { Graph } from '../../../src/model/graph';
 import { HeatMap } from '../../../src/panels/plots/heatmap';
 import type { IMatrix } from '../../../src/wire/protocol';
+import type { PlotAnswer } from '../../../src/wire/requests';
 import { H, W, network } from '../../helpers/network';
 
 const { header, buffers } = network();
