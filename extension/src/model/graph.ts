@@ -18,11 +18,6 @@ import {
   Status
 } from '../wire/protocol';
 import { foldPaths } from './folds';
-import { coveredNodes, equal, findingsByNode, sameRules } from './lookups';
-import { type IReaders, readersOf } from './readers';
-import { type IScope, scopesOf } from './scopes';
-
-export type { IScope } from './scopes';
 
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
@@ -380,4 +375,151 @@ function statistics(column: Float64Array, node: number): IStatistics | null {
   }
   const [min, max, mean, std, norm, bad] = column.subarray(at, at + STATISTICS.length);
   return { min, max, mean, std, norm, bad };
+}
+
+// Which nodes read each node: the edges of a graph turned round.
+
+/** The readers of node i are `nodes[start[i]]` to `nodes[start[i + 1] - 1]`. */
+export interface IReaders {
+  start: Int32Array;
+  nodes: Int32Array;
+  /** The edge to each of them. */
+  edges: Int32Array;
+}
+
+/** A counting sort of the inputs. */
+export function readersOf(
+  inputStart: Int32Array,
+  inputs: Int32Array,
+  count: number
+): IReaders {
+  const start = new Int32Array(count + 1);
+  for (const input of inputs) {
+    start[input + 1]++;
+  }
+  for (let i = 0; i < count; i++) {
+    start[i + 1] += start[i];
+  }
+  const next = start.slice(0, count);
+  const nodes = new Int32Array(inputs.length);
+  const edges = new Int32Array(inputs.length);
+  for (let node = 0; node < count; node++) {
+    for (let edge = inputStart[node]; edge < inputStart[node + 1]; edge++) {
+      const at = next[inputs[edge]]++;
+      nodes[at] = node;
+      edges[at] = edge;
+    }
+  }
+  return { start, nodes, edges };
+}
+
+// The tree of all that can be folded, from the paths of the nodes.
+
+/** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
+export interface IScope {
+  /** "encoder/layer1" */
+  path: string;
+  /** "layer1" */
+  name: string;
+  /** The path of the scope around it; null at the top. */
+  parent: string | null;
+  depth: number;
+  /** How many nodes stand in it and in the scopes inside it. */
+  nodes: number;
+  /** The smallest and the largest of their ids. */
+  first: number;
+  last: number;
+}
+
+/** The scopes on the paths of all nodes, each after the one around it. */
+export function scopesOf(
+  count: number,
+  pathOf: (node: number) => string
+): Map<string, IScope> {
+  const scopes = new Map<string, IScope>();
+  const known = new Map<string, string[]>();
+  for (let node = 0; node < count; node++) {
+    const innermost = pathOf(node);
+    let paths = known.get(innermost);
+    if (paths === undefined) {
+      paths = pathsTo(innermost);
+      known.set(innermost, paths);
+    }
+    for (const path of paths) {
+      const scope = scopes.get(path);
+      if (scope === undefined) {
+        const cut = path.lastIndexOf('/');
+        const parent = cut < 0 ? null : path.slice(0, cut);
+        scopes.set(path, {
+          path,
+          name: path.slice(cut + 1),
+          parent,
+          depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
+          nodes: 1,
+          first: node,
+          last: node
+        });
+      } else {
+        scope.nodes++;
+        scope.last = node;
+      }
+    }
+  }
+  return scopes;
+}
+
+/** "a/b/c" is in "a", "a/b" and "a/b/c". */
+function pathsTo(scope: string): string[] {
+  if (scope === '') {
+    return [];
+  }
+  const parts = scope.split('/');
+  return parts.map((_, i) => parts.slice(0, i + 1).join('/'));
+}
+
+// What a header lists, by the nodes that it is about.
+
+/** The findings at each node that has some, most important first. */
+export function findingsByNode({ findings }: IHeader): Map<number, IFinding[]> {
+  const found = new Map<number, IFinding[]>();
+  for (const finding of findings?.list ?? []) {
+    const known = found.get(finding.node);
+    if (known === undefined) {
+      found.set(finding.node, [finding]);
+    } else {
+      known.push(finding);
+    }
+  }
+  return found;
+}
+
+/** The nodes within what overrides that are on replace. */
+export function coveredNodes({ overrides }: IHeader): Set<number> {
+  return new Set(overrides.flatMap(({ enabled, covered }) => (enabled ? covered : [])));
+}
+
+/** Whether the same overrides run with the same rules. */
+export function sameRules(a: IHeader, b: IHeader): boolean {
+  const rules = ({ overrides }: IHeader): string =>
+    JSON.stringify(overrides.map(({ id, rule, enabled }) => [id, rule, enabled]));
+  return a.overrides === b.overrides || rules(a) === rules(b);
+}
+
+/** Whether two lists have the same entries. */
+export function equal(
+  a: ArrayLike<number | string> | undefined,
+  b: ArrayLike<number | string> | undefined
+): boolean {
+  if (a === b) {
+    return true;
+  }
+  if (a === undefined || b === undefined || a.length !== b.length) {
+    return false;
+  }
+  for (let i = 0; i < a.length; i++) {
+    if (a[i] !== b[i]) {
+      return false;
+    }
+  }
+  return true;
 }

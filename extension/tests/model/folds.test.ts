@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { itemsOf } from '../../src/layout/items';
-import { findRepeats } from '../../src/model/repeats';
+import { findRepeats } from '../../src/model/folds';
 import { Program, random } from '../helpers/programs';
 
 describe('repeats in a sequence', () => {
