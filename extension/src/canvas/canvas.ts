@@ -8,7 +8,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { itemsOf, sameExtents } from '../layout/items';
-import { LayoutHost } from '../layout/runner';
+import { LayoutRunner } from '../layout/runner';
 import { type Graph } from '../model/graph';
 import type { Change, GraphState } from '../model/state';
 import { Gestures } from './gestures';
@@ -240,7 +240,7 @@ export class GraphCanvas extends Widget {
     const items = itemsOf(graph, this._folds);
     this._pending = graph;
     this._picture.pending();
-    this._cancel = LayoutHost.shared.request(items.input, layout => {
+    this._cancel = LayoutRunner.shared.request(items.input, layout => {
       this._pending = null;
       const newest = this._state.graph ?? graph;
       const before = this._picture.scene;

@@ -3,8 +3,7 @@
  * each tile, and what is written on it. Made anew when values or colouring change.
  */
 
-import { IItems } from '../layout/items';
-import { IPill, pillsOf } from '../layout/pills';
+import { IItems, IPill, pillsOf } from '../layout/items';
 import { ILayout } from '../layout/types';
 import { Graph } from '../model/graph';
 import type { Colouring } from '../model/state';

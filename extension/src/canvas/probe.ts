@@ -1,6 +1,6 @@
 /** What a test in a browser may ask of the picture. */
 
-import { LayoutHost } from '../layout/runner';
+import { LayoutRunner } from '../layout/runner';
 import type { IRect } from './viewport';
 
 export interface ICanvasProbe {
@@ -28,7 +28,7 @@ export function attachProbe(
       return frames();
     },
     get layoutRan() {
-      return LayoutHost.shared.where;
+      return LayoutRunner.shared.where;
     }
   };
   Object.assign(node, { workbenchCanvas: probe });

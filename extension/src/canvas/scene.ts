@@ -5,8 +5,7 @@
  */
 
 import { IAdjacency, adjacency } from '../layout/adjacency';
-import { IItems } from '../layout/items';
-import { pillWidth } from '../layout/pills';
+import { IItems, pillWidth } from '../layout/items';
 import { ILayout, MEASURES } from '../layout/types';
 import { Graph } from '../model/graph';
 import { IOutline, outlinesOf } from './outline';

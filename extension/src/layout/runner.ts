@@ -13,10 +13,10 @@ import type { IJob } from './worker';
  */
 export const AT_ONCE = 300;
 
-export class LayoutHost {
-  /** The host of all views on this page. */
-  static get shared(): LayoutHost {
-    return (LayoutHost._shared ??= new LayoutHost(startWorker));
+export class LayoutRunner {
+  /** The runner of all views on this page. */
+  static get shared(): LayoutRunner {
+    return (LayoutRunner._shared ??= new LayoutRunner(startWorker));
   }
 
   constructor(private readonly _start: () => Worker | null) {}
@@ -81,7 +81,7 @@ export class LayoutHost {
     }
   }
 
-  private static _shared: LayoutHost | undefined;
+  private static _shared: LayoutRunner | undefined;
   private _running: Worker | null | undefined;
   private _where: 'worker' | 'page' | null = null;
   private _last = 0;

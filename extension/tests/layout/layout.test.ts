@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { type IItems, itemsOf, sameExtents } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
-import { AT_ONCE, LayoutHost } from '../../src/layout/runner';
+import { AT_ONCE, LayoutRunner } from '../../src/layout/runner';
 import { type ILayout, MEASURES } from '../../src/layout/types';
 import { type Graph } from '../../src/model/graph';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
@@ -283,26 +283,26 @@ describe('folding', () => {
   });
 });
 
-describe('host', () => {
+describe('runner', () => {
   test('small graphs are laid out at once, on the page', () => {
-    const host = new LayoutHost(() => {
+    const runner = new LayoutRunner(() => {
       throw new Error('no worker is started for a small graph');
     });
     let done: ILayout | null = null;
-    host.request(itemsOf(network().graph(), OPEN).input, layout => {
+    runner.request(itemsOf(network().graph(), OPEN).input, layout => {
       done = layout;
     });
     expect(done).not.toBeNull();
-    expect(host.where).toBe('page');
+    expect(runner.where).toBe('page');
   });
 
   test('without a worker large graphs are laid out on the page too', () => {
-    const host = new LayoutHost(() => null);
+    const runner = new LayoutRunner(() => null);
     let vertices = 0;
-    host.request(itemsOf(deep(2 * AT_ONCE).graph(), OPEN).input, layout => {
+    runner.request(itemsOf(deep(2 * AT_ONCE).graph(), OPEN).input, layout => {
       vertices = layout.vertices;
     });
     expect(vertices).toBeGreaterThan(AT_ONCE);
-    expect(host.where).toBe('page');
+    expect(runner.where).toBe('page');
   });
 });
