@@ -13,7 +13,6 @@ import { type Graph } from '../model/graph';
 import type { Change, GraphState } from '../model/state';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
-import { attachProbe } from './probe';
 import { Scene } from './scene';
 import { Picture } from './surface';
 import { Tooltip } from './tooltip';
@@ -366,4 +365,37 @@ export class GraphCanvas extends Widget {
 
 function sameSet(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   return a.size === b.size && [...a].every(item => b.has(item));
+}
+
+// What a test in a browser may ask of the picture.
+
+export interface ICanvasProbe {
+  /** The card of a node, and its gradient tile, in pixels from the upper left. */
+  boxOf(node: number): IRect | null;
+  tileOf(node: number): IRect | null;
+  nodeAt(x: number, y: number): number | null;
+  /** How many times the picture was drawn. */
+  readonly frames: number;
+  /** Where the last layout ran. */
+  readonly layoutRan: 'worker' | 'page' | null;
+}
+
+/** Hang the answers on a DOM node, as its property `workbenchCanvas`. */
+export function attachProbe(
+  node: HTMLElement,
+  answers: Omit<ICanvasProbe, 'frames' | 'layoutRan'>,
+  frames: () => number
+): void {
+  const probe: ICanvasProbe = {
+    boxOf: of => answers.boxOf(of),
+    tileOf: of => answers.tileOf(of),
+    nodeAt: (x, y) => answers.nodeAt(x, y),
+    get frames() {
+      return frames();
+    },
+    get layoutRan() {
+      return LayoutRunner.shared.where;
+    }
+  };
+  Object.assign(node, { workbenchCanvas: probe });
 }

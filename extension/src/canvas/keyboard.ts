@@ -1,10 +1,8 @@
 /** The keyboard in the picture: walks from card to card, and does what keys ask. */
 
 import type { GraphState } from '../model/state';
-import { type Action, actionOf } from './keys';
-import type { Scene } from './scene';
+import { Scene } from './scene';
 import type { Picture } from './surface';
-import { step } from './walk';
 
 /** What the keys ask of the picture's owner. */
 export interface IKeyboard {
@@ -96,4 +94,81 @@ export class Keyboard {
   }
 
   private _before: number | null = null;
+}
+
+// What the keys do while the picture has the focus.
+
+export type Action =
+  | { do: 'walk'; direction: Direction }
+  | { do: 'open' | 'override' | 'mark' | 'fit' | 'clear' }
+  | { do: 'zoom'; factor: number };
+
+const STEP = 1.25;
+
+/**
+ * What a key asks for; null for keys that are not ours, with ctrl, alt or command
+ * among them: they belong to the panel around the picture and to JupyterLab.
+ */
+export function actionOf(event: KeyboardEvent): Action | null {
+  if (event.ctrlKey || event.metaKey || event.altKey) {
+    return null;
+  }
+  switch (event.key) {
+    case 'ArrowUp':
+      return { do: 'walk', direction: 'up' };
+    case 'ArrowDown':
+      return { do: 'walk', direction: 'down' };
+    case 'ArrowLeft':
+      return { do: 'walk', direction: 'left' };
+    case 'ArrowRight':
+      return { do: 'walk', direction: 'right' };
+    case 'Enter':
+      return { do: 'open' };
+    case 'o':
+      return { do: 'override' };
+    case 'm':
+      return { do: 'mark' };
+    case 'f':
+      return { do: 'fit' };
+    case 'Escape':
+      return { do: 'clear' };
+    case '+':
+    case '=':
+      return { do: 'zoom', factor: STEP };
+    case '-':
+      return { do: 'zoom', factor: 1 / STEP };
+    default:
+      return null;
+  }
+}
+
+// Walking from card to card with the arrow keys.
+
+export type Direction = 'up' | 'down' | 'left' | 'right';
+
+/**
+ * The item that an arrow leads to: up to an input, down to what reads it, sideways
+ * to the next card of the row. Of several the one that was come from is taken,
+ * else the nearest. Null where there is none.
+ */
+export function step(
+  scene: Scene,
+  item: number,
+  direction: Direction,
+  before: number | null
+): number | null {
+  if (direction === 'left' || direction === 'right') {
+    return scene.beside(item, direction === 'left' ? -1 : 1);
+  }
+  const candidates = scene.neighbours(item, direction === 'up');
+  if (candidates.length === 0) {
+    return null;
+  }
+  if (before !== null && candidates.includes(before)) {
+    return before;
+  }
+  const away = (other: number): number =>
+    Math.abs(scene.x(other) - scene.x(item)) +
+    Math.abs(scene.top(other) - scene.top(item));
+  return candidates.reduce((best, other) => (away(other) < away(best) ? other : best));
 }

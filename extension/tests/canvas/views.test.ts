@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { Camera } from '../../src/canvas/camera';
-import { contrast, parseColour } from '../../src/canvas/colour';
-import { actionOf } from '../../src/canvas/keys';
+import { actionOf, step } from '../../src/canvas/keyboard';
 import { Scene } from '../../src/canvas/scene';
+import { contrast, parseColour } from '../../src/canvas/theme';
 import {
   between,
   fitted,
@@ -14,7 +14,6 @@ import {
   visible,
   zoomAt
 } from '../../src/canvas/viewport';
-import { step } from '../../src/canvas/walk';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { network } from '../helpers/programs';
