@@ -3,8 +3,7 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { COLOURINGS, type Colouring } from '../model/state';
-import { type IPanelSettings, STANDARD } from '../panels/shell/options';
-import type { GraphPanel } from '../panels/shell/panel';
+import { type GraphPanel, type IPanelSettings, STANDARD } from '../panels/shell/panel';
 
 export class Settings {
   constructor(registry: ISettingRegistry | null, plugin: string) {

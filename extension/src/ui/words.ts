@@ -2,9 +2,22 @@
 
 import type { Graph } from '../model/graph';
 import type { IStep } from '../model/state';
-import { type IVerdict, verdictOf } from '../model/verdicts';
-import type { ICheck, IEffect, IHeader, IOverride, Target } from '../wire/protocol';
-import { formatAngle, formatNumber, formatPercent, formatPlural } from './numbers';
+import { type IVerdict, foremost, verdictOf } from '../model/verdicts';
+import type {
+  ICheck,
+  IEffect,
+  IFinding,
+  IHeader,
+  IOverride,
+  Target
+} from '../wire/protocol';
+import {
+  formatAngle,
+  formatCount,
+  formatNumber,
+  formatPercent,
+  formatPlural
+} from './numbers';
 
 /** At most so many terms of a sum of the chain rule are written out. */
 const TERMS = 3;
@@ -228,4 +241,49 @@ export function checkSentences({
     .split(/(?<=[.)])\s+(?=[\p{Lu}\d])/u)
     .map(sentence => sentence.trim())
     .filter(sentence => /\w/.test(sentence));
+}
+
+// What checks and the doctor found in all of a graph, in a few words.
+
+export interface ISummary {
+  text: string;
+  /** How many in all, where there is no room for words. */
+  count: string;
+  severity: IFinding['severity'] | 'changed';
+  /** Whether all of it is of before the last change. */
+  stale: boolean;
+}
+
+/**
+ * "1 wrong rule · 1 changed on purpose · 2 findings", of rules and of gradients; null if
+ * there is nothing that asks for a look.
+ */
+export function summaryOf({ header }: Graph): ISummary | null {
+  const { check, findings } = header;
+  const wrong = check?.counts.wrong ?? 0;
+  const changed = changedNames(check).length;
+  const list = findings?.list ?? [];
+  const first = foremost(list);
+  if (wrong === 0 && changed === 0 && first === null) {
+    return null;
+  }
+  return {
+    text: [
+      ...(wrong > 0 ? [formatPlural(wrong, 'wrong rule')] : []),
+      ...(changed > 0 ? [`${formatPlural(changed, 'gradient')} changed`] : []),
+      ...(first === null ? [] : [formatPlural(list.length, 'finding')])
+    ].join(' · '),
+    count: formatCount(wrong + changed + list.length),
+    severity: wrong > 0 ? 'error' : (first?.severity ?? 'changed'),
+    stale:
+      (wrong + changed === 0 || check?.stale === true) &&
+      (first === null || findings?.stale === true)
+  };
+}
+
+/** The inputs whose gradients are changed on purpose, each once. */
+function changedNames(check: ICheck | null): string[] {
+  const lines = check?.gradients.filter(one => one.verdict === 'changed') ?? [];
+  const known = lines.filter(({ mode }) => mode !== '');
+  return [...new Set(known.map(({ name }) => name))];
 }

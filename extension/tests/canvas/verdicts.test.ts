@@ -11,8 +11,7 @@ import { itemsOf, pillsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { Graph } from '../../src/model/graph';
 import { isAlarming, verdictsOf } from '../../src/model/verdicts';
-import { summaryOf } from '../../src/panels/shell/summary';
-import { nodeSentence } from '../../src/ui/words';
+import { nodeSentence, summaryOf } from '../../src/ui/words';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
 import {
   H,

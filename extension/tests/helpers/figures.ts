@@ -3,7 +3,7 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 
-import { PLOTLY } from '../../src/panels/plots/theme';
+import { PLOTLY } from '../../src/panels/plots/figure';
 
 type Callback = (data: unknown) => void;
 

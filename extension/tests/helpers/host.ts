@@ -3,8 +3,7 @@
 import type { GraphConnection } from '../../src/model/connection';
 import { Graph } from '../../src/model/graph';
 import { GraphState } from '../../src/model/state';
-import { Asking } from '../../src/panels/asking';
-import type { IHost } from '../../src/panels/host';
+import { Asking, type IHost } from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
 

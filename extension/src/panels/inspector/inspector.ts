@@ -4,12 +4,12 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { Segments, element } from '../../ui/dom';
 import { Checks } from '../checks/checks';
-import { NodeVerdict } from '../checks/verdict';
+import { NodeVerdict } from '../checks/findings';
 import type { IHost, Reason } from '../host';
 import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
-import { DerivativeMenu } from './derivative';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
+import { DerivativeMenu } from './pair';
 
 export type Tab = 'node' | 'overrides' | 'checks';
 

@@ -4,14 +4,13 @@
  */
 
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { JSONObject } from '@lumino/coreutils';
 import { type Message, MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { element } from '../../ui/dom';
 import type { PlotAnswer } from '../../wire/requests';
 import type { IRange, Span } from './cells';
-import { listen } from './events';
-import { PLOTLY, themedFigure } from './theme';
 
 /** What is asked of the figure's owner. */
 export interface IPictureOwner {
@@ -212,4 +211,156 @@ function placed(cell: number, range: Span): { from: number; length: number } | n
   const from = Math.max(0, (cell - 0.5 - low) / length);
   const to = Math.min(1, (cell + 0.5 - low) / length);
   return to > from ? { from, length: to - from } : null;
+}
+
+// What a drawn figure tells of itself. The renderer is JupyterLab's own extension of
+// plotly, which hangs `on` at the node that it draws in; where that is not so, figures
+// are drawn all the same and tell nothing.
+
+/** A part of the figure was chosen, or a cell of it clicked. */
+export interface IFigureEvents {
+  /** The ends of the axes have changed; both null: all is to be seen again. */
+  zoomed(range: IRange): void;
+  /** A cell was clicked. */
+  clicked(row: number, column: number): void;
+  /** What a drag does now: zoom, pan. */
+  dragged(mode: string): void;
+  /** It was drawn again, perhaps in another place. */
+  drawn(): void;
+}
+
+interface IEmitter {
+  on(event: string, callback: (data: unknown) => void): void;
+}
+
+/** Listen to a drawn figure; false where it tells nothing. */
+export function listen(node: HTMLElement, to: IFigureEvents): boolean {
+  if (!isEmitter(node)) {
+    return false;
+  }
+  node.on('plotly_relayout', data => {
+    const change = fieldsOf(data);
+    if (typeof change['dragmode'] === 'string') {
+      to.dragged(change['dragmode']);
+    }
+    const range = rangeOf(change);
+    if (range !== null) {
+      to.zoomed(range);
+    }
+  });
+  node.on('plotly_click', data => {
+    const cell = cellOf(data);
+    if (cell !== null) {
+      to.clicked(...cell);
+    }
+  });
+  node.on('plotly_afterplot', () => {
+    to.drawn();
+  });
+  return true;
+}
+
+/** The range that a change of the layout asks for; null if it is another change. */
+export function rangeOf(change: Record<string, unknown>): IRange | null {
+  const axes = (['x', 'y'] as const).map(axis => {
+    const name = `${axis}axis`;
+    const whole = change[`${name}.range`];
+    const [low, high] = Array.isArray(whole)
+      ? (whole as unknown[])
+      : [change[`${name}.range[0]`], change[`${name}.range[1]`]];
+    const known = isFinite(low) && isFinite(high);
+    const all = change[`${name}.autorange`] !== undefined;
+    return { span: known ? ([low, high] as Span) : null, asked: known || all };
+  });
+  const [x, y] = axes;
+  return x.asked || y.asked ? { x: x.span, y: y.span } : null;
+}
+
+/** The row and column of the cell that was clicked. */
+function cellOf(data: unknown): [number, number] | null {
+  const { points } = fieldsOf(data);
+  const point = fieldsOf(Array.isArray(points) ? (points as unknown[])[0] : null);
+  const index = point['pointIndex'] ?? point['pointNumber'];
+  const [row, column] = Array.isArray(index) ? (index as unknown[]) : [];
+  return isFinite(row) && isFinite(column) ? [row, column] : null;
+}
+
+function isEmitter(node: object): node is IEmitter {
+  return typeof (node as { on?: unknown }).on === 'function';
+}
+
+function isFinite(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
+}
+
+/** The fields of what may be anything, a list among them. */
+function fieldsOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+    ? (value as Record<string, unknown>)
+    : {};
+}
+
+// A figure of the kernel in the colours of the page's theme.
+
+/** The MIME type of Plotly figures; JupyterLab draws it, Workbench does not. */
+export const PLOTLY = 'application/vnd.plotly.v1+json';
+
+/** The layout's axes have names like xaxis, yaxis2. */
+const AXIS = /^[xy]axis\d*$/;
+
+/**
+ * The figure with the theme's font and lines, on the page's own background;
+ * `dragmode`: what a drag does in it, if the reader chose that.
+ */
+export function themedFigure(
+  figure: PlotAnswer['figure'],
+  node: HTMLElement,
+  dragmode: string | null = null
+): JSONObject {
+  const style = getComputedStyle(node);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const text = colour('--jp-ui-font-color1');
+  const line = colour('--jp-border-color2');
+  const axis = { gridcolor: line, linecolor: line, zerolinecolor: line };
+  const layout: Record<string, unknown> = {
+    ...figure.layout,
+    autosize: true,
+    paper_bgcolor: 'rgba(0, 0, 0, 0)',
+    plot_bgcolor: 'rgba(0, 0, 0, 0)',
+    font: {
+      ...asRecord(figure.layout['font']),
+      color: text,
+      family: colour('--jp-ui-font-family')
+    },
+    // Its buttons appear over the figure; Plotly's own guess is a dark bar on white.
+    modebar: {
+      bgcolor: 'rgba(0, 0, 0, 0)',
+      color: colour('--jp-ui-font-color2'),
+      activecolor: colour('--jp-brand-color1')
+    },
+    xaxis: asRecord(figure.layout['xaxis']),
+    yaxis: asRecord(figure.layout['yaxis'])
+  };
+  layout['margin'] ??= { l: 60, r: 20, t: 'title' in figure.layout ? 48 : 16, b: 44 };
+  if (dragmode !== null) {
+    layout['dragmode'] = dragmode;
+  }
+  // The drawer decides the size.
+  delete layout['width'];
+  delete layout['height'];
+  for (const [name, value] of Object.entries(layout)) {
+    if (AXIS.test(name)) {
+      layout[name] = { ...axis, ...asRecord(value) };
+    }
+  }
+  // Its tips would cover the page; what it does is said in the drawer.
+  const config = { displaylogo: false, showSendToCloud: false, showTips: false };
+  // What came over the wire as JSON is JSON.
+  return { data: figure.data, layout, config } as JSONObject;
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
 }

@@ -5,26 +5,23 @@
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { MessageLoop } from '@lumino/messaging';
-import { Widget } from '@lumino/widgets';
+import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../../canvas/canvas';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
-import { type Change, GraphState } from '../../model/state';
+import { type Change, type Colouring, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
+import { splitter } from '../../ui/splitter';
 import type { PlotKind } from '../../wire/protocol';
 import type { JobKind, PlotAnswer } from '../../wire/requests';
-import { Asking } from '../asking';
-import type { IHost, Reason } from '../host';
+import { Asking, type IHost, type Reason } from '../host';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
 import { Drawer } from '../plots/drawer';
 import { Banner, SAVED, toldOf } from './banner';
-import { layOut, setHeight, setWidth } from './frame';
 import { Legend } from './legend';
-import { type IPanelSettings, STANDARD } from './options';
 import { Stepper } from './stepper';
-import { Surroundings } from './surroundings';
 import { TopBar } from './topbar';
 import { GraphTree } from './tree';
 
@@ -409,3 +406,152 @@ export class GraphPanel extends Widget implements IHost {
     }
   });
 }
+
+// Where the parts of a graph panel stand, and how wide and high they are.
+
+/** Below this width the bar leaves out words where it has findings to tell of. */
+const ROOMY = 1260;
+
+/** Below this width the bar leaves out words. */
+const MEDIUM = 1000;
+
+/** Below this width the inspector stands under the graph. */
+const NARROW = 760;
+
+/** Pixels: the least and the most that the splitters allow. */
+const HEIGHT = { least: 240, most: 1600 } as const;
+const INSPECTOR = { least: 220, spared: 240 } as const;
+
+export interface IParts {
+  topBar: Widget;
+  banner: Widget;
+  /** The picture, and what lies over it. */
+  stage: readonly Widget[];
+  /** What stands at its foot. */
+  foot: Widget;
+  inspector: Widget;
+  stepper: Widget;
+  drawer: Widget;
+}
+
+/** Lay the parts out in a panel; `resized` is called when the splitters move. */
+export function layOut(panel: Widget, parts: IParts, resized: () => void): void {
+  const { topBar, banner, inspector, stepper, drawer } = parts;
+  const inspectorWidth = splitter({
+    label: 'Width of the inspector',
+    along: 'x',
+    sign: -1,
+    size: () => inspector.node.offsetWidth,
+    resize: size => {
+      const room = panel.node.offsetWidth - INSPECTOR.spared;
+      const width = Math.max(INSPECTOR.least, Math.min(size, room));
+      panel.node.style.setProperty('--workbench-inspector', `${width}px`);
+      resized();
+    }
+  });
+  const main = box('workbench-Main', [
+    box('workbench-Stage', [box('workbench-Picture', parts.stage), parts.foot]),
+    new Widget({ node: inspectorWidth }),
+    inspector
+  ]);
+  const height = splitter({
+    label: 'Height of the graph',
+    along: 'y',
+    sign: 1,
+    size: () => main.node.offsetHeight,
+    resize: size => {
+      setHeight(panel, Math.min(Math.max(size, HEIGHT.least), HEIGHT.most));
+      resized();
+    }
+  });
+  const layout = new PanelLayout();
+  panel.layout = layout;
+  for (const part of [
+    topBar,
+    banner,
+    main,
+    stepper,
+    new Widget({ node: height }),
+    drawer
+  ]) {
+    layout.addWidget(part);
+  }
+}
+
+/** The height of graph and inspector in pixels. */
+export function setHeight(panel: Widget, height: number): void {
+  panel.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
+}
+
+/** Put parts away that a width has no room for. */
+export function setWidth(panel: Widget, width: number): void {
+  if (width > 0) {
+    panel.toggleClass('workbench-mod-roomy', width >= ROOMY);
+    panel.toggleClass('workbench-mod-medium', width < MEDIUM);
+    panel.toggleClass('workbench-mod-narrow', width < NARROW);
+  }
+}
+
+function box(name: string, children: readonly Widget[]): Widget {
+  const widget = new Widget();
+  widget.addClass(name);
+  const layout = new PanelLayout();
+  widget.layout = layout;
+  for (const child of children) {
+    layout.addWidget(child);
+  }
+  return widget;
+}
+
+// What a view is shown in: how wide it is, and in which theme.
+
+export interface ISurroundingsOptions {
+  resized: (width: number) => void;
+  themed: () => void;
+}
+
+export class Surroundings {
+  constructor(
+    private readonly _node: HTMLElement,
+    private readonly _options: ISurroundingsOptions
+  ) {}
+
+  /** Tell of what changes, while the view is on the page. */
+  watch(): void {
+    this._sizes ??= new ResizeObserver(([entry]) => {
+      this._options.resized(entry.contentRect.width);
+    });
+    this._sizes.observe(this._node);
+    this._themes ??= new MutationObserver(() => {
+      this._options.themed();
+    });
+    this._themes.observe(document.body, {
+      attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
+    });
+  }
+
+  /** Tell no more, until it is on the page again. */
+  leave(): void {
+    this._sizes?.disconnect();
+    this._themes?.disconnect();
+  }
+
+  private _sizes: ResizeObserver | null = null;
+  private _themes: MutationObserver | null = null;
+}
+
+// How a graph panel begins, before anybody has touched it.
+
+/** How a view begins; the settings of JupyterLab give it. */
+export interface IPanelSettings {
+  /** Pixels of the graph and inspector, without bar and drawer. */
+  height: number;
+  colouring: Colouring;
+  animated: boolean;
+}
+
+export const STANDARD: IPanelSettings = {
+  height: 560,
+  colouring: 'gradient',
+  animated: true
+};

@@ -9,8 +9,8 @@ import type { Graph } from '../../model/graph';
 import type { Colouring, Stage } from '../../model/state';
 import { Segments, button, element, icon } from '../../ui/dom';
 import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
+import { summaryOf } from '../../ui/words';
 import type { IHost, Reason } from '../host';
-import { summaryOf } from './summary';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },

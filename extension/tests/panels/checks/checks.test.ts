@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
 import { Checks } from '../../../src/panels/checks/checks';
-import { NodeVerdict } from '../../../src/panels/checks/verdict';
+import { NodeVerdict } from '../../../src/panels/checks/findings';
 import { TestKernel } from '../../helpers/channel';
 import { checkedNetwork, diagnosed, finding, nodeCheck } from '../../helpers/checked';
 import { RecordingHost } from '../../helpers/host';

@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { DerivativeMenu } from '../../../src/panels/inspector/derivative';
+import { DerivativeMenu } from '../../../src/panels/inspector/pair';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';
 import { H, LOSS, W, network } from '../../helpers/network';

@@ -3,11 +3,12 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { histogram, oddities } from '../../../src/panels/inspector/histogram';
 import {
   NodeDetail,
   NodeNumbers,
-  NodeSummary
+  NodeSummary,
+  histogram,
+  oddities
 } from '../../../src/panels/inspector/node';
 import type { IDistribution } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';

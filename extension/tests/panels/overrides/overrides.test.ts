@@ -4,8 +4,7 @@ import '../../helpers/browser';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
-import { OverrideList, codeOf } from '../../../src/panels/overrides/overrides';
-import { placeAt } from '../../../src/panels/overrides/reorder';
+import { OverrideList, codeOf, placeAt } from '../../../src/panels/overrides/overrides';
 import type { IHistory, IOverride } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
 import { RecordingHost } from '../../helpers/host';

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
 import { Graph } from '../../../src/model/graph';
-import { readMatrix, readTexts } from '../../../src/panels/plots/arrays';
 import { Cells, partOf, sameWindow, startsOf } from '../../../src/panels/plots/cells';
-import { rangeOf } from '../../../src/panels/plots/events';
+import { readMatrix, readTexts } from '../../../src/panels/plots/heatmap';
 import type { IMatrix, IWindow } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
 
@@ -115,26 +114,6 @@ describe('cells', () => {
     expect(partOf(matrix, part)).toBe(part);
     expect(sameWindow(matrix, null, matrix.window)).toBe(true);
     expect(sameWindow(matrix, part, null)).toBe(false);
-  });
-});
-
-describe('changes of a layout', () => {
-  it('are ranges, in both spellings of Plotly, or all', () => {
-    expect(rangeOf({ 'xaxis.range[0]': 1, 'xaxis.range[1]': 2 })).toEqual({
-      x: [1, 2],
-      y: null
-    });
-    expect(rangeOf({ 'yaxis.range': [3, 1] })).toEqual({ x: null, y: [3, 1] });
-    expect(rangeOf({ 'xaxis.autorange': true, 'yaxis.autorange': 'reversed' })).toEqual({
-      x: null,
-      y: null
-    });
-  });
-
-  it('of other kinds ask for nothing', () => {
-    expect(rangeOf({ autosize: true })).toBeNull();
-    expect(rangeOf({ dragmode: 'pan' })).toBeNull();
-    expect(rangeOf({ 'xaxis.range': ['2020', 'x'], 'yaxis.range[0]': 1 })).toBeNull();
   });
 });
 
