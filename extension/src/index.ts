@@ -10,12 +10,11 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { addCommands } from './lab/commands';
+import { PanelTracker, addCommands } from './lab/commands';
 import { liveGraphs } from './lab/live';
 import { rendererFactory } from './lab/mime';
 import { revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
-import { PanelTracker } from './lab/tracker';
 import { GraphModel, MODULE, MODULE_VERSION, graphViewClass } from './lab/widget';
 import { GraphPanel } from './panels/shell/panel';
 

@@ -381,7 +381,7 @@ export interface ICanvasProbe {
 }
 
 /** Hang the answers on a DOM node, as its property `workbenchCanvas`. */
-export function attachProbe(
+function attachProbe(
   node: HTMLElement,
   answers: Omit<ICanvasProbe, 'frames' | 'layoutRan'>,
   frames: () => number

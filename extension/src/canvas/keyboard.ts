@@ -98,7 +98,7 @@ export class Keyboard {
 
 // What the keys do while the picture has the focus.
 
-export type Action =
+type Action =
   | { do: 'walk'; direction: Direction }
   | { do: 'open' | 'override' | 'mark' | 'fit' | 'clear' }
   | { do: 'zoom'; factor: number };
@@ -144,7 +144,7 @@ export function actionOf(event: KeyboardEvent): Action | null {
 
 // Walking from card to card with the arrow keys.
 
-export type Direction = 'up' | 'down' | 'left' | 'right';
+type Direction = 'up' | 'down' | 'left' | 'right';
 
 /**
  * The item that an arrow leads to: up to an input, down to what reads it, sideways

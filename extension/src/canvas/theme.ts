@@ -197,7 +197,7 @@ export function mix(from: Colour, to: Colour, part: number): Colour {
   return [at(0), at(1), at(2)];
 }
 
-export function css(colour: Colour, alpha = 1): string {
+function css(colour: Colour, alpha = 1): string {
   const [red, green, blue] = colour.map(Math.round);
   return alpha === 1
     ? `rgb(${red}, ${green}, ${blue})`
@@ -208,7 +208,7 @@ export function css(colour: Colour, alpha = 1): string {
  * Relative luminance, 0 to 1 (WCAG 2.2, "relative luminance").
  * https://www.w3.org/TR/WCAG22/#dfn-relative-luminance
  */
-export function luminance(colour: Colour): number {
+function luminance(colour: Colour): number {
   const [red, green, blue] = colour.map(value => {
     const part = value / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
@@ -223,7 +223,7 @@ export function contrast(a: Colour, b: Colour): number {
 }
 
 /** Which of two colours reads better on a ground. */
-export function readable(ground: Colour, a: Colour, b: Colour): Colour {
+function readable(ground: Colour, a: Colour, b: Colour): Colour {
   return contrast(ground, a) >= contrast(ground, b) ? a : b;
 }
 

@@ -21,7 +21,6 @@ import {
   laneReady
 } from '../wire/channel';
 import type { PageEvent } from '../wire/protocol';
-import { afterDraw } from './draw';
 import { liveGraphs } from './live';
 
 /** The names under which the kernel finds these classes. */
@@ -205,4 +204,27 @@ function kernelOf(manager: unknown): IKernelLine | null {
   return typeof kernel === 'object' && kernel !== null && 'statusChanged' in kernel
     ? (kernel as IKernelLine)
     : null;
+}
+
+
+
+/** Milliseconds after which a page that draws nothing is taken to have drawn. */
+const LONGEST = 250;
+
+/**
+ * Call back when the browser has drawn. A window that is not visible draws
+ * nothing, and must not keep the kernel waiting.
+ */
+export function afterDraw(callback: () => void): void {
+  let called = false;
+  const once = (): void => {
+    if (!called) {
+      called = true;
+      callback();
+    }
+  };
+  requestAnimationFrame(() => {
+    setTimeout(once);
+  });
+  setTimeout(once, LONGEST);
 }

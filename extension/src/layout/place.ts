@@ -223,7 +223,7 @@ class Placer {
 // longest way down from its upper end; so a program's main line stays straight however
 // many side branches leave it and come back.
 
-export interface ISpine {
+interface ISpine {
   /** The next vertex of the spine upwards and downwards, -1 at its ends. */
   up: Int32Array;
   down: Int32Array;
@@ -237,7 +237,7 @@ const FIRM = 30;
 /** Beyond this length all spines are equally firm. */
 const LONG = 2000;
 
-export function findSpines(
+function findSpines(
   rows: IRows,
   boxes: number,
   isLeaf: (vertex: number) => boolean

@@ -380,7 +380,7 @@ function statistics(column: Float64Array, node: number): IStatistics | null {
 // Which nodes read each node: the edges of a graph turned round.
 
 /** The readers of node i are `nodes[start[i]]` to `nodes[start[i + 1] - 1]`. */
-export interface IReaders {
+interface IReaders {
   start: Int32Array;
   nodes: Int32Array;
   /** The edge to each of them. */
@@ -388,7 +388,7 @@ export interface IReaders {
 }
 
 /** A counting sort of the inputs. */
-export function readersOf(
+function readersOf(
   inputStart: Int32Array,
   inputs: Int32Array,
   count: number
@@ -416,7 +416,7 @@ export function readersOf(
 // The tree of all that can be folded, from the paths of the nodes.
 
 /** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
-export interface IScope {
+interface IScope {
   /** "encoder/layer1" */
   path: string;
   /** "layer1" */
@@ -432,7 +432,7 @@ export interface IScope {
 }
 
 /** The scopes on the paths of all nodes, each after the one around it. */
-export function scopesOf(
+function scopesOf(
   count: number,
   pathOf: (node: number) => string
 ): Map<string, IScope> {
@@ -480,7 +480,7 @@ function pathsTo(scope: string): string[] {
 // What a header lists, by the nodes that it is about.
 
 /** The findings at each node that has some, most important first. */
-export function findingsByNode({ findings }: IHeader): Map<number, IFinding[]> {
+function findingsByNode({ findings }: IHeader): Map<number, IFinding[]> {
   const found = new Map<number, IFinding[]>();
   for (const finding of findings?.list ?? []) {
     const known = found.get(finding.node);
@@ -494,12 +494,12 @@ export function findingsByNode({ findings }: IHeader): Map<number, IFinding[]> {
 }
 
 /** The nodes within what overrides that are on replace. */
-export function coveredNodes({ overrides }: IHeader): Set<number> {
+function coveredNodes({ overrides }: IHeader): Set<number> {
   return new Set(overrides.flatMap(({ enabled, covered }) => (enabled ? covered : [])));
 }
 
 /** Whether the same overrides run with the same rules. */
-export function sameRules(a: IHeader, b: IHeader): boolean {
+function sameRules(a: IHeader, b: IHeader): boolean {
   const rules = ({ overrides }: IHeader): string =>
     JSON.stringify(overrides.map(({ id, rule, enabled }) => [id, rule, enabled]));
   return a.overrides === b.overrides || rules(a) === rules(b);

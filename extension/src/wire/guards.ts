@@ -218,14 +218,14 @@ function decodeBase64(encoded: string, name: string): DataView {
 // Overrides and the history of their changes. What an older kernel or notebook does
 // not say is absent: nothing covered, no note.
 
-export function checkOverrides(value: unknown, nodes: number): IOverride[] {
+function checkOverrides(value: unknown, nodes: number): IOverride[] {
   return list(value, 'overrides', LIMITS.overrides).map((item, i) =>
     checkOverride(item, `overrides[${i}]`, nodes)
   );
 }
 
 /** What was changed; of a kernel that does not say, nothing. */
-export function checkHistory(value: unknown): IHistory {
+function checkHistory(value: unknown): IHistory {
   const data = record(value ?? { done: [], undone: [] }, 'history');
   const texts = (name: 'done' | 'undone'): string[] =>
     list(data[name], `history.${name}`, LIMITS.overrides).map((item, i) =>
@@ -295,7 +295,7 @@ const SEVERITIES = ['error', 'warning', 'note'] as const;
 const SWEEPS = ['forward', 'backward'] as const;
 
 /** The last gradient check; null before the first, and from a schema without. */
-export function checkCheck(value: unknown, nodes: number): ICheck | null {
+function checkCheck(value: unknown, nodes: number): ICheck | null {
   return optional(
     value ?? null,
     (item, where) => readCheck(item, where, nodes),
@@ -304,7 +304,7 @@ export function checkCheck(value: unknown, nodes: number): ICheck | null {
 }
 
 /** What the doctor found; null if it was not asked. */
-export function checkFindings(value: unknown, nodes: number): IFindings | null {
+function checkFindings(value: unknown, nodes: number): IFindings | null {
   return optional(
     value ?? null,
     (item, where) => readFindings(item, where, nodes),
@@ -424,7 +424,7 @@ function nodeOf(value: unknown, where: string, nodes: number): number {
 
 const MODES = ['forward', 'reverse', ''] as const;
 
-export function checkDetail(message: Record<string, unknown>, seq: number): IDetail {
+function checkDetail(message: Record<string, unknown>, seq: number): IDetail {
   return {
     type: 'detail',
     seq,
@@ -452,7 +452,7 @@ export function checkDetail(message: Record<string, unknown>, seq: number): IDet
   };
 }
 
-export function checkPlot(
+function checkPlot(
   message: Record<string, unknown>,
   seq: number
 ): Extract<KernelMessage, { type: 'plot' }> {
@@ -474,7 +474,7 @@ export function checkPlot(
   };
 }
 
-export function checkProgress(
+function checkProgress(
   message: Record<string, unknown>,
   seq: number
 ): Extract<KernelMessage, { type: 'progress' }> {

@@ -164,7 +164,7 @@ const SHOWN: readonly { status: Status; one: string; many: string; open: boolean
 
 const MODES: Record<string, string> = { rev: 'reverse mode', fwd: 'forward mode' };
 
-export class GradientCheck extends Widget {
+class GradientCheck extends Widget {
   constructor(private readonly _host: IHost) {
     super({
       node: element('section', { attributes: { 'aria-label': 'Gradient check' } })
@@ -467,7 +467,7 @@ export interface IJobWords {
   unit: string;
 }
 
-export class JobControl {
+class JobControl {
   readonly node = element('div', { class: 'workbench-Job' });
 
   constructor(

@@ -28,7 +28,7 @@ export function showDerivative(host: IHost): void {
 }
 
 /** Why there is no derivative between two nodes; null if there is one. */
-export function refusalOf(graph: Graph, { of, wrt, way }: IPair): string | null {
+function refusalOf(graph: Graph, { of, wrt, way }: IPair): string | null {
   if (way === null) {
     return (
       `Neither ${graph.label(of)} nor ${graph.label(wrt)} is computed from the ` +

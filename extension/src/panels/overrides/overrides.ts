@@ -156,7 +156,7 @@ export function codeOf(overrides: readonly IOverride[]): string {
 
 // One override in the list: what it is on, what it changes, and what can be done.
 
-export class OverrideItem {
+class OverrideItem {
   readonly node = element('li', { class: 'workbench-Override' });
 
   constructor(
@@ -369,7 +369,7 @@ function effects(graph: Graph, override: IOverride): HTMLElement[] {
 /** Milliseconds without a key before the kernel is asked about a rule. */
 const PAUSE = 150;
 
-export class RuleEdit {
+class RuleEdit {
   readonly node = element('form', { class: 'workbench-RuleEdit' });
 
   constructor(
@@ -527,7 +527,7 @@ export interface IReorderOptions {
   move: (to: number) => void;
 }
 
-export function reorderBy(handle: HTMLElement, options: IReorderOptions): void {
+function reorderBy(handle: HTMLElement, options: IReorderOptions): void {
   const { row, rows, move } = options;
   let from: number | null = null;
   let dragging = false;
@@ -611,7 +611,7 @@ export function placeAt(
 /** So many steps are shown on each side; beyond them undo goes on. */
 const SHOWN = 100;
 
-export class HistoryList {
+class HistoryList {
   readonly node = element('details', { class: 'workbench-History' });
 
   constructor(private readonly _host: IHost) {

@@ -389,10 +389,10 @@ function largestPassedOn(graph: Graph, node: number): number {
 // What the form of a node edits, and what its rule would apply to.
 
 /** Where a rule applies, as the form offers it. */
-export type Reach = 'node' | 'op' | 'scope';
+type Reach = 'node' | 'op' | 'scope';
 
 /** The reaches that a node has, with the words for them. */
-export function reachesOf(
+function reachesOf(
   graph: Graph,
   node: number
 ): { value: Reach; label: string; title: string }[] {
@@ -415,7 +415,7 @@ export function reachesOf(
   return choices;
 }
 
-export function targetOf(graph: Graph, node: number, reach: Reach): Target {
+function targetOf(graph: Graph, node: number, reach: Reach): Target {
   switch (reach) {
     case 'node':
       return { kind: 'node', node };
@@ -430,7 +430,7 @@ export function targetOf(graph: Graph, node: number, reach: Reach): Target {
  * The override that the form of a node shows: the one whose rule it runs, else
  * one that is off and would be its own.
  */
-export function overrideOf(graph: Graph, node: number): IOverride | null {
+function overrideOf(graph: Graph, node: number): IOverride | null {
   const running = graph.override(node);
   if (running !== null) {
     return isInside(graph, node, running) ? null : running;
@@ -451,7 +451,7 @@ function isInside(graph: Graph, node: number, { target }: IOverride): boolean {
 }
 
 /** The reach of an override, if it is one that the form can write. */
-export function reachOf(override: IOverride): Reach | null {
+function reachOf(override: IOverride): Reach | null {
   return override.target.kind === 'other' ? null : override.target.kind;
 }
 
@@ -469,7 +469,7 @@ export function replaces(override: IOverride | null, reach: Reach): boolean {
 }
 
 /** Why the form cannot be used on a node, or what to know before using it. */
-export function noteOf(
+function noteOf(
   graph: Graph,
   node: number,
   live: boolean

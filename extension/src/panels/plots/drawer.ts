@@ -336,7 +336,7 @@ const KINDS: readonly { value: PlotKind; label: string }[] = [
   { value: 'check', label: 'Gradient check' }
 ];
 
-export class PlotForm {
+class PlotForm {
   readonly node: HTMLFormElement;
 
   constructor(private readonly _host: IHost) {

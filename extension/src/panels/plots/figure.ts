@@ -234,7 +234,7 @@ interface IEmitter {
 }
 
 /** Listen to a drawn figure; false where it tells nothing. */
-export function listen(node: HTMLElement, to: IFigureEvents): boolean {
+function listen(node: HTMLElement, to: IFigureEvents): boolean {
   if (!isEmitter(node)) {
     return false;
   }
@@ -312,7 +312,7 @@ const AXIS = /^[xy]axis\d*$/;
  * The figure with the theme's font and lines, on the page's own background;
  * `dragmode`: what a drag does in it, if the reader chose that.
  */
-export function themedFigure(
+function themedFigure(
   figure: PlotAnswer['figure'],
   node: HTMLElement,
   dragmode: string | null = null

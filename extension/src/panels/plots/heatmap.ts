@@ -149,7 +149,7 @@ function asRecord(value: unknown): Record<string, unknown> {
 // The numbers of a figure, as Plotly's JSON has them: nested lists, or base64.
 
 /** A matrix of numbers, row after row. */
-export interface INumbers {
+interface INumbers {
   rows: number;
   columns: number;
   values: ArrayLike<number>;

@@ -484,7 +484,7 @@ export function setHeight(panel: Widget, height: number): void {
 }
 
 /** Put parts away that a width has no room for. */
-export function setWidth(panel: Widget, width: number): void {
+function setWidth(panel: Widget, width: number): void {
   if (width > 0) {
     panel.toggleClass('workbench-mod-roomy', width >= ROOMY);
     panel.toggleClass('workbench-mod-medium', width < MEDIUM);
@@ -510,7 +510,7 @@ export interface ISurroundingsOptions {
   themed: () => void;
 }
 
-export class Surroundings {
+class Surroundings {
   constructor(
     private readonly _node: HTMLElement,
     private readonly _options: ISurroundingsOptions
