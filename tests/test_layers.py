@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# While rooms are being moved, what stands in for another shares its floor.
 FLOORS = {
     "errors": 0,
     "core": 1,

@@ -24,6 +24,9 @@ from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
 
+# At once: it has the name of its room, in whose place it stands from here on.
+from workbench.overrides.override_blocks import overrides
+
 if TYPE_CHECKING:
     from workbench import patterns, rules
     from workbench.autodiff.checkpoint import checkpoint
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
     from workbench.custom.registry import register_gradient
     from workbench.custom.rules import graph_rule
     from workbench.jupyter import plots, show
-    from workbench.overrides.matching import overrides
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
     from workbench.overrides.patterns import pattern
@@ -159,7 +161,6 @@ _LATER = {
     "matrix": "workbench.symbolic",
     "named_rule": "workbench.overrides.named",
     "override": "workbench.overrides.override",
-    "overrides": "workbench.overrides.matching",
     "pattern": "workbench.overrides.patterns",
     "register_gradient": "workbench.custom.registry",
     "scalar": "workbench.symbolic",

@@ -7,11 +7,10 @@ the say; `resolve_call` does so for a call of `grad` and its like, with those of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from math import inf
-from types import TracebackType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -19,7 +18,7 @@ from workbench.autodiff import inner_programs
 from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
-from workbench.overrides.override import Override
+from workbench.overrides.override import Override, checked
 from workbench.overrides.override_blocks import (
     OverrideBlock,
     blocks_in_force,
@@ -33,7 +32,6 @@ __all__ = [
     "Resolution",
     "aside",
     "means_parts",
-    "overrides",
     "resolve",
     "resolve_call",
 ]
@@ -209,62 +207,6 @@ def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn
 # Overrides of calls
 
 
-class overrides:
-    """Apply overrides to every derivative that is taken inside a ``with`` block.
-
-    The block holds in its own thread or task, and in tasks that start inside it, until
-    it is left. One that a generator has opened does not hold for who iterates over the
-    generator, while it is suspended at a ``yield``; one in a context manager by
-    ``contextlib``, or in a fixture of pytest, holds for those who enter it.
-
-    Parameters
-    ----------
-    given
-        What :func:`workbench.override` made. Of two with the same kind of target,
-        that of the inner block wins, and ``overrides=`` of a call over both.
-
-    Raises
-    ------
-    OverrideError
-        At the end of the block, for one that has matched nothing in it.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> with wb.overrides(wb.override("sin", "0.5 * d")):
-    ...     wb.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
-    array([0.5, 0.5])
-    """
-
-    def __init__(self, *given: Override) -> None:
-        self.given = checked(given)
-        self._opened: list[OverrideBlock] = []
-
-    def __enter__(self) -> overrides:
-        self._opened.append(OverrideBlock(self.given))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        block = leave_block(self._opened)
-        if error is None and block.unmatched:
-            given = self.given[min(block.unmatched)]
-            if not block.seen:
-                raise OverrideError(
-                    f"override {given.label!r} on {given.target}: no derivative was"
-                    " taken in the `with` block. Call wb.grad(f)(x) inside it."
-                )
-            nodes, wrt = block.last
-            if not isinstance(given.target, ByPart):
-                nodes = block.seen.values()
-            where = "what the block differentiated"
-            raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
-
-
 def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
     """Return those of a block that apply to a program, which it then does not miss."""
     for node in nodes:
@@ -294,23 +236,6 @@ def aside() -> Iterator[list[Override]]:
         yield [o for block in blocks for o in block.given or () if o.enabled]
     finally:
         leave_block(opened)
-
-
-def checked(given: Iterable[Any]) -> list[Override]:
-    """A list of overrides, or the error that says how one is made."""
-    if isinstance(given, Override):
-        raise OverrideError(
-            f"overrides takes a list of overrides, and got {given!r}. Write"
-            " overrides=[it]."
-        )
-    found = list(given)
-    for value in found:
-        if not isinstance(value, Override):
-            raise OverrideError(
-                f"{value!r} is not an override. Make one with"
-                ' wb.override("tanh", "clip(d, -1, 1)").'
-            )
-    return found
 
 
 def means_parts(

@@ -10,7 +10,7 @@ them in `labels.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,3 +229,20 @@ def ready(rule: str | Callable[..., Any], arriving: str) -> Any:
     if isinstance(rule, str):
         return read("d" if rule == "true" else rule, arriving)
     return rule
+
+
+def checked(given: Iterable[Any]) -> list[Override]:
+    """Return the overrides as a list, or raise the error that says how to make one."""
+    if isinstance(given, Override):
+        raise OverrideError(
+            f"overrides takes a list of overrides, and got {given!r}. Write"
+            " overrides=[it]."
+        )
+    found = list(given)
+    for value in found:
+        if not isinstance(value, Override):
+            raise OverrideError(
+                f"{value!r} is not an override. Make one with"
+                ' wb.override("tanh", "clip(d, -1, 1)").'
+            )
+    return found

@@ -1,21 +1,23 @@
 """The ``with workbench.overrides(...)`` blocks around a call.
 
-They stand apart from `resolving.py`, which a program without overrides does not need:
+They stand apart from `matching.py`, which a program without overrides does not need:
 it loads with the first override. When a block holds is told in `core/blocks.py`.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.blocks import Block, in_force, take_left
+from workbench.errors import OverrideError
 
 if TYPE_CHECKING:
     from workbench.core.tensor import Tensor
     from workbench.overrides.override import Override
 
-__all__ = ["OverrideBlock", "blocks_in_force", "leave_block"]
+__all__ = ["OverrideBlock", "blocks_in_force", "leave_block", "overrides"]
 
 
 class OverrideBlock(Block):
@@ -70,3 +72,63 @@ def leave_block(opened: list[OverrideBlock]) -> OverrideBlock:
     block.close()
     STACK.set(tuple([other for other in STACK.get() if other.open]))
     return block
+
+
+class overrides:
+    """Apply overrides to every derivative that is taken inside a ``with`` block.
+
+    The block holds in its own thread or task, and in tasks that start inside it, until
+    it is left. One that a generator has opened does not hold for who iterates over the
+    generator, while it is suspended at a ``yield``; one in a context manager by
+    ``contextlib``, or in a fixture of pytest, holds for those who enter it.
+
+    Parameters
+    ----------
+    given
+        What :func:`workbench.override` made. Of two with the same kind of target,
+        that of the inner block wins, and ``overrides=`` of a call over both.
+
+    Raises
+    ------
+    OverrideError
+        At the end of the block, for one that has matched nothing in it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> with wb.overrides(wb.override("sin", "0.5 * d")):
+    ...     wb.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+    array([0.5, 0.5])
+    """
+
+    def __init__(self, *given: Override) -> None:
+        from workbench.overrides.override import checked
+
+        self.given = checked(given)
+        self._opened: list[OverrideBlock] = []
+
+    def __enter__(self) -> overrides:
+        self._opened.append(OverrideBlock(self.given))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        block = leave_block(self._opened)
+        if error is None and block.unmatched:
+            from workbench.overrides.targets import ByPart, missed
+
+            given = self.given[min(block.unmatched)]
+            if not block.seen:
+                raise OverrideError(
+                    f"override {given.label!r} on {given.target}: no derivative was"
+                    " taken in the `with` block. Call wb.grad(f)(x) inside it."
+                )
+            nodes, wrt = block.last
+            if not isinstance(given.target, ByPart):
+                nodes = block.seen.values()
+            where = "what the block differentiated"
+            raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
