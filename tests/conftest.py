@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import environments
+from tests.project import environments
 
 SEED = "WORKBENCH_SEED"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.test_foreign_arrays import Foreign, inner
+from tests.ops.test_foreign_arrays import Foreign, inner
 
 X = np.array([0.3, -1.0, 2.0])
 

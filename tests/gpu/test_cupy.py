@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.gpu.device import cupy, needed
 from tests.ops.samples import SAMPLES, Sample
-from tests.test_foreign_arrays import PROGRAMS, B, W
+from tests.ops.test_foreign_arrays import PROGRAMS, B, W
 from workbench.backends.numpy import compile
 
 pytestmark = needed()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.test_foreign_arrays import Foreign, unwrapped, wrapped
+from tests.ops.test_foreign_arrays import Foreign, unwrapped, wrapped
 
 from .conftest import Notebook
 

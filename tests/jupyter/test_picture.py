@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.golden.write import examined
-from tests.golden.write import session as golden
+from tests.session.wire.golden.write import examined
+from tests.session.wire.golden.write import session as golden
 from workbench.core.rows import lay_out
 from workbench.jupyter.display import bundle
 from workbench.jupyter.picture import MOST_NODES, picture

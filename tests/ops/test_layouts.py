@@ -92,7 +92,7 @@ def test_few_entries(sample: Sample, length: int, rng: np.random.Generator) -> N
         try:
             expected = np.asarray(sample.value(*args))
         except Exception:
-            return  # NumPy refuses; what we say is tested in tests/graph
+            return  # NumPy refuses; what we say is tested in tests/core
         few = ONE_IS_ANOTHER if length else NEEDS_ENTRIES
         if sample.name.startswith(few):
             return

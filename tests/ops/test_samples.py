@@ -214,8 +214,8 @@ def test_kinks(kink: Kink) -> None:
 #: Ops that no sample of a single function shows, and where they are tested.
 ELSEWHERE = {
     "identity": "every test: a leaf",
-    "custom_linear_solve": "tests/test_implicit.py",
-    "custom_root": "tests/test_implicit.py",
+    "custom_linear_solve": "tests/autodiff/test_implicit.py",
+    "custom_root": "tests/autodiff/test_implicit.py",
     "grad_clip": "tests/gradient/test_shaped.py",
     "grad_scale": "tests/gradient/test_shaped.py",
     "initial_value_problem": "tests/scipy/test_integrate.py",
@@ -228,20 +228,20 @@ ELSEWHERE = {
     "jacobian": "tests/gradient/test_unknown_lengths.py",
     "null_gradient": "tests/gradient/test_shaped.py",
     **dict.fromkeys(
-        ("cond", "scan", "scan_back", "scan_pad", "scan_window"), "tests/loops"
+        ("cond", "scan", "scan_back", "scan_pad", "scan_window"), "tests/control_flow"
     ),
     **dict.fromkeys(
         ("arange", "nonzero_places", "span", "unspan"), "tests/ops/test_spans.py"
     ),
-    "strong": "tests/graph: a Python number under a ufunc",
-    **dict.fromkeys(("to_device", "to_host"), "tests/test_foreign_arrays.py"),
-    "stop_gradient": "tests/graph",
+    "strong": "tests/core: a Python number under a ufunc",
+    **dict.fromkeys(("to_device", "to_host"), "tests/ops/test_foreign_arrays.py"),
+    "stop_gradient": "tests/core",
     "zero_grad": "tests/gradient/test_shaped.py",
-    "div0": "tests/graph: where never poisons",
-    "mul0": "tests/graph: where never poisons",
-    "matmul0": "tests/graph: where never poisons",
-    "tensordot0": "tests/graph: where never poisons",
-    "einsum0": "tests/graph: where never poisons",
+    "div0": "tests/core: where never poisons",
+    "mul0": "tests/core: where never poisons",
+    "matmul0": "tests/core: where never poisons",
+    "tensordot0": "tests/core: where never poisons",
+    "einsum0": "tests/core: where never poisons",
     "left_shift": "integers only, no derivative",
     "right_shift": "integers only, no derivative",
     "invert": "integers only, no derivative",

@@ -1,9 +1,9 @@
 /**
  * What travels between the kernel and the page, and what a saved notebook holds.
  *
- * The same shapes are written by `workbench/snapshot/` and
- * `workbench/jupyter/widget.py`; `tests/golden/snapshot.json` is read by the
- * tests of both sides. Nothing here knows the DOM.
+ * The same shapes are written by `workbench/session/wire/` and
+ * `workbench/jupyter/widget.py`; the tests of both sides read
+ * `tests/session/wire/golden/snapshot.json`. Nothing here knows the DOM.
  */
 
 /**

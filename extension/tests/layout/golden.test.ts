@@ -5,7 +5,7 @@
 
 import { expect, test } from 'vitest';
 
-import golden from '../../../tests/golden/snapshot.json';
+import golden from '../../../tests/session/wire/golden/snapshot.json';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { Graph } from '../../src/model/graph';
@@ -20,7 +20,7 @@ function find(label: string): number {
   return node!;
 }
 
-/** loss of the network in `tests/golden/write.py`, and its true gradients. */
+/** Loss of the network in `session/wire/golden/write.py`, and its true gradients. */
 function workedOut(): { loss: number; h: number; w1: number; b2: number } {
   const x = (i: number, j: number): number => Math.sin(3 * i + j);
   const w1 = (j: number, k: number): number => Math.cos(2 * j + k);

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'vitest';
 
-import first from '../../../tests/golden/schema-1.json';
-import golden from '../../../tests/golden/snapshot.json';
+import first from '../../../tests/session/wire/golden/schema-1.json';
+import golden from '../../../tests/session/wire/golden/snapshot.json';
 import { Graph } from '../../src/model/graph';
 import { PictureError } from '../../src/wire/fields';
 import { random } from '../helpers/programs';

@@ -1,7 +1,7 @@
 """What travels between the kernel and the page: the types, nothing else.
 
 The same shapes stand in `extension/src/wire/protocol.ts`, with what each field means;
-`tests/golden/snapshot.json` is read by the tests of both sides.
+`tests/session/wire/golden/snapshot.json` is read by the tests of both sides.
 """
 
 from __future__ import annotations

@@ -1,0 +1,138 @@
+"""The README's table of what is supported, made from the tables of ops themselves.
+
+`python -m tests.project.supported` prints it; `--write` puts it into README.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.core.op import FUNCTIONS, UFUNCS, load_all
+from workbench.ops.refusals import REFUSED, supported
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+START = "<!-- made by python -m tests.project.supported --write -->"
+END = "<!-- the end of what tests.project.supported makes -->"
+
+#: A topic, and the modules of `workbench.ops` whose answers belong to it.
+TOPICS = {
+    "elementwise": """
+    arithmetic complex_parts comparisons rounding ufuncs ufunc_methods values
+    """,
+    "sums, order, statistics": """
+    reductions extremes moments quantiles nans scans sorting sets histograms lines
+    """,
+    "shapes and joins": "shaping arranging joining padding makers",
+    "indexing and choosing": "indexing spans taking updates",
+    "products and convolutions": "contraction products einsum convolution",
+    "polynomials, differences, functions along axes": """
+    polynomials differencing applying
+    """,
+}
+#: Modules of NumPy with a topic of their own, and where NumPy keeps them.
+HOMES = {"linalg": "linalg", "fft": "fft", "emath": "lib.scimath"}
+REST = "positions, dtypes, bits, memory"
+#: Answered by an error that says what to write, since they write in place.
+IN_PLACE = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
+#: Of SciPy, those under `workbench.scipy`, which work on arrays too.
+OWN = "fft integrate linalg ndimage optimize signal sparse sparse.linalg special stats"
+
+
+def topic_of(name: str, function: Any) -> str:
+    """Where a function of NumPy stands in the table."""
+    for module, home in HOMES.items():
+        if name.startswith(f"np.{home}."):
+            return f"`np.{module}`"
+    if isinstance(function, np.ufunc):
+        products = function.signature is not None
+        return "products and convolutions" if products else "elementwise"
+    home = FUNCTIONS[function].__module__.rpartition(".")[2]
+    return next((t for t, names in TOPICS.items() if home in names.split()), REST)
+
+
+def rows() -> dict[str, list[str]]:
+    """The names by topic: those of NumPy, of `scipy.special`, of our `scipy`."""
+    import_module("scipy.special")
+    load_all()
+    found: dict[str, set[str]] = {t: set() for t in TOPICS}
+    found |= {f"`np.{module}`": set() for module in HOMES} | {REST: set()}
+    special: set[str] = set()
+    for name, function in supported().items():
+        if name.removeprefix("np.") in IN_PLACE:
+            continue
+        if name.startswith("np."):
+            found[topic_of(name, function)].add(name)
+        elif name.startswith("scipy.special."):
+            special.add(name)
+    found["`scipy.special`, by its own ufuncs"] = special
+    for module in OWN.split():
+        try:
+            ours = import_module(f"workbench.scipy.{module}")
+        except ModuleNotFoundError as error:
+            if error.name != f"workbench.scipy.{module}":
+                raise
+            continue
+        public = [n for n in ours.__all__ if callable(getattr(ours, n, None))]
+        found[f"`workbench.scipy.{module}`"] = set(public)
+    return {t: sorted(names, key=_short) for t, names in found.items() if names}
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2].lower()
+
+
+def code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
+
+
+def table() -> str:
+    """The section as Markdown."""
+    found = rows()
+    gradients = sum(op.pull is not None for op in set(UFUNCS.values()))
+    lines = [
+        START,
+        "",
+        "NumPy's functions and SciPy's ufuncs take Tensors under their own names; the",
+        "functions of SciPy that NumPy cannot dispatch stand under the same names in",
+        "`workbench.scipy`. Both modes, any order, `vmap`.",
+        "",
+        "| topic | how many | among them |",
+        "|---|---|---|",
+    ]
+    for topic, names in found.items():
+        few = code(names[:: max(1, len(names) // 6)][:6])
+        lines.append(f"| {topic} | {len(names)} | {few} |")
+    lines += ["", "<details><summary>All names</summary>", ""]
+    for topic, names in found.items():
+        lines += [f"**{topic}**: {code(names)}", ""]
+    refused = [n for n in REFUSED if n.startswith("np.")]
+    lines += [
+        "</details>",
+        "",
+        f"Of the ufuncs, {gradients} have a derivative; the others (comparisons,",
+        "predicates, rounding, whole numbers) have none, or zero. Refused, with a",
+        f"reason and with what to write instead: {code(refused)};",
+        f"and what writes in place: {code(sorted(IN_PLACE))}.",
+        "",
+        END,
+    ]
+    return "\n".join(lines)
+
+
+def written(text: str, made: str) -> str:
+    """A README with its section replaced."""
+    before, rest = text.split(START)
+    return before + made + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        README.write_text(written(README.read_text(), table()))
+    else:
+        print(table())

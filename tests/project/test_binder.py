@@ -1,0 +1,91 @@
+"""Binder: a fresh environment from binder/'s files runs the first tutorial."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.project import environments
+
+BINDER = environments.ROOT / "binder"
+TUTORIAL = "notebooks/01-first-gradient.ipynb"
+
+
+def test_the_pins_are_those_of_the_package() -> None:
+    lines = (BINDER / "requirements.txt").read_text().splitlines()
+    pins = {
+        pin.name: pin
+        for pin in map(Requirement, (line for line in lines if line[:1] not in "#"))
+        if pin.marker is None or pin.marker.evaluate()
+    }
+    project = tomllib.loads((environments.ROOT / "pyproject.toml").read_text())
+    wanted = project["project"]["dependencies"]
+    wanted += project["project"]["optional-dependencies"]["lab"]
+    for requirement in map(Requirement, wanted):
+        (pin,) = pins[requirement.name].specifier
+        assert requirement.specifier.contains(pin.version), requirement
+
+
+def test_the_first_page_is_the_tutorial() -> None:
+    settings = json.loads((BINDER / "first-page.json").read_text())
+    pages = {section["default_url"] for section in settings.values()}
+    assert pages == {f"/lab/tree/{TUTORIAL}"}
+    assert (environments.ROOT / TUTORIAL).exists()
+
+
+@pytest.mark.slow
+def test_a_fresh_environment_runs_the_tutorial(wheel: Path, tmp_path: Path) -> None:
+    checkout = environments.copy_checkout(tmp_path / "checkout")
+    (checkout / "dist").mkdir()
+    shutil.copy(wheel, checkout / "dist")
+    requirements = ("-r", checkout / "binder" / "requirements.txt")
+    programs = environments.environment(tmp_path / "env", *requirements, cwd=checkout)
+    settings = {
+        "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "settings"),
+    }
+    environments.run("binder/postBuild", cwd=checkout, **settings)
+    # The installed package runs, not the checkout's folder.
+    (checkout / "workbench").rename(checkout / "not-installed")
+    environments.run("jupyter", "execute", TUTORIAL, cwd=checkout, **settings)
+    for program in ("lab", "server"):
+        page = first_page(program, checkout, settings)
+        assert page.endswith(f"/lab/tree/{TUTORIAL}")
+
+
+def first_page(program: str, checkout: Path, settings: dict[str, str]) -> str:
+    """Where `jupyter lab` or `jupyter server` sends a browser at first."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = [f"--port={port}", "--ip=127.0.0.1", "--no-browser", "--allow-root"]
+    server = subprocess.Popen(
+        ["jupyter", program, *options, "--IdentityProvider.token="],
+        cwd=checkout,
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(300):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
+                    return str(answer.url)
+            except urllib.error.URLError:
+                time.sleep(0.1)
+        raise AssertionError("JupyterLab did not answer within 30 s")
+    finally:
+        server.terminate()
+        server.wait(30)

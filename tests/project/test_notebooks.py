@@ -1,0 +1,323 @@
+"""The tutorials, run in a real kernel: what they say is what comes out."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+
+from tests.project.executed import (
+    NOTEBOOKS,
+    PLOTLY,
+    ROOT,
+    Executed,
+    matrix,
+    numbers,
+    quiet,
+)
+from workbench.session.wire import MIME_TYPE, read_saved
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_kept_without_outputs(path: Path) -> None:
+    notebook: Any = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+@pytest.fixture(scope="module")
+def first() -> Executed:
+    return Executed(ROOT / "notebooks" / "01-first-gradient.ipynb")
+
+
+def test_the_picture_is_saved_three_times(first: Executed) -> None:
+    (output,) = first.cell("%%autodiff").outputs
+    assert set(output.data) == {MIME_TYPE, "image/svg+xml", "text/plain"}
+    kept = read_saved(output.data[MIME_TYPE])
+    assert kept.header["session"] == "model"
+    assert kept.header["output_name"] == "loss"
+    names = {*kept.header["strings"]}
+    assert {"X", "W1", "b1", "h", "W2", "b2", "p", "t", "loss"} <= names
+    svg = ElementTree.fromstring(output.data["image/svg+xml"])
+    assert svg.tag.endswith("svg")
+    assert output.data["text/plain"].startswith("<Session 'model': loss = ")
+
+
+def test_a_step_keeps_the_promise_of_the_gradient(first: Executed) -> None:
+    promised, came = numbers(first.printed('print("loss", loss)'))[-2:]
+    assert promised < 0
+    assert came == pytest.approx(promised, rel=0.05)
+
+
+def test_training_lowers_the_loss(first: Executed) -> None:
+    before, after, right = numbers(first.printed('weights = {"W1"'))
+    assert before == pytest.approx(0.69, abs=0.1)
+    assert after < before / 5
+    assert right > 95
+
+
+def test_the_saved_picture_is_that_of_the_end(first: Executed) -> None:
+    """What the notebook keeps is what was last seen: trained, all overrides undone."""
+    (output,) = first.cell("%%autodiff").outputs
+    header = read_saved(output.data[MIME_TYPE]).header
+    after = numbers(first.printed('weights = {"W1"'))[1]
+    assert header["output_value"] == pytest.approx(after, abs=5e-4)
+    assert header["overrides"] == []
+
+
+def test_the_override_changes_and_is_undone(first: Executed) -> None:
+    change = re.search(r"changed by (\d+)%", first.printed("limit = "))
+    assert change is not None
+    assert 10 < int(change[1]) < 100
+    undone = first.printed("print(model.code())")
+    assert "model.override('h', vjp='clip(d, -" in undone
+    assert "as before: True" in undone
+
+
+def test_the_matrices_are_drawn(first: Executed) -> None:
+    assert len(first.data(PLOTLY)) == 3
+    assert "symmetric: True" in first.printed("H = model.hessian")
+    sizes = [
+        figure["data"][0]["z"]["shape"]
+        for figure in first.data(PLOTLY)
+        if figure["data"][0]["type"] == "heatmap"
+    ]
+    assert sizes == ["190, 16", "33, 33"]  # 569 rows in blocks of three
+
+
+def test_the_check_agrees_and_sees_the_override(first: Executed) -> None:
+    assert "gradients agree with differences" in first.printed("report = ")
+    assert "still the true gradient? False" in first.printed('model.override("h", "0.9')
+
+
+def test_nothing_was_printed_as_an_error(first: Executed) -> None:
+    quiet(first)
+
+
+# Custom gradients
+
+
+@pytest.fixture(scope="module")
+def custom() -> Executed:
+    return Executed(ROOT / "notebooks" / "02-custom-gradients.ipynb")
+
+
+def test_A1_A2_the_distances_and_their_gradient(custom: Executed) -> None:
+    assert "array([[5.]])" in custom.shown("class Cdist(wb.Op):\n", 0)
+    assert "gradients agree with differences" in custom.shown("rng = np.random")
+
+
+def test_A3_the_second_form_gives_the_same(custom: Executed) -> None:
+    assert "the same gradient: True" in custom.printed("class Cdist(wb.Op):\n", 1)
+
+
+def test_A5_points_that_coincide(custom: Executed) -> None:
+    """The check names op and line; the safe rule has the slope in the middle."""
+    told = custom.printed("beneath = wells.copy()")
+    assert "got nan" in told
+    assert "The rule of cdist float64[40, 3] (at [" in told
+    assert "choose with np.where before dividing" in told
+    houses, wells = village()
+    wells[0] = houses[0]
+    found = matrix(custom.shown("def directions("))
+    np.testing.assert_allclose(found, slopes(houses, wells), atol=1e-6)
+
+
+def village() -> tuple[Any, Any]:
+    """The houses and the wells of the tutorial."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(40, 2)), rng.normal(size=(3, 2))
+
+
+def way(houses: Any, wells: Any) -> Any:
+    apart = houses[:, None, :] - wells[None, :, :]
+    return np.mean(np.min(np.sqrt(np.sum(apart**2, axis=2)), axis=1))
+
+
+def slopes(houses: Any, wells: Any) -> Any:
+    """Central differences, which take the middle of a kink."""
+    made = np.zeros(wells.shape)
+    for i in np.ndindex(wells.shape):
+        moved = np.zeros(wells.shape)
+        moved[i] = 1e-6
+        made[i] = (way(houses, wells + moved) - way(houses, wells - moved)) / 2e-6
+    return made
+
+
+def test_A1_the_op_is_in_the_picture(custom: Executed) -> None:
+    (output,) = custom.cell("%%autodiff loss").outputs
+    kept = read_saved(output.data[MIME_TYPE])
+    assert {"ways", "cdist", "houses", "wells"} <= {*kept.header["strings"]}
+    before, after = numbers(custom.printed("places, before = "))
+    assert before == pytest.approx(way(*village()), abs=1e-3)
+    assert after < 0.85
+    assert kept.header["output_value"] == pytest.approx(after, abs=1e-3)
+
+
+def test_A4_the_kernel_gives_the_same(custom: Executed) -> None:
+    told = custom.printed("def pulled(")
+    assert "the same gradient: True" in told
+    assert all(x > 0 for x in numbers(told))
+
+
+def test_a_wrong_rule_is_found(custom: Executed) -> None:
+    told = custom.printed("class Careless(Cdist)")
+    expected, got = re.findall(r"(?:expected|got) (\S+\d)", told)
+    assert float(got) == pytest.approx(-float(expected))
+    assert "12 entries are off (all 12 entries checked" in told
+
+
+def test_a_function_with_its_own_gradient(custom: Executed) -> None:
+    plain, yours = custom.printed("def plain(x)").splitlines()
+    assert plain.endswith("nan]")
+    assert numbers(yours) == [0, 0.5, 1]
+
+
+def test_E1_E2_E4_a_gradient_is_registered(custom: Executed) -> None:
+    """E1, E2, E4: two outputs, whole numbers, the error of a gradient forgotten."""
+    assert "[5, 0, 0], dtype=int32" in custom.shown("class ZeroOut(wb.KernelOp)")
+    told = custom.printed("try:\n\n    @wb.register_gradient")
+    assert "zero_out has 2 outputs" in told
+    assert "Write def zero_out_grad(op, grad, grad1)" in told
+    shown = custom.shown('@wb.register_gradient("zero_out")')
+    assert numbers(shown) == [10, 0, 0]
+
+
+def test_E3_a_gradient_is_data(custom: Executed) -> None:
+    assert "dx = multiply(dy, on)" in custom.printed("class Relu(wb.Op)")
+    assert numbers(custom.shown('wb.register_gradient("relu")')) == [0, 4]
+
+
+def test_B1_B2_another_gradient_for_a_graph(custom: Executed) -> None:
+    """B1, B2: 1/1.01 at (1, 0), and 0 at the origin."""
+    found = numbers(custom.shown('x, y, g = wb.vectors("x y g")'))
+    np.testing.assert_allclose(found, [0, 0, 1 / 1.01, 0], atol=1e-8)
+
+
+def test_B1_in_the_picture_with_the_others(custom: Executed) -> None:
+    (output,) = custom.cell("%%autodiff total").outputs
+    strings = {*read_saved(output.data[MIME_TYPE]).header["strings"]}
+    assert {"atan2_safe", "softplus", "relu"} <= strings
+    x, y = np.array([[1.0, 0.5], [-0.3, 0.2], [0.4, -0.9], [0.0, 0.0]]).T
+    angle = np.arctan2(y, x)
+    up = 1 / (1 + np.exp(-angle)) * (np.log1p(np.exp(angle)) > 0.5)
+    below = x**2 + y**2 + 0.01
+    want = np.stack([-y * up / below, x * up / below], axis=1)
+    found = matrix(custom.shown('own.grads["points"]'))
+    np.testing.assert_allclose(found, want, atol=1e-7)
+
+
+def test_custom_gradients_run_quietly(custom: Executed) -> None:
+    """A machine without a compiler is told so, and computes the same."""
+    quiet(custom, "runs by its NumPy fallback")
+
+
+# Symbols and loops
+
+
+@pytest.fixture(scope="module")
+def symbols() -> Executed:
+    return Executed(ROOT / "notebooks" / "03-symbols-and-loops.ipynb")
+
+
+def test_D3_the_derivative_as_text(symbols: Executed) -> None:
+    """D3: 10 and 7 at 3, and a text that says so on its own."""
+    assert numbers(symbols.shown('x = wb.scalar("x")').split("(")[1]) == [7]
+    values, text = symbols.printed("f = wb.function([x]").split("\n", 1)
+    assert numbers(values) == [10, 7]
+    assert "workbench" not in text
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    assert scope["f"](3.0) == [10, 7]
+    assert scope["f"](-0.5) == [-2.25, 0]
+
+
+def test_the_graphs_are_drawn(symbols: Executed) -> None:
+    drawn = [
+        output.data["image/svg+xml"]
+        for start in ("f.graph", "power.graph")
+        for output in symbols.cell(start).outputs
+    ]
+    assert len(drawn) == 2
+    for svg in drawn:
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert "scan" in drawn[1]
+
+
+def test_lengths_that_are_not_known(symbols: Executed) -> None:
+    """The mean of (X - s)**2 has the slope 2 (s - mean of X) / columns by s."""
+    told = symbols.printed('X, shift = wb.matrix("X")').splitlines()
+    X = np.arange(6.0).reshape(2, 3)
+    want = 2 * (np.array([1.0, 2, 3]) - X.mean(0)) / 3
+    np.testing.assert_allclose(numbers(told[1]), want, atol=1e-7)
+    assert numbers(told[2]) == [2 * (2 - X.mean())]
+    wrong = symbols.printed("try:")
+    assert "'X'" in wrong
+    assert "'shift'" in wrong
+
+
+def test_shared_values_are_trained(symbols: Executed) -> None:
+    told = symbols.printed("rng = np.random.default_rng(0)")
+    first, last, *found = numbers(told)
+    rng = np.random.default_rng(0)
+    labels = np.arange(200.0) % 2
+    points = rng.normal(size=(200, 2)) + np.outer(labels, [2.0, 1.0])
+    w, b, losses = np.zeros(2), 0.0, []
+    for _ in range(200):
+        p = 1 / (1 + np.exp(-(points @ w + b)))
+        losses.append(-np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p)))
+        off = (p - labels) / 200
+        w, b = w - 0.5 * points.T @ off, b - 0.5 * np.sum(off)
+    assert first == pytest.approx(losses[0], abs=1e-4)
+    assert last == pytest.approx(losses[-1], abs=1e-4)
+    np.testing.assert_allclose(found, [*w, b], rtol=1e-6)
+    scope: dict[str, Any] = {}
+    exec(symbols.printed("print(step.source)"), scope)
+    text_loss, (w_next, b_next) = scope["step"](points, labels, np.zeros(2), 0.0)
+    assert text_loss == pytest.approx(losses[0])
+    np.testing.assert_allclose(w_next, 0.5 * points.T @ (labels - 0.5) / 200)
+    assert b_next == pytest.approx(0.0, abs=1e-15)
+    (right,) = numbers(symbols.printed("fresh = "))[:1]
+    fresh = rng.integers(0, 2, size=1000)
+    seen = rng.normal(size=(1000, 2)) + np.outer(fresh, [2.0, 1.0])
+    assert right == pytest.approx(100 * np.mean((seen @ w + b > 0) == fresh), abs=0.2)
+    assert "100 calls" in symbols.printed("for _ in range(100)")
+
+
+def test_C1_C2_C4_C5_the_toolbox(symbols: Executed) -> None:
+    """C1, C2, C4, C5, C6: each against what it must equal."""
+    starts = "(last,)", "from_outside", "right = "
+    told = [symbols.printed(start) for start in starts]
+    assert [text.count("True") for text in told] == [2, 1, 2]
+    assert not any("False" in text for text in told)
+    assert numbers(symbols.printed("clipped = ")) == [1, 4]
+
+
+def test_C8_loops(symbols: Executed) -> None:
+    power = symbols.shown('A, k = wb.vector("A")')
+    assert numbers(power) == [1, 16, 81, 4, 32, 108]
+    gradient, differences, less = numbers(symbols.printed("def swing("))
+    assert gradient == less
+    assert gradient == pytest.approx(differences, rel=1e-6)
+    (output,) = symbols.cell("%%autodiff height").outputs
+    header = read_saved(output.data[MIME_TYPE]).header
+    assert "scan" in header["strings"]
+    roots = symbols.shown("def newton(").replace("np.float64", "")
+    np.testing.assert_allclose(numbers(roots), [3, 1 / 6, -3, 1 / 6])
+
+
+def test_an_old_program(symbols: Executed) -> None:
+    assert numbers(symbols.printed("import numpy\n")) == [0, 1, 4, 9, 0, 2, 4, 6]
+
+
+def test_symbols_and_loops_run_quietly(symbols: Executed) -> None:
+    quiet(symbols)

@@ -1,0 +1,269 @@
+"""The overrides of a session in order: moved, edited, taken back, interrupted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.session.network import (
+    NAMES,
+    RULES,
+    W1,
+    assert_grads,
+    by_hand,
+    fresh,
+)
+from workbench.errors import (
+    ExpressionError,
+    OverrideError,
+    UsageError,
+)
+
+
+@pytest.fixture
+def model() -> wb.Session:
+    return fresh()
+
+
+# Order, other rules, steps
+
+
+def test_an_override_moves_and_the_later_has_the_say(model: wb.Session) -> None:
+    one = model.override("tanh", "-d")
+    two = model.override("tanh", "g")
+    three = model.override("exp", "d")
+    assert_grads(model, by_hand(RULES["g"]))
+    model.move(one, 2)
+    assert [o.id for o in model.overrides] == [two.id, three.id, one.id]
+    assert_grads(model, by_hand(RULES["-d"]))
+    assert model.history.undo == "move reverse to place 3"
+    model.move(one.id, 0)
+    assert_grads(model, by_hand(RULES["g"]))
+    model.move(one, 0)  # where it is
+    assert model.history.done[-1] == "move reverse to place 1"
+    assert len(model.history.done) == 5
+    model.undo()
+    assert_grads(model, by_hand(RULES["-d"]))
+
+
+@pytest.mark.parametrize("to", [-1, 1, 0.0, True, "0", None])
+def test_a_place_that_is_not_there(model: wb.Session, to: Any) -> None:
+    model.override("tanh", "-d")
+    with pytest.raises(OverrideError, match=r"places go from 0 to 0"):
+        model.move(1, to)
+    with pytest.raises(OverrideError, match=r"there is no override 7; there are: 1\."):
+        model.move(7, 0)
+    assert len(model.history.done) == 1
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "h",
+        "tanh",
+        lambda n: n.op.name == "tanh",
+        "encoder/*",
+    ],
+)
+def test_another_rule_with_the_same_target(model: wb.Session, target: Any) -> None:
+    one = model.override(target, "2 * d", name="twice")
+    other = model.override("exp", "d")
+    new = model.edit(one, "0.5 * d" if target == "encoder/*" else "g")
+    assert (new.id, new.matched, new.where) == (one.id, one.matched, one.where)
+    assert [o.id for o in model.overrides] == [one.id, other.id]
+    if target != "encoder/*":
+        assert_grads(model, by_hand(RULES["g"]))
+        assert new.label == "straight-through"
+    model.edit(one.id, name="mine")
+    assert model.overrides[0].label == "mine"
+    assert model.overrides[0].rule == new.rule
+    model.undo(2)
+    assert model.overrides[0].label == "twice"
+    assert model.history.undone == [
+        f"change to {new.label} on {one.where}",
+        f"change to mine on {one.where}",
+    ]
+
+
+def test_a_new_rule_takes_the_forward_rule_of_the_old_with_it(
+    model: wb.Session,
+) -> None:
+    one = model.override("h", "g", jvp="t")
+    assert model.edit(one, name="both").override.jvp == "t"
+    assert model.edit(one, "2 * d").override.jvp is None
+    assert model.edit(one, jvp="true").override.vjp == "2 * d"
+
+
+def test_an_edit_that_does_not_fit_changes_nothing(model: wb.Session) -> None:
+    off = model.override("log", "2 * d", enabled=False)
+    one = model.override("h", "g")
+    before, code, done = model.grads["W1"], model.code(), model.history.done
+    with pytest.raises(ExpressionError, match="Did you mean clip"):
+        model.edit(one, "cilp(d, -1, 1)")
+    with pytest.raises(OverrideError, match=r"has shape \(\)|shape"):
+        model.edit(one, "mean(d)")
+    with pytest.raises(OverrideError, match="there is no override 9"):
+        model.edit(9, "g")
+    np.testing.assert_array_equal(model.grads["W1"], before)
+    assert (model.code(), model.history.done) == (code, done)
+    assert not model.edit(off, "d").enabled
+
+
+def test_many_steps_back_and_forth(model: wb.Session) -> None:
+    states = [model.grads["W1"]]
+    for k in range(6):
+        model.override("h", f"{k + 2} * d")
+        states.append(model.grads["W1"])
+    texts = [f"scale ×{k + 2} on h" for k in range(6)]
+    assert (model.history.done, model.history.undone) == (texts, [])
+    model.undo(4)
+    np.testing.assert_array_equal(model.grads["W1"], states[2])
+    assert (model.history.done, model.history.undone) == (texts[:2], texts[2:])
+    model.redo(3)
+    np.testing.assert_array_equal(model.grads["W1"], states[5])
+    assert model.history.undone == texts[5:]
+    model.undo(5)
+    np.testing.assert_array_equal(model.grads["W1"], states[0])
+    assert model.history.undone == texts
+    for word, step, count in (("undo", model.undo, 1), ("redo", model.redo, 7)):
+        with pytest.raises(UsageError, match=f"{word}"):
+            step(count)
+    for bad in (0, -1, 1.5, True, "1"):
+        with pytest.raises(UsageError, match="the steps are a number from 1"):
+            model.redo(bad)
+    np.testing.assert_array_equal(model.grads["W1"], states[0])
+    model.override("h", "g")
+    assert model.history.undone == []
+
+
+def test_steps_are_checked_against_the_history(model: wb.Session) -> None:
+    model.override("h", "g")
+    with pytest.raises(UsageError, match=r"undo\(3\): there is 1 change to undo"):
+        model.undo(3)
+    model.override("h", "2 * d")
+    with pytest.raises(UsageError, match=r"undo\(3\): there are 2 changes to undo"):
+        model.undo(3)
+
+
+def test_a_history_is_as_long_as_it_may_be(model: wb.Session) -> None:
+    one = model.override("log", "2 * d")
+    for k in range(1100):
+        model.switch(one, bool(k % 2))
+    assert len(model.history.done) == 1000
+    model.undo(1000)
+    assert len(model.history.undone) == 1000
+    assert [o.enabled for o in model.overrides] == [model.overrides[0].enabled]
+
+
+def test_random_changes_are_taken_back_step_by_step(
+    model: wb.Session, rng: np.random.Generator
+) -> None:
+    """Numbers, order and gradients are those of each moment, whichever way one goes."""
+
+    def look() -> tuple[Any, ...]:
+        listed = [(o.id, o.where, o.rule, o.enabled) for o in model.overrides]
+        return listed, [model.grads[n].tobytes() for n in NAMES]
+
+    moments = [look()]
+    for _ in range(120):
+        ids = [o.id for o in model.overrides]
+        kind = rng.integers(6) if ids else 0
+        if kind <= 1:
+            target = ["h", "tanh", "decoder/*", "log", "exp"][rng.integers(5)]
+            model.override(target, f"{rng.uniform(-2, 2):.3f} * d")
+        elif kind == 2:
+            model.switch(int(rng.choice(ids)), bool(rng.integers(2)))
+        elif kind == 3:
+            model.remove(int(rng.choice(ids)))
+        elif kind == 4:
+            model.move(int(rng.choice(ids)), int(rng.integers(len(ids))))
+        else:
+            model.edit(int(rng.choice(ids)), f"{rng.uniform(-2, 2):.3f} * d")
+        if len(model.history.done) == len(moments):
+            moments.append(look())
+    at = len(moments) - 1
+    for _ in range(60):
+        to = int(rng.integers(len(moments)))
+        if to < at:
+            model.undo(at - to)
+        elif to > at:
+            model.redo(to - at)
+        at = to
+        assert look() == moments[at]
+
+
+# Interrupts
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ZeroDivisionError])
+def test_every_kind_of_change_can_be_interrupted(
+    model: wb.Session, stop: type[BaseException], tmp_path: Any
+) -> None:
+    armed = False
+
+    def rule(node: Any, g: Any) -> Any:
+        if armed:
+            raise stop
+        return 0.5 * node.vjp(g)[0]
+
+    one = model.override("h", rule)
+    two = model.override("decoder", "2 * d")
+    three = model.override("exp", "d", enabled=False)
+    model.switch(two, False)
+    model.undo()
+    other = fresh()
+    other.override("log", "3 * d")
+    other.save(tmp_path / "log.json")
+    state, heard = model._state, list[str]()
+    model.subscribe(heard.append)
+    armed = True
+    for change in (
+        lambda: model.edit(two, "3 * d"),
+        lambda: model.edit(three, "3 * d"),
+        lambda: model.move(one, 2),
+        lambda: model.switch(three, True),
+        lambda: model.remove(two),
+        lambda: model.undo(2),
+        lambda: model.redo(),
+        lambda: model.load(tmp_path / "log.json"),
+        lambda: model.run(W1=2 * W1),
+    ):
+        with pytest.raises(stop):
+            change()
+        assert model._state is state
+    assert heard == []
+    armed = False
+    model.remove(one)
+    assert model.override("log", "g").id == 4
+
+
+def test_a_rule_that_another_hides_must_fit_all_the_same(model: wb.Session) -> None:
+    """Else it would fail as soon as the other is gone."""
+    model.override("h", "0.5 * d")
+    with pytest.raises(OverrideError, match=r"has shape \(\)"):
+        model.override("tanh", "mean(d)")
+    off = model.override("tanh", "mean(d)", enabled=False)
+    with pytest.raises(OverrideError, match=r"has shape \(\)"):
+        model.switch(off, True)
+    assert_grads(model, by_hand(RULES["0.5 * d"]))
+    assert len(model.history.done) == 2
+
+
+def test_effects_of_a_rule_that_fails_on_later_values_are_none(
+    model: wb.Session,
+) -> None:
+    def rule(node: Any, g: Any) -> Any:
+        if np.all(node.outputs[0] == np.tanh(model_b1)):
+            raise ZeroDivisionError
+        return node.vjp(g)
+
+    model_b1 = np.array([0.1, -0.2])
+    model.override("h", "0.5 * d")
+    hidden = model.override("tanh", rule)
+    assert hidden.effects[0].relative == 0
+    model.run(W1=np.zeros((3, 2)))
+    assert model.overrides[1].effects == ()
+    assert [e.relative for e in model.overrides[0].effects][1] == pytest.approx(0.5)
