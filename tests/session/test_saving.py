@@ -16,6 +16,7 @@ import workbench as wb
 from tests.session.network import NAMES, TRUE, assert_grads, by_hand, fresh
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
 from workbench.session import storing
+from workbench.session.state import State
 
 GRAPH = wb.graph_rule(
     inputs=["x", "g"], returns=["d"], nodes=[(["d"], "multiply", ["g", 0.5], {})]
@@ -162,13 +163,13 @@ def test_of_many_overrides_those_that_fit_are_found_in_few_runs(
     items[334]["vjp"] = "x7"
     path.write_text(json.dumps({"workbench_overrides": 1, "overrides": items}))
     model, runs = fresh(), list[int]()
-    fitting = model._fitting
+    replace = State.replace
 
-    def counted(entries: Any, history: Any) -> Any:
+    def counted(state: State, entries: Any, history: Any) -> State:
         runs.append(len(entries))
-        return fitting(entries, history)
+        return replace(state, entries, history)
 
-    monkeypatch.setattr(model, "_fitting", counted)
+    monkeypatch.setattr(State, "replace", counted)
     problems = model.load(path, strict=False)
     assert [p.split(":")[0] for p in problems] == ["overrides[333]", "overrides[334]"]
     assert [o.rule for o in model.overrides] == [

@@ -8,17 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.autodiff.supernode import whole_of
 from workbench.core import types
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.linear_structures import ByLinear
-from workbench.overrides.override import Override
+from workbench.overrides.matching import resolve
+from workbench.overrides.override import Override, override
 from workbench.overrides.patterns import ByPattern
+from workbench.overrides.rule_parser import read
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.overrides.targets import (
     ByNode,
@@ -28,8 +31,12 @@ from workbench.overrides.targets import (
     Target,
     target_of,
 )
+from workbench.overrides.validate_rule import check_on
 from workbench.session import statistics
 from workbench.session.nodes import Nodes
+
+if TYPE_CHECKING:
+    from workbench.session.state import State
 
 __all__ = [
     "Attached",
@@ -241,6 +248,28 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
         if len(found) == most:
             break
     return list(found.values())
+
+
+def check_rule(state: State, nodes: Nodes, target: Any, rule: str) -> str:
+    """Check whether a rule's text would do for a target, or for that of an override.
+
+    Raises
+    ------
+    OverrideError
+        If it would not; an `ExpressionError` if the expression is refused.
+    """
+    program = state.forward.program
+    parsed = read(rule)
+    meant = target.override.target if isinstance(target, Attached) else target
+    found = override(target_in(nodes, program, meant), rule)
+    wrt = [state.forward.graph.nodes[i] for i in state.objective.wrt]
+    resolution = resolve([found], program, wrt=wrt)
+    (matched,) = resolution.matched
+    # For a part of the program stands a node with the inputs of the part.
+    stood = (whole_of(node) for _, node in resolution.winners.values())
+    for node in kinds(stood):
+        check_on(parsed, node, found.label)
+    return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 
 
 def is_data(rule: Any) -> bool:

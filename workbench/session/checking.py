@@ -68,7 +68,7 @@ def check(
         state, resolution = session._state, session.resolution
         true = session.truth.cotangents
         forward, labels = session.forward, session.nodes.labels
-        attached, cotangent = session.overrides, session._seed_of(forward)
+        attached, cotangent = session.overrides, state.objective.cotangent(forward)
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
     report = Report(labels[session.output], fresh_seed() if seed is None else seed)
@@ -136,8 +136,7 @@ def check(
                 report.changers[label] = _changers(
                     [attached[k] for k in in_force(resolution, forward, way, [x])], i
                 ) + _labels(passed, in_force(passed, forward, way, [x]))
-    session._checked = state, report
-    session._tell("checks")
+    session._keep("report", report, state)
     return report
 
 

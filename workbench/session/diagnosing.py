@@ -30,7 +30,7 @@ def diagnose(session: Session, progress: Progress | None = None) -> Findings:
         state = session._state
         session.needed()
         nodes = state.forward.graph.nodes
-        seed = session._seed_of(state.forward)
+        seed = state.objective.cotangent(state.forward)
         output = session.output
         wrt = list(session.wrt)
     case = Case(
@@ -45,9 +45,7 @@ def diagnose(session: Session, progress: Progress | None = None) -> Findings:
     )
     found = examine(case)
     found = replace(found, found=tuple(_said(session, state, one) for one in found))
-    with session.lock:
-        session._diagnosed = state, found
-        session._tell("checks")
+    session._keep("findings", found, state)
     return found
 
 

@@ -1,33 +1,57 @@
 """`Session`: one traced program with every stage kept, and its overrides.
 
-Values, then gradients: a change runs only the stages after it. An override runs
-the backward sweep again, new inputs run what depends on them. Everything is
-computed before anything is let go, so a change that fails or is interrupted
-leaves the last good state. What the page shows of a session is written by
-`snapshot.py`; nothing here knows a notebook.
+The values are one stage, the gradients the next; a change runs only what comes after
+it. What a session has at one moment is a `State`, which never changes: `Session`
+checks what it is asked, makes the next state, takes it and tells who listens. What
+the page shows of it is written in `wire/`; nothing here knows a notebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from copy import copy as copied
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
-from workbench.errors import UsageError
-from workbench.session import checking, derivatives, diagnosing
+import numpy as np
+
+from workbench.core.arguments import check_graph
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.errors import OverrideError, UnknownNodeError, UsageError
+from workbench.ops.define import shape_of
+from workbench.overrides import override as overriding
+from workbench.overrides.matching import Resolution
+from workbench.overrides.override import Override
+from workbench.session import (
+    applied_override,
+    checking,
+    coding,
+    derivatives,
+    diagnosing,
+    stages,
+    storing,
+)
+from workbench.session.applied_override import Attached
 from workbench.session.derivative import Derivative, derivative
-from workbench.session.edits import Changing
-from workbench.session.nodes import Node
+from workbench.session.fair_lock import Turns, changing
+from workbench.session.history import Entries, Entry, History, entry_of
+from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
+from workbench.session.objective import Objective, check_name
+from workbench.session.stages import Backward, Forward
+from workbench.session.state import State
 
 if TYPE_CHECKING:
     from workbench.checks.doctor.case import Progress
     from workbench.checks.doctor.finding import Finding, Findings
     from workbench.checks.report import Report
-    from workbench.session.applied_override import Attached
-
-__all__ = ["Session"]
 
 
-class Session(Changing):
+class Session:
     """A traced program that is kept, looked at, overridden and run again.
 
     Parameters
@@ -76,6 +100,643 @@ class Session(Changing):
 
     #: What shows a session; set by the floor that knows notebooks.
     presenter: ClassVar[Callable[[Session], Any] | None] = None
+
+    def __init__(
+        self,
+        graph: Graph,
+        output: Node | None = None,
+        wrt: Iterable[Node] | None = None,
+        *,
+        name: str = "ad",
+        seed: Any = None,
+        copy: bool = True,
+    ) -> None:
+        check_graph(graph, "a Session", "wb.Session({})")
+        #: What its own code calls it.
+        self.name = check_name(name)
+        #: Its nodes by name and id.
+        self.nodes = Nodes(graph.nodes, name, graph.inputs)
+        self._turns = Turns()
+        self._listeners: list[Callable[[str], object]] = []
+        # What was last found out about the program, and in which of its states.
+        self._checked: tuple[State, Report] | None = None
+        self._diagnosed: tuple[State, Findings] | None = None
+        objective = Objective(self.nodes, graph, output, wrt, seed)
+        #: The id of the node that is differentiated.
+        self.output = objective.output
+        #: The ids of the nodes it is differentiated by.
+        self.wrt = objective.wrt
+        #: The cotangent of an output that is not one number.
+        self.seed = objective.seed
+        traced = Forward(graph)
+        first = stages.own(traced) if copy else traced
+        self._take(State(objective, first, (), History(), 1))
+
+    # What it shows
+
+    @property
+    def graph(self) -> Graph:
+        """The program, forward."""
+        return self._state.forward.graph
+
+    @property
+    def forward(self) -> Forward:
+        """The stage of the values."""
+        return self._state.forward
+
+    @property
+    def backward(self) -> Backward | None:
+        """The stage of the gradients; None for a program without values."""
+        return self._state.backward
+
+    @property
+    def truth(self) -> Backward | None:
+        """The stage of the gradients with all overrides off."""
+        return self._state.truth
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """Which override runs where; None without overrides."""
+        return self._state.resolution
+
+    def needed(self) -> Backward:
+        """The stage of the gradients, or the error that says why there is none."""
+        return self._state.needed()
+
+    @property
+    def value(self) -> Any:
+        """The output's value."""
+        return handed(self.graph.nodes[self.output]._value)
+
+    @property
+    def values(self) -> Arrays:
+        """The value of each node, by its name, its id or its Tensor."""
+        nodes = self.graph.nodes
+        names = self.nodes.names
+        return Arrays(self.nodes, names, lambda i: nodes[i]._value, "values")
+
+    @property
+    def grads(self) -> Arrays:
+        """The gradient by each ``wrt``, under its name; overrides applied."""
+        known, nodes = self.needed().cotangents, self.graph.nodes
+        names = {self.nodes.labels[i]: i for i in self.wrt}
+
+        def gradient(i: int) -> Any:
+            if i not in self.wrt:
+                label = self.nodes.labels[i]
+                raise UnknownNodeError(
+                    f"{label} is not in wrt ({', '.join(names)}). What flows back to"
+                    f" it is {self.name}.cotangents[{label!r}]."
+                )
+            return known[i] if i in known else np.zeros_like(nodes[i]._value)
+
+        return Arrays(self.nodes, names, gradient, "gradients")
+
+    @property
+    def cotangents(self) -> Arrays:
+        """What flows back to each node; None where nothing does."""
+        known = self.needed().cotangents
+        names = {name: i for name, i in self.nodes.names.items() if i in known}
+        return Arrays(self.nodes, names, known.get, "cotangents")
+
+    @property
+    def gradient_graph(self) -> Graph:
+        """The gradients as a program, overrides applied.
+
+        Each of its Tensors names the forward node that it belongs to (`origin`).
+        """
+        return self._state.gradient_graph
+
+    @property
+    def overrides(self) -> list[Attached]:
+        """All overrides in order: what each matched and what it changes."""
+        return self._state.overrides(self.nodes)
+
+    @property
+    def history(self) -> History:
+        """What was changed, and what was taken back."""
+        return self._state.history
+
+    def __getitem__(self, node: Node) -> Tensor:
+        return self.graph.nodes[self.nodes.find(node)]
+
+    def __repr__(self) -> str:
+        state, labels = self._state, self.nodes.labels
+        node = state.forward.graph.nodes[self.output]
+        text = node.name or node.op.name
+        if shape_of(node) != ():
+            text += f" {node.shape}"
+        elif node._value is not None:
+            number = node._value.item() if hasattr(node._value, "item") else node._value
+            text += f" = {number:g}"
+        by = ", ".join(labels[i] for i in self.wrt) or "nothing"
+        more = len(state.entries)
+        tail = f", {more} override{'s' * (more != 1)}" if more else ""
+        return (
+            f"<Session {self.name!r}: {text} by {by}; {self.nodes.count} nodes{tail}>"
+        )
+
+    def show(self) -> Any:
+        """The session as a picture in the notebook, in words outside of one.
+
+        See `workbench.show`.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).show()
+        <Session 'ad': sum = 3 by x; 3 nodes>
+          ‖∂/∂x‖ = 3.464
+        """
+        if Session.presenter is None:
+            raise UsageError("a session is shown by workbench.show(session).")
+        return Session.presenter(self)
+
+    # What changes it
+
+    @changing
+    def run(self, values: Mapping[str, Any] | None = None, **named: Any) -> Any:
+        """Run the program with other inputs, and its gradients with it.
+
+        Python's ``if`` and ``for`` went one way when the program was traced; they
+        are not asked again.
+
+        Parameters
+        ----------
+        values, named
+            Inputs by their names, each in the shape it has; the others stay.
+
+        Returns
+        -------
+        The output's new value.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+        >>> float(session.run(x=np.array([3.0, 4.0]))), session.grads["x"]
+        (25.0, array([6., 8.]))
+        """
+        nodes, labels = self.graph.nodes, self.nodes.labels
+        leaves: dict[int, Any] = {}
+        for key, value in {**(values or {}), **named}.items():
+            i = self.nodes.find(key)
+            if not stages.is_leaf(nodes[i]):
+                inputs = [labels[k] for k, x in enumerate(nodes) if stages.is_leaf(x)]
+                raise UsageError(
+                    f"run: {labels[i]} is computed, it is not an input. The inputs are"
+                    f" {', '.join(inputs)}."
+                )
+            leaves[i] = fitted(value, nodes[i], labels[i])
+        self._change(self._state.run(leaves), "values")
+        return self.value
+
+    @changing
+    def override(
+        self,
+        target: Any,
+        vjp: str | Callable[..., Any] | None = None,
+        *,
+        jvp: str | Callable[..., Any] | None = None,
+        name: str | None = None,
+        enabled: bool = True,
+        replacing: int | Attached | None = None,
+    ) -> Attached:
+        """Attach another gradient rule, and run the backward sweep again.
+
+        Parameters
+        ----------
+        target
+            As for :func:`workbench.override`, and the name of a node, or what the
+            picture calls it, ``"tanh 3"``; a name that an op has too means the op,
+            ``session[name]`` is the node. Or an override that exists already.
+        vjp, jvp, name, enabled
+            As for :func:`workbench.override`.
+        replacing
+            An override, or its id, whose place this one takes. One that is there
+            already, with the same rule as data, is not attached again.
+
+        Raises
+        ------
+        OverrideError
+            If it matches nothing or its rule does not fit, an `ExpressionError` if
+            its text is refused; nothing has changed then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def loss(W, x, b):
+        ...     h = np.tanh(W @ x + b)
+        ...     h.name = "h"
+        ...     return np.sum(h)
+        >>> graph = wb.trace(loss)(np.eye(2), np.ones(2), np.zeros(2))
+        >>> session = wb.Session(graph, wrt=["b"])
+        >>> session.override("h", "clip(d, -0.1, 0.1)")
+        <override 1: clip ±0.1 on h; changes b by 76 %>
+        >>> session.override(wb.pattern(lambda W, x, b: W @ x + b), "2 * d")
+        <override 2: scale ×2 on pattern W @ x + b; changes b by 100 %>
+        >>> session.grads["b"]
+        array([0.2, 0.2])
+        """
+        find = partial(applied_override.target_in, self.nodes, self.forward.program)
+        if isinstance(target, Override):
+            made = replace(target, target=find(target.target))
+        else:
+            made = overriding.override(
+                find(target), vjp, jvp=jvp, name=name, enabled=enabled
+            )
+        where = applied_override.target_text(made.target, self.nodes)
+        if replacing is not None:
+            text = f"change to {made.label} on {where}"
+            return self._exchange(replacing, made, text)
+        if made.data:
+            # The same line again, as when its cell runs twice, changes nothing.
+            for one in self.overrides:
+                if applied_override.alike(one.override, made):
+                    return one
+        state = self._state
+        entry = Entry(state.following, made)
+        self._edit(f"{made.label} on {where}", (*state.entries, entry))
+        return self._attached(entry.id)
+
+    @changing
+    def edit(
+        self,
+        which: int | Attached,
+        vjp: str | Callable[..., Any] | None = None,
+        *,
+        jvp: str | Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Attached:
+        """Give an override another rule; its target, its number and place stay.
+
+        Parameters
+        ----------
+        which
+            The override, or its number.
+        vjp, jvp
+            The new rules, as for :func:`workbench.override`; without either, those
+            that it has stay. With a new ``vjp`` the old ``jvp`` goes, which belonged
+            to the old one.
+        name
+            What to call it; by default a short text for a new rule.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override, or the rule does not fit; nothing has
+            changed then.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override(lambda node: node.op.name == "tanh", "0.5 * d")
+        >>> session.edit(one, "3 * d").id, session.grads["x"]
+        (1, array([3., 3.]))
+        """
+        old = self._entry(which).override
+        if vjp is None:
+            jvp = old.jvp if jvp is None else jvp
+            name = old.name if name is None else name
+            vjp = old.vjp
+        made = overriding.override(
+            old.target, vjp, jvp=jvp, name=name, enabled=old.enabled
+        )
+        where = applied_override.target_text(made.target, self.nodes)
+        return self._exchange(which, made, f"change to {made.label} on {where}")
+
+    @changing
+    def switch(self, which: int | Attached, enabled: bool) -> None:
+        """Switch an override on or off; one that is off stays listed.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.switch(one, False)
+        >>> session.overrides, session.grads["x"]
+        ([<override 1: scale ×2 on every tanh, off>], array([1., 1.]))
+        """
+        old = self._entry(which).override
+        made = replace(old, enabled=bool(enabled))
+        self._exchange(which, made, f"switch {'on' if enabled else 'off'} {old.label}")
+
+    @changing
+    def move(self, which: int | Attached, to: int) -> None:
+        """Put an override at another place in the order; 0 is the first.
+
+        Of two overrides with the same kind of target that meet at a node, the later
+        has the say.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override, or no such place.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> two = session.override("tanh", "3 * d")
+        >>> session.move(one, 1)
+        >>> [o.id for o in session.overrides], session.grads["x"]
+        ([2, 1], array([2., 2.]))
+        """
+        entries = self._state.entries
+        one = self._entry(which)
+        if type(to) is not int or not 0 <= to < len(entries):
+            raise OverrideError(
+                f"move({one.id}, {to!r}): places go from 0 to {len(entries) - 1}."
+            )
+        rest = [e for e in entries if e.id != one.id]
+        rest.insert(to, one)
+        if tuple(rest) != entries:
+            self._edit(f"move {one.override.label} to place {to + 1}", tuple(rest))
+
+    @changing
+    def remove(self, which: int | Attached) -> None:
+        """Remove an override.
+
+        Raises
+        ------
+        OverrideError
+            If there is no such override.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.remove(session.override("tanh", "2 * d"))
+        >>> session.overrides
+        []
+        """
+        old = self._entry(which)
+        self._edit(
+            f"remove {old.override.label}",
+            tuple(e for e in self._state.entries if e.id != old.id),
+        )
+
+    @changing
+    def undo(self, steps: int = 1) -> None:
+        """Take the last change of the overrides back, or the last few.
+
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.undo()
+        >>> session.history.done, session.history.undone
+        ([], ['scale ×2 on every tanh'])
+        """
+        self._change(self._state.step(True, steps), "overrides")
+
+    @changing
+    def redo(self, steps: int = 1) -> None:
+        """Do again what was taken back, one change or a few.
+
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", "2 * d")
+        >>> session.undo()
+        >>> session.redo()
+        >>> session.grads["x"]
+        array([2., 2.])
+        """
+        self._change(self._state.step(False, steps), "overrides")
+
+    def _exchange(self, which: int | Attached, made: Override, text: str) -> Attached:
+        """Put another override in the place of one, under its number."""
+        new = Entry(self._entry(which).id, made)
+        entries = self._state.entries
+        self._edit(text, tuple(new if e.id == new.id else e for e in entries))
+        return self._attached(new.id)
+
+    def _entry(self, which: int | Attached) -> Entry:
+        """Find an override by itself or by its number."""
+        number = which.id if isinstance(which, Attached) else which
+        return entry_of(self._state.entries, number)
+
+    def _attached(self, number: int) -> Attached:
+        return next(one for one in self.overrides if one.id == number)
+
+    def _edit(self, text: str, entries: Entries) -> None:
+        """Take other overrides, as a change that can be undone."""
+        self._change(self._state.edit(text, entries), "overrides")
+
+    def _change(self, state: State, what: str) -> None:
+        self._take(state)
+        self._tell(what)
+
+    def _take(self, state: State) -> None:
+        ids = state.forward.ids
+        # All at once: an interrupt comes at a call, so before or after both.
+        self._state = state
+        self.nodes.current = ids
+
+    def _tell(self, what: str) -> None:
+        for callback in list(self._listeners):
+            callback(what)
+
+    def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
+        """Call back after each change: ``"values"``, ``"overrides"``, ``"checks"``.
+
+        Returns the function that ends it.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> end = session.subscribe(print)
+        >>> one = session.override("tanh", "2 * d")
+        overrides
+        >>> end()
+        >>> session.undo()
+        """
+        listeners = self._listeners  # who holds `end` does not hold the session
+        listeners.append(callback)
+
+        def end() -> None:
+            if callback in listeners:
+                listeners.remove(callback)
+
+        return end
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while the session changes, and by who reads several of its stages."""
+        return self._turns.lock
+
+    def frozen(self) -> Self:
+        """Return an independent copy, for work in another thread.
+
+        What later becomes of the session changes nothing in the copy.
+        """
+        with self.lock:
+            made = copied(self)
+            made.nodes = copied(self.nodes)
+            made._turns = Turns()
+            made._listeners = []
+            return made
+
+    # Its overrides as code and in files
+
+    def code(self) -> str:
+        """The lines of Python that attach the overrides as they are now.
+
+        Run on a fresh session of the same program, they give the same gradients.
+        Lambdas are written out; other rules, predicates and ops of the user's own are
+        called by their names, which a comment lists.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> one = session.override("tanh", wb.rules.clip(0.1), name="gentle")
+        >>> print(session.code())
+        ad.override('tanh', vjp='clip(d, -0.1, 0.1)', name='gentle')
+        """
+        return coding.lines_of([one.code for one in self.overrides])
+
+    def check_rule(self, target: Any, rule: str) -> str:
+        """Whether a rule's text would do for a target, as it is typed.
+
+        The target is as for `override`, or an override of the session, whose target
+        is meant. Returns a few words about where it would run.
+
+        Raises
+        ------
+        OverrideError
+            If it would not; an `ExpressionError` if the expression is refused.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
+        ('ok', [])
+        """
+        return applied_override.check_rule(self._state, self.nodes, target, rule)
+
+    def save(self, path: str | PathLike[str]) -> list[str]:
+        """Write the overrides to a file, those that are data.
+
+        Parameters
+        ----------
+        path
+            The file, which is replaced. It holds JSON: rules that are texts or lists
+            of nodes (`wb.graph_rule`), and targets that are nodes, ops or scopes.
+
+        Returns
+        -------
+        What was not kept, a line for each override whose rule or target is code, as
+        that of a pattern is; a warning says it too.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; one that was there is as it was.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, workbench as wb
+        >>> path = tempfile.mkdtemp() + "/overrides.json"
+        >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+        >>> session = wb.Session(graph)
+        >>> one = session.override("tanh", "0.5 * d")
+        >>> session.save(path)
+        []
+        >>> other = wb.Session(graph)
+        >>> other.load(path)
+        []
+        >>> other.overrides
+        [<override 1: scale ×0.5 on every tanh; changes x by 50 %>]
+        """
+        with self.lock:
+            text, lost = storing.written(
+                self.name, self._state.entries, self.nodes, self.graph.nodes
+            )
+        storing.write(path, text)
+        if lost:
+            warnings.warn(
+                f"{self.name}.save: not kept, for they are code: {'; '.join(lost)}."
+                f" {self.name}.code() prints their lines.",
+                stacklevel=2,
+            )
+        return lost
+
+    @changing
+    def load(self, path: str | PathLike[str], *, strict: bool = True) -> list[str]:
+        """Attach the overrides of a file that :meth:`save` has written.
+
+        They come after those that are there, as one change, which one undo takes
+        back; one that is there already is not attached again. The file is not
+        trusted: nothing in it runs.
+
+        Parameters
+        ----------
+        path
+            The file.
+        strict
+            Whether all have to fit. If not, those that do are attached.
+
+        Returns
+        -------
+        What did not fit, a line for each; empty if all did.
+
+        Raises
+        ------
+        OverrideError
+            If something does not fit: a node that is gone or has another op or
+            shape, a rule that nobody has named. Nothing has changed then.
+        UsageError
+            If a rule would make arrays far larger than the program's, or work far
+            longer: it is refused before it runs, and nothing has changed.
+        SnapshotError
+            If the file is damaged, too large, or of a newer Workbench.
+        OSError
+            If it cannot be read.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, workbench as wb
+        >>> path = tempfile.mkdtemp() + "/overrides.json"
+        >>> tanh, sin = (
+        ...     wb.Session(wb.trace(lambda x: np.sum(f(x)))(np.zeros(2)))
+        ...     for f in (np.tanh, np.sin)
+        ... )
+        >>> one = tanh.override("tanh", "0.5 * d")
+        >>> tanh.save(path)
+        []
+        >>> len(sin.load(path, strict=False)), sin.overrides
+        (1, [])
+        """
+        stored = storing.read(path)
+        added, lines = storing.entries_of(stored, self._state, self.nodes, strict)
+        if added:
+            count = f"{len(added)} override{'s' * (len(added) != 1)}"
+            self._edit(f"load {count}", (*self._state.entries, *added))
+        return lines
 
     # Other derivatives
 
@@ -165,6 +826,8 @@ class Session(Changing):
                [0., 6.]])
         """
         return derivatives.hessian(self, wrt)
+
+    # Whether it is right
 
     def check(
         self,
@@ -275,18 +938,46 @@ class Session(Changing):
         """
         return diagnosing.fix(self, which)
 
-    def show(self) -> Any:
-        """The session as a picture in the notebook, in words outside of one.
+    @property
+    def report(self) -> Report | None:
+        """The last gradient check; None before the first."""
+        return None if self._checked is None else self._checked[1]
 
-        See `workbench.show`.
+    @property
+    def findings(self) -> Findings | None:
+        """What the doctor found last; None before it was asked."""
+        return None if self._diagnosed is None else self._diagnosed[1]
 
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).show()
-        <Session 'ad': sum = 3 by x; 3 nodes>
-          ‖∂/∂x‖ = 3.464
-        """
-        if Session.presenter is None:
-            raise UsageError("a session is shown by workbench.show(session).")
-        return Session.presenter(self)
+    @property
+    def stale(self) -> frozenset[str]:
+        """Which of ``"report"`` and ``"findings"`` are of an earlier state."""
+        known = {"report": self._checked, "findings": self._diagnosed}
+        return frozenset(
+            name
+            for name, found in known.items()
+            if found is not None and found[0] is not self._state
+        )
+
+    @overload
+    def examined(self, what: Literal["report"]) -> tuple[Forward, Report] | None: ...
+    @overload
+    def examined(
+        self, what: Literal["findings"]
+    ) -> tuple[Forward, Findings] | None: ...
+    def examined(self, what: str) -> tuple[Forward, Any] | None:
+        """The report or the findings, with the values that they speak of."""
+        found = self._checked if what == "report" else self._diagnosed
+        return None if found is None else (found[0].forward, found[1])
+
+    def adopt(self, what: str, found: Any, of: Session) -> None:
+        """Keep a ``"report"`` or ``"findings"`` of the session as it was in ``of``."""
+        self._keep(what, found, of._state)
+
+    def _keep(self, what: str, found: Any, state: State) -> None:
+        """Keep what was found out about one of its states, and tell who listens."""
+        with self.lock:
+            if what == "report":
+                self._checked = state, found
+            else:
+                self._diagnosed = state, found
+            self._tell("checks")

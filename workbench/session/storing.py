@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import EISDIR, ENOENT
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.core.tensor import Tensor
 from workbench.custom.rules import graph_rule
-from workbench.errors import OverrideError, SnapshotError
+from workbench.errors import OverrideError, SnapshotError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.linear_structures import ByLinear
@@ -30,7 +30,8 @@ from workbench.session import applied_override
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 
-__all__ = ["Stored", "cut", "fitted", "read", "write", "written"]
+if TYPE_CHECKING:
+    from workbench.session.state import State
 
 #: The version of the file. A reader refuses a newer one.
 SCHEMA = 1
@@ -233,6 +234,73 @@ def _check_target(target: dict[str, Any], where: str) -> None:
             f"{where}.kind is {cut(repr(kind))}, not node, op, scope, linear or"
             " subgraph"
         )
+
+
+def entries_of(
+    stored: Sequence[Stored], state: State, nodes: Nodes, strict: bool
+) -> tuple[list[Entry], list[str]]:
+    """Return the overrides of a file that are new to a session, and what did not fit.
+
+    Raises
+    ------
+    OverrideError
+        If something does not fit, and all has to.
+    """
+    added, problems = dict[int, Entry](), dict[int, str]()  # by the place in the file
+    following = state.following
+    known = [entry.override for entry in state.entries]
+    for place, one in enumerate(stored):
+        try:
+            made = fitted(one, nodes, state.forward.graph.nodes)
+            target = applied_override.target_in(
+                nodes, state.forward.program, made.target
+            )
+            made = replace(made, target=target)
+            if any(applied_override.alike(made, other) for other in known):
+                continue
+            added[place] = Entry(following, made)
+            known.append(made)
+            following += 1
+        except WorkbenchError as error:
+            problems[place] = str(error)
+    if not strict:
+        added = _sift(added, problems, state)
+    lines = [
+        f"{stored[place].where}: {cut(problems[place], 1000)}"
+        for place in sorted(problems)
+    ]
+    if problems and strict:
+        raise OverrideError(
+            f"{nodes.session}.load: {len(problems)} of {len(stored)} overrides do not"
+            f" fit, and none was attached. {' '.join(lines[:5])} With"
+            " strict=False those that fit are."
+        )
+    return list(added.values()), lines
+
+
+def _sift(
+    added: dict[int, Entry], problems: dict[int, str], state: State
+) -> dict[int, Entry]:
+    """Return those of some overrides that fit together; note the errors of the others.
+
+    All are tried at once, then halves of what does not fit: a file is not
+    trusted, and one by one would be a sweep for each of those before.
+    """
+    good = dict[int, Entry]()
+    stack = [list(added)]
+    while stack:
+        part = stack.pop()
+        tried = good | {place: added[place] for place in part}
+        try:
+            state.replace((*state.entries, *tried.values()), state.history)
+            good = tried
+        except WorkbenchError as error:
+            half = len(part) // 2
+            if half:
+                stack += [part[half:], part[:half]]
+            else:
+                problems[part[0]] = str(error)
+    return good
 
 
 def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:

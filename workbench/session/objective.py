@@ -1,13 +1,14 @@
-"""What a session differentiates by what: looked at before anything is computed."""
+"""`Objective`: what a session differentiates by what, checked before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.budget import budget_for
 from workbench.core import blame, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -19,13 +20,92 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
+from workbench.overrides.matching import Resolution, resolve
+from workbench.overrides.override import Override
+from workbench.session import stages
 from workbench.session.nodes import Node, Nodes
+from workbench.session.stages import Backward, Forward
 
-__all__ = ["name_of", "output_of", "seed_for", "wrt_of"]
+
+class Objective:
+    """What is differentiated, by what, from which cotangent; it never changes.
+
+    Attributes
+    ----------
+    session
+        What the session's own code calls it.
+    output
+        The id of the node that is differentiated.
+    wrt
+        The ids of the nodes it is differentiated by.
+    seed
+        The cotangent of an output that is not one number.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        graph: Graph,
+        output: Node | None,
+        wrt: Iterable[Node] | None,
+        seed: Any,
+    ) -> None:
+        self.session, self.labels = nodes.session, nodes.labels
+        self.output = output_of(nodes, graph, output)
+        self.wrt = wrt_of(nodes, graph, self.output, wrt)
+        self.seed = seed_for(
+            seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
+        )
+
+    def cotangent(self, forward: Forward) -> Any:
+        """Return what the backward sweep starts from."""
+        if self.seed is not None:
+            return self.seed
+        return np.ones_like(forward.graph.nodes[self.output]._value)
+
+    def resolve(self, forward: Forward, overrides: list[Override]) -> Resolution:
+        """Decide which override runs where.
+
+        Raises
+        ------
+        OverrideError
+            If one of them matches nothing, or does not fit.
+        """
+        wrt = [forward.graph.nodes[i] for i in self.wrt]
+        where = f"session {self.session!r}"
+        return resolve(overrides, forward.program, where=where, wrt=wrt)
+
+    def sweep(self, forward: Forward, resolution: Resolution | None) -> Backward | None:
+        """Run the backward sweep; None for a program without values."""
+        nodes = forward.graph.nodes
+        if nodes[self.output]._value is None:
+            return None
+        if resolution is None or not resolution.winners:
+            return self.truth(forward)
+        # All rules of a sweep share what rules that are data may use.
+        with budget_for([x._value for x in nodes]):
+            return self._sweep(forward, resolution)
+
+    def truth(self, forward: Forward) -> Backward:
+        """Run the backward sweep without overrides, once for the same values."""
+        if forward.truth is None:
+            forward.truth = self._sweep(forward, None)
+        return forward.truth
+
+    def _sweep(self, forward: Forward, resolution: Resolution | None) -> Backward:
+        seed = self.cotangent(forward)
+        return stages.sweep(forward, self.output, seed, self.wrt, resolution)
+
+    def alone(self, forward: Forward, override: Override) -> Mapping[int, Any]:
+        """Return the gradients with one override and no other."""
+        # Without what flows elsewhere, which is large.
+        found = self.resolve(forward, [override])
+        seed = self.cotangent(forward)
+        return stages.gradients(forward, self.output, seed, self.wrt, found)
 
 
-def name_of(name: str) -> str:
-    """What a session's code calls it: a name of Python's, for the code is to run.
+def check_name(name: str) -> str:
+    """Check what a session's code calls it: a variable's name, for the code is to run.
 
     Raises
     ------
