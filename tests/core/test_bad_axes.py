@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.ops.refusals import supported
+from workbench.core.refusals import supported
 
 MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
 

@@ -25,10 +25,10 @@ import pytest
 import workbench as wb
 from tests.ops.samples import SAMPLES
 from workbench.autodiff.budget import MOST_FREE, Budget, Demand, budget_for
+from workbench.core.refusals import supported
 from workbench.custom.allowed_ops import EXCLUDED, estimate_of, nameable
 from workbench.custom.demands import DEMANDS
 from workbench.errors import OverrideError, RegistrationError, UsageError
-from workbench.ops.refusals import supported
 
 X = np.array([0.5, 1.0, 2.0])
 

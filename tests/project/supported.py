@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.op import FUNCTIONS, UFUNCS, load_all
-from workbench.ops.refusals import REFUSED, supported
+from workbench.core.refusals import REFUSED, supported
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 START = "<!-- made by python -m tests.project.supported --write -->"

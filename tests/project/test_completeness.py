@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.refusals import REFUSED, supported
 from workbench.errors import GradientLostError, TraceError
-from workbench.ops.refusals import REFUSED, supported
 
 X = np.array([0.5, 1.5, 2.5])
 

@@ -16,10 +16,9 @@ from scipy import special as sp
 from scipy import stats
 
 import workbench as wb
-from workbench.core.op import UFUNCS, load_all
+from workbench.core.op import CALLS, UFUNCS, load_all
+from workbench.core.refusals import REFUSED
 from workbench.errors import NotDifferentiableError, TraceError
-from workbench.ops.refusals import REFUSED
-from workbench.ops.ufuncs import CALLS
 from workbench.scipy import special as ours
 
 load_all()

@@ -16,7 +16,7 @@ from workbench.backends.spelling import Code
 from workbench.core.deferred import Place, shape_at
 from workbench.core.dims import Dim, found
 from workbench.core.format_dims import written
-from workbench.core.op import FUNCTIONS
+from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 
 __all__ = ["binding_of", "call_text", "coded", "single"]
@@ -64,7 +64,7 @@ def call_text(
     """
     if not _of_numpy(params["function"]):
         return None
-    name = FUNCTIONS["name"](params["function"])
+    name = name_of(params["function"])
 
     def code(x: Any) -> str:
         if type(x) is Hole:
@@ -86,8 +86,7 @@ def call_text(
 
 def _of_numpy(function: Any) -> bool:
     home = getattr(function, "__module__", None) or ""
-    named: bool = FUNCTIONS["name"](function).startswith("np.")
-    return named and home.partition(".")[0] == "numpy"
+    return name_of(function).startswith("np.") and home.partition(".")[0] == "numpy"
 
 
 def single(params: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import hooks
 from workbench.core.atoms import (
     KINDS,
     Atom,
@@ -32,7 +33,6 @@ from workbench.core.atoms import (
     terms_of,
 )
 from workbench.core.format_dims import asked, written
-from workbench.core.op import FUNCTIONS
 
 __all__ = ["Dim", "below", "differ", "found", "none", "replaced", "same"]
 
@@ -214,7 +214,7 @@ def _stand_in(atom: Atom, new: Replace) -> Any:
 def _tensors(x: Any) -> Any:
     """Each Dim as a Tensor, in lists too."""
     if isinstance(x, Dim):
-        return FUNCTIONS["length"](x)
+        return hooks.length(x)
     if type(x) in (list, tuple):
         return type(x)(map(_tensors, x))
     return x

@@ -12,6 +12,7 @@ from threading import RLock
 from typing import Any
 
 __all__ = [
+    "CALLS",
     "CUSTOM",
     "FUNCTIONS",
     "LATER",
@@ -217,6 +218,9 @@ CUSTOM: dict[str, Any] = {}
 
 #: The op behind each NumPy (or SciPy) ufunc.
 UFUNCS: dict[Any, Op] = {}
+
+#: What answers a ufunc that several ops make up: ``np.divmod``.
+CALLS: dict[Any, Callable[..., Any]] = {}
 
 #: What answers a NumPy function when a Tensor is among its arguments.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}

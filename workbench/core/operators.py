@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import source
+from workbench.core import hooks, source
 from workbench.core.aliases import in_place
 from workbench.core.op import Op, declare
 from workbench.core.tensor import NO_PARAMS, MaskedTensor, Tensor, apply, next_serial
-from workbench.core.tree import is_sparse, sparse_rules
+from workbench.core.tree import is_sparse
 
 _frame = sys._getframe
 _new = object.__new__
@@ -105,7 +105,7 @@ def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
         return NotImplemented  # it asks to be given the operator, as NumPy has it
     if is_sparse(other):
-        return sparse_rules().operate(op.name, *operands)
+        return hooks.operate_sparse(op.name, *operands)
     return apply(op, operands)
 
 

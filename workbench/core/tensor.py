@@ -18,12 +18,13 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core import blame, deferred, dims, source, traces, types
+from workbench.core import blame, deferred, dims, hooks, source, traces, types
 from workbench.core.conversions import Conversions
 from workbench.core.deferred import Late
 from workbench.core.infer import inferred
 from workbench.core.methods import ArrayMethods
 from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
+from workbench.core.refusals import name_of, unknown
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 
@@ -205,7 +206,7 @@ class Tensor(ArrayMethods, Conversions):
                 raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
             # NumPy then builds an object array of Tensors, which the first op that
             # meets it gathers into one: no gradient is lost.
-            return FUNCTIONS["entries"](self, copy)
+            return hooks.entries.call(self, copy)  # which looks at its caller's frame
         value = np.asarray(self._value, dtype=dtype)
         return value.copy() if copy or value is self._value else value
 
@@ -238,9 +239,7 @@ class Tensor(ArrayMethods, Conversions):
             return apply(op, inputs)
         answer = FUNCTIONS.get((ufunc, method))
         if answer is None:
-            answer = FUNCTIONS.get("ufunc")
-        if answer is None:
-            return NotImplemented
+            answer = hooks.call_ufunc.call
         try:
             with source.pinned():
                 return answer(ufunc, method, inputs, kwargs)
@@ -249,8 +248,7 @@ class Tensor(ArrayMethods, Conversions):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
                 return deferred.later(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
-            name = f"{FUNCTIONS['name'](ufunc)}{part}"
-            placed = blame.placed(error, name, inputs, kwargs)
+            placed = blame.placed(error, f"{name_of(ufunc)}{part}", inputs, kwargs)
             if placed is error:
                 raise
             raise placed from error
@@ -266,7 +264,7 @@ class Tensor(ArrayMethods, Conversions):
         if answer is None and load(function):
             answer = FUNCTIONS.get(function)
         if answer is None:
-            raise FUNCTIONS["unknown"](function)
+            raise unknown(function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
         try:
@@ -275,7 +273,7 @@ class Tensor(ArrayMethods, Conversions):
         except blame.PLAIN as error:
             if deferred.waits(error, function, args, kwargs):
                 return deferred.later(error, function, args, kwargs)
-            placed = blame.placed(error, FUNCTIONS["name"](function), args, kwargs)
+            placed = blame.placed(error, name_of(function), args, kwargs)
             if placed is error:
                 raise
             raise placed from error
@@ -436,7 +434,7 @@ def admit(x: Any) -> Any:
     """Make a constant fit to stand beside Tensors: gather, convert, lock."""
     if type(x) is np.ndarray:
         if x.dtype == object:
-            return FUNCTIONS["gather"](x)
+            return hooks.gather(x)
         if x.dtype.kind == "m":
             raise blame.no_array(x)
         traces.lock(x)
@@ -446,9 +444,9 @@ def admit(x: Any) -> Any:
             raise blame.no_array(x)
         return x
     if isinstance(x, (list, tuple)):
-        return FUNCTIONS["listed"](x)
+        return hooks.gather_list(x)
     if isinstance(x, dims.Dim):
-        return FUNCTIONS["length"](x)
+        return hooks.length(x)
     if isinstance(x, np.ndarray):
         return admit(types.plain(x))
     if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):

@@ -11,10 +11,9 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
-from workbench.core.op import FUNCTIONS, LATER
+from workbench.core import hooks
 from workbench.core.types import Spec
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "is_sparse",
     "map_tree",
     "names",
-    "sparse_rules",
 ]
 
 _NAMESPACE = "workbench"
@@ -202,13 +200,6 @@ def is_sparse(value: Any) -> bool:
     return hasattr(type(value), "tocsr")
 
 
-def sparse_rules() -> Any:
-    """What the ops know of sparse arrays, which loads when the first one arrives."""
-    if "sparse" not in FUNCTIONS:
-        import_module(LATER["scipy.sparse"])
-    return FUNCTIONS["sparse"]
-
-
 def _is_leaf(value: Any) -> bool:
     kind = type(value)
     return not (
@@ -260,7 +251,7 @@ def _sparse_node() -> Any:
 
     def build(pattern: Any, children: Iterable[Any]) -> Any:
         (data,) = children
-        return sparse_rules().build(data, pattern)
+        return hooks.build_sparse(data, pattern)
 
     def take(x: Any) -> tuple[list[Any], Any]:
         return [x.data], x.pattern
@@ -271,5 +262,5 @@ def _sparse_node() -> Any:
 
 
 def _opened(value: Any) -> Any:
-    data, pattern = sparse_rules().take(value)
+    data, pattern = hooks.take_sparse(value)
     return _sparse_node()(pattern, data)

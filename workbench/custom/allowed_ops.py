@@ -13,10 +13,10 @@ import numpy as np
 
 from workbench.autodiff.budget import MOST_FREE
 from workbench.core.op import CUSTOM, OPS, Op
+from workbench.core.refusals import supported
 from workbench.core.tensor import apply
 from workbench.custom.demands import DEMANDS, Estimate, entrywise, handed_on, paired
 from workbench.custom.registry import snake
-from workbench.ops.refusals import supported
 
 __all__ = ["Apply", "estimate_of", "finite", "known", "nameable"]
 

@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.core.tensor import Tensor
-from workbench.core.tree import is_sparse, sparse_rules
+from workbench.core.tree import is_sparse
 from workbench.jupyter import frames
 
 __all__ = ["Plain"]
@@ -90,10 +90,12 @@ class Plain:
         if kind is np.ndarray:
             return self._array(x)
         if is_sparse(x) and isinstance(x.data, Tensor):
-            rules = sparse_rules()
-            data, pattern = rules.take(x)
+            from workbench.ops.sparse.entries import taken
+            from workbench.ops.sparse.nests import build
+
+            data, pattern = taken(x)
             made = self._value(data)
-            return x if made is data else rules.build(made, pattern)
+            return x if made is data else build(made, pattern)
         if isinstance(x, (tuple, frozenset)):
             return self._rebuilt(x)
         if id(x) not in self._seen:

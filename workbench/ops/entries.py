@@ -14,10 +14,10 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core import blame, dims
+from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
 from workbench.core.libraries import library_call
-from workbench.core.op import FUNCTIONS, ViewParams
+from workbench.core.op import ViewParams
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.errors import DtypeError, TraceError
 from workbench.ops.indexing import GETITEM
@@ -43,6 +43,7 @@ class _SharedEntry(_Entry, ViewParams):
     """The params of an entry in what NumPy would make no copy of, as `asarray`."""
 
 
+@hooks.entries.set
 def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """An object array of the entries of a Tensor.
 
@@ -101,6 +102,7 @@ def by_operator(frame: FrameType) -> None:
         )
 
 
+@hooks.gather.set
 def _gather(array: np.ndarray[Any, Any]) -> Any:
     """One Tensor from an object array whose entries are Tensors and numbers."""
     flat: list[Any] = array.ravel().tolist()
@@ -143,7 +145,8 @@ def _wholes(flat: list[Any]) -> list[Tensor] | None:
     return found
 
 
-def _listed(items: Any) -> Any:
+@hooks.gather_list.set
+def _gather_list(items: Any) -> Any:
     """One array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
         return np.stack([admit(x) for x in items])
@@ -156,6 +159,3 @@ def _holds_tensor(items: Any) -> bool:
         isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensor(x))
         for x in items
     )
-
-
-FUNCTIONS.update(entries=_entries, gather=_gather, listed=_listed)

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.core import blame, dims, source
 from workbench.core.broadcasting import broadcast_shapes
-from workbench.core.op import FUNCTIONS, ViewParams, declare
+from workbench.core.op import ViewParams, declare
 from workbench.core.tensor import Tensor, apply, note_view
 from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
@@ -27,13 +27,13 @@ from workbench.ops.keys import (
     Unvalued,
     as_index,
     indexed,
-    is_mask,
     known_masks,
     masked_by_symbols,
     split_index,
     without_ellipsis,
     without_masks,
 )
+from workbench.ops.spans import cut, is_mask, unmasked
 
 __all__ = [
     "GETITEM",
@@ -158,13 +158,19 @@ def getitem(x: Any, index: Any) -> Any:
     try:
         key, arrays = split_index(index)
     except Unvalued:
-        return FUNCTIONS["span"](x, index)
+        return _spanned(x, index)
     if arrays and masked_by_symbols(arrays):
-        key, arrays = split_index(FUNCTIONS["unmasked"](index))
+        key, arrays = split_index(unmasked(index))
         # Numbers of the entries now: that they were a mask is said of the array.
         x = apply(declare("mask"), (x,))
     known_masks(x, arrays)
     return apply(GETITEM, (x, *arrays), {"key": key})
+
+
+def _spanned(x: Any, index: Any) -> Any:
+    """``x[index]``, where slices end at Tensors without a value."""
+    x, rest = cut(x, index)
+    return getitem(x, rest) if rest else x
 
 
 def _refusal(x: Any, error: Exception) -> Exception:
@@ -183,7 +189,7 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
         try:
             key, _ = split_index(index)
         except Unvalued:
-            return FUNCTIONS["span"](self, index)
+            return _spanned(self, index)
         frame = _frame(1)
         try:
             taken = _take(value, key=key)

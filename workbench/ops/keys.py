@@ -16,10 +16,10 @@ import numpy as np
 from workbench.core import blame, traces
 from workbench.core.broadcasting import broadcast_shapes, largest, smallest
 from workbench.core.dims import Dim
-from workbench.core.op import FUNCTIONS
 from workbench.core.tensor import Tensor, admit, value_of
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import shape_of
+from workbench.ops.spans import is_mask, positions, unmasked, unvalued
 
 __all__ = [
     "ARRAY",
@@ -29,12 +29,10 @@ __all__ = [
     "Unvalued",
     "as_index",
     "indexed",
-    "is_mask",
     "known_masks",
     "masked_by_symbols",
     "split_index",
     "split_place",
-    "unvalued",
     "without_ellipsis",
     "without_masks",
 ]
@@ -101,11 +99,6 @@ class Unvalued(Exception):
     """A slice ends at a Tensor without a value: `spans.py` knows what to do."""
 
 
-def unvalued(x: Any) -> bool:
-    """Whether it is a Tensor without a value."""
-    return isinstance(x, Tensor) and x._value is None
-
-
 def _bound(part: Any) -> Any:
     if part is None or type(part) is int or isinstance(part, Dim):
         return part
@@ -122,9 +115,9 @@ def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...], bool]:
     try:
         key, arrays = split_index(index)
     except Unvalued:
-        return *split_index(FUNCTIONS["positions"](x, index)), False
+        return *split_index(positions(x, index)), False
     if arrays and masked_by_symbols(arrays):
-        return *split_index(FUNCTIONS["unmasked"](index)), True
+        return *split_index(unmasked(index)), True
     return key, arrays, False
 
 
@@ -149,11 +142,6 @@ def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
         next(rest) if p is ARRAY else slice(*p) if type(p) is Slice else p for p in key
     )
     return parts[0] if len(parts) == 1 else parts
-
-
-def is_mask(array: Any) -> bool:
-    """Whether an array of an index chooses by true and false."""
-    return hasattr(array, "dtype") and array.dtype.kind == "b"
 
 
 def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, deferred, source
+from workbench.core import blame, deferred, hooks, source
 from workbench.core.deferred import later, waits
 from workbench.core.dims import Dim
-from workbench.core.op import FUNCTIONS
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.ops.define import op
@@ -34,6 +33,7 @@ LENGTH = op(
 )
 
 
+@hooks.length.set
 def _length(n: Dim) -> Tensor:
     """A length as an operand: an integer, weak as Python's."""
     bound, operands, settings = deferred.bound(LENGTH, (), {"n": n})
@@ -43,9 +43,6 @@ def _length(n: Dim) -> Tensor:
     )  # fmt: skip
     made.spec = Spec((), np.dtype(int), True)
     return made
-
-
-FUNCTIONS["length"] = _length
 
 
 def delayed(function: Callable[..., Any], *, pin: bool = False) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from workbench.core.types import Spec, differentiable, spec_of, weak
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import dtype_of, linear, op, shape_of
 from workbench.ops.shaping import integers, normal_axes
+from workbench.ops.spans import ARANGE, unvalued
 
 __all__: list[str] = []
 
@@ -211,7 +212,18 @@ def _maker(name: str) -> Any:
     return answer
 
 
-for _name in ("arange", "empty", "eye", "identity", "ones", "tri", "zeros"):
+@implements(np.arange)
+def arange(*ends: Any, like: Any = None, dtype: Any = None, **more: Any) -> Any:
+    """`numpy.arange` with ``like=``; its ends may be Tensors without a value."""
+    ends = (*ends, *[more.pop(k) for k in ("start", "stop", "step") if k in more])
+    if any(map(unvalued, ends)):
+        return apply(ARANGE, ends, {} if dtype is None else {"dtype": np.dtype(dtype)})
+    return _made("arange", like, tuple(map(value_of, ends)), {"dtype": dtype, **more})
+
+
+MAKERS.add(np.arange)
+
+for _name in ("empty", "eye", "identity", "ones", "tri", "zeros"):
     implements(getattr(np, _name))(_maker(_name))
     MAKERS.add(getattr(np, _name))
 

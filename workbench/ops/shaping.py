@@ -16,11 +16,12 @@ import numpy as np
 from workbench.core import blame, dims
 from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.dims import Dim, same
-from workbench.core.op import FUNCTIONS, CopyParams, always, declare, implements
+from workbench.core.op import CopyParams, always, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
+from workbench.ops.spans import as_length
 
 __all__ = ["distinct_axes", "integer", "integers", "normal_axes", "normal_axis"]
 
@@ -62,7 +63,7 @@ def integer(n: Any) -> Any:
     if type(n) is int:
         return n
     if isinstance(n, Tensor) and n._value is None:
-        return FUNCTIONS["as length"](n)
+        return as_length(n)
     return n if isinstance(n, Dim) else operator.index(n)
 
 

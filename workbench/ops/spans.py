@@ -13,24 +13,42 @@ import numpy as np
 
 from workbench.core import blame, traces
 from workbench.core.deferred import Late
-from workbench.core.op import FUNCTIONS, OPS, implements, severed
-from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.op import OPS, severed
+from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.ops import taking
 from workbench.ops.define import dtype_of, linear, op, shape_of
-from workbench.ops.indexing import getitem
-from workbench.ops.keys import is_mask, unvalued
 
-__all__: list[str] = []
-
-assert taking  # what it answers is extended below
+__all__ = [
+    "ARANGE",
+    "GIVEN",
+    "PLACES",
+    "SPAN",
+    "as_length",
+    "cut",
+    "is_mask",
+    "is_symbolic",
+    "places",
+    "positions",
+    "unmasked",
+    "unvalued",
+]
 
 Batched = tuple[bool, ...]
 #: Start, stop and step of a slice: a number, None, or `GIVEN` for the next operand.
 Key = tuple[Any, ...]
 
 GIVEN = "given"
+
+
+def unvalued(x: Any) -> bool:
+    """Whether it is a Tensor without a value."""
+    return isinstance(x, Tensor) and x._value is None
+
+
+def is_mask(array: Any) -> bool:
+    """Whether an array of an index chooses by true and false."""
+    return hasattr(array, "dtype") and array.dtype.kind == "b"
 
 
 # x[start:stop:step] along one axis
@@ -148,16 +166,19 @@ def _spelt(x: Any, index: Any) -> list[tuple[Any, int]]:
     return found
 
 
-def spanned(x: Any, index: Any) -> Any:
-    """``x[index]``, where slices end at Tensors without a value."""
+def cut(x: Any, index: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return ``x`` between those ends of slices that are Tensors, and what remains.
+
+    The second is the index of what is still to be taken; ``()`` where that is all.
+    """
     rest = []
     for part, axis in _spelt(x, index):
         if _moves(part):
             x, part = _cut(x, part, axis), slice(None)
         rest.append(part)
     if all(isinstance(p, slice) and p == slice(None) for p in rest):
-        return x
-    return getitem(x, tuple(rest))
+        return x, ()
+    return x, tuple(rest)
 
 
 def positions(x: Any, index: Any) -> Any:
@@ -182,10 +203,6 @@ def positions(x: Any, index: Any) -> Any:
     return tuple(made)
 
 
-FUNCTIONS["span"] = spanned
-FUNCTIONS["positions"] = positions
-
-
 # arange up to a Tensor
 
 
@@ -208,22 +225,8 @@ ARANGE = op(
 )
 ARANGE.connection = severed
 
-_of_numbers = FUNCTIONS[np.arange]
 
-
-@implements(np.arange)
-def arange(*ends: Any, like: Any = None, dtype: Any = None, **more: Any) -> Any:
-    """`numpy.arange` with ``like=``; its ends may be Tensors without a value."""
-    named = [more.pop(k) for k in ("start", "stop", "step") if k in more]
-    if any(map(unvalued, (*ends, *named))):
-        kind = None if dtype is None else np.dtype(dtype)
-        params = {} if kind is None else {"dtype": kind}
-        return apply(ARANGE, (*ends, *named), params)
-    ends = tuple(map(value_of, ends))
-    return _of_numbers(*ends, *map(value_of, named), like=like, dtype=dtype, **more)
-
-
-def length(n: Tensor) -> Any:
+def as_length(n: Tensor) -> Any:
     """An integer without a value as a length."""
     if type(n.op) is Late and n.op.base is OPS["length"]:
         return n.op.settled(n.inputs, n.params)[2]["n"]
@@ -232,9 +235,6 @@ def length(n: Tensor) -> Any:
             f"{blame.describe(n)}{blame.here()} is no length: a length is one integer."
         )
     return shape_of(apply(ARANGE, (n,)))[0]
-
-
-FUNCTIONS["as length"] = length
 
 
 # Where an array is not 0: how many places there are is known when the program runs
@@ -254,39 +254,23 @@ PLACES = op(
 PLACES.connection = severed
 
 
-def _symbolic(x: Any) -> bool:
+def is_symbolic(x: Any) -> bool:
     """Whether it is part of an expression of symbols, outside of every trace."""
     return unvalued(x) and not traces.any_open() and bool(shape_of(x))
 
 
-def _places(x: Any) -> tuple[Any, ...]:
+def places(x: Any) -> tuple[Any, ...]:
+    """Return where a Tensor is not 0, an array of positions for each axis."""
     found = apply(PLACES, (x,))
     return tuple(found[i] for i in range(len(shape_of(x))))
-
-
-def _looked_for(function: Any, answer: Any) -> None:
-    plain = FUNCTIONS[function]
-
-    def answered(a: Any, *more: Any, **settings: Any) -> Any:
-        return answer(a) if _symbolic(a) else plain(a, *more, **settings)
-
-    FUNCTIONS[function] = answered
-
-
-_looked_for(np.nonzero, _places)
-_looked_for(np.flatnonzero, lambda a: _places(np.ravel(a))[0])
-_looked_for(np.argwhere, lambda a: np.transpose(apply(PLACES, (a,))))
 
 
 def unmasked(index: Any) -> Any:
     """An index whose masks without a value are the places where they are true."""
     parts: list[Any] = []
     for part in index if type(index) is tuple else (index,):
-        if is_mask(part) and _symbolic(part):
-            parts += _places(part)
+        if is_mask(part) and is_symbolic(part):
+            parts += places(part)
         else:
             parts.append(part)
     return tuple(parts)
-
-
-FUNCTIONS["unmasked"] = unmasked

@@ -6,6 +6,7 @@ refused, with the functional update that does the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -21,6 +22,7 @@ from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM
 from workbench.ops.keys import ARRAY, WHOLE, masked_by_symbols
 from workbench.ops.shaping import normal_axis
+from workbench.ops.spans import PLACES, is_symbolic, places
 from workbench.ops.updates import at
 
 __all__ = ["permute_row_elements"]
@@ -263,17 +265,20 @@ def positions(x: Any, name: str) -> Any:
     return x
 
 
-def _found(name: str) -> Any:
+def _found(name: str, symbolic: Callable[[Any], Any]) -> Any:
     function = getattr(np, name)
 
     def answer(a: Any, *more: Any, **settings: Any) -> Any:
+        if is_symbolic(a):
+            return symbolic(a)
         return function(positions(a, name), *more, **settings)
 
     return answer
 
 
-for _name in ("nonzero", "flatnonzero", "argwhere"):
-    FUNCTIONS[getattr(np, _name)] = _found(_name)
+FUNCTIONS[np.nonzero] = _found("nonzero", places)
+FUNCTIONS[np.flatnonzero] = _found("flatnonzero", lambda a: places(np.ravel(a))[0])
+FUNCTIONS[np.argwhere] = _found("argwhere", lambda a: np.transpose(apply(PLACES, (a,))))
 
 
 @implements(np.unique)

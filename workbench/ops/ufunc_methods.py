@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.op import FUNCTIONS
+from workbench.core.refusals import unknown
 from workbench.core.tensor import admit
 from workbench.ops.define import shape_of
 from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.ops.shaping import normal_axes, normal_axis
 from workbench.ops.updates import at
 
-__all__ = ["accumulate", "reduce", "reduceat", "unknown"]
+__all__ = ["accumulate", "reduce", "reduceat"]
 
 Ufunc = Any
 
@@ -49,12 +49,6 @@ ASSOCIATIVE: dict[Ufunc, Any] = {
 LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 #: Of these the first entry is changed by the sum, or product, of the others.
 INVERSES: dict[Ufunc, Ufunc] = {np.subtract: np.add, np.divide: np.multiply}
-
-
-def unknown(ufunc: Ufunc, part: str = "") -> Exception:
-    """The error for a use of a ufunc that has no derivative here."""
-    error: Exception = FUNCTIONS["unknown"](ufunc, part)
-    return error
 
 
 # reduce

@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame
-from workbench.core.op import FUNCTIONS, UFUNCS, load
+from workbench.core import blame, hooks
+from workbench.core.op import CALLS, UFUNCS, load
+from workbench.core.refusals import unknown
 from workbench.core.tensor import admit, apply
 from workbench.core.types import weak
 from workbench.errors import TraceError
 from workbench.ops.complex_parts import sign
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.rounding import frexp, modf
-from workbench.ops.ufunc_methods import accumulate, reduce, reduceat, unknown
-
-__all__ = ["CALLS"]
+from workbench.ops.ufunc_methods import accumulate, reduce, reduceat
 
 Ufunc = Any
 
 
+@hooks.call_ufunc.set
 def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
 ) -> Any:
@@ -46,9 +46,6 @@ def _answer(
     if answer is None:
         raise unknown(ufunc, f".{method}")
     return answer(ufunc, name, *inputs, **settings)
-
-
-FUNCTIONS["ufunc"] = _answer
 
 
 # A call: with keyword arguments, or of a ufunc that is written with other ops
@@ -86,12 +83,8 @@ def _call(
     raise unknown(ufunc)
 
 
-CALLS: dict[Ufunc, Callable[..., Any]] = {
-    np.divmod: lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)),
-    np.sign: sign,
-    np.frexp: frexp,
-    np.modf: modf,
-}
+CALLS[np.divmod] = lambda a, b: (np.floor_divide(a, b), np.remainder(a, b))
+CALLS.update({np.sign: sign, np.frexp: frexp, np.modf: modf})
 
 
 # outer

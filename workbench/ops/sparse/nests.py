@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from workbench.core.op import FUNCTIONS
+from workbench.core import hooks
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.ops.sparse.entries import made_of, taken
 from workbench.ops.sparse.pattern import Pattern
 from workbench.ops.sparse.tensor import operate
 
-__all__ = ["Rules"]
+__all__ = ["build"]
 
 
-class Rules(NamedTuple):
-    """What the rest of the library asks of sparse arrays."""
-
-    #: The stored values and the pattern of one.
-    take: Callable[[Any], tuple[Any, Pattern]]
-    #: The one of these values and this pattern.
-    build: Callable[[Any, Pattern], Any]
-    #: What an operator makes of one and something else.
-    operate: Callable[[str, Any, Any], Any]
-
-
-def _build(data: Any, pattern: Pattern) -> Any:
+def build(data: Any, pattern: Pattern) -> Any:
     """A sparse array of a nest, around what has come for its values.
 
     What is not of their shape is no sparse array: the block of a Jacobian, a batch.
@@ -45,4 +33,6 @@ def _build(data: Any, pattern: Pattern) -> Any:
     return data
 
 
-FUNCTIONS["sparse"] = Rules(taken, _build, operate)  # type: ignore[assignment]
+hooks.build_sparse.set(build)
+hooks.take_sparse.set(taken)
+hooks.operate_sparse.set(operate)

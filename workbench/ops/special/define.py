@@ -15,7 +15,7 @@ from scipy import special as scipy_special
 from scipy.special import _ufuncs as private
 
 from workbench.core import blame
-from workbench.core.op import UFUNCS, Op
+from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.types import differentiable
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops.define import (
@@ -26,7 +26,6 @@ from workbench.ops.define import (
     op,
 )
 from workbench.ops.several import several
-from workbench.ops.ufuncs import CALLS
 
 __all__ = ["F", "Special", "by_x", "helper", "many", "series", "special", "where"]
 

@@ -6,7 +6,7 @@ here.
 
 from __future__ import annotations
 
-from workbench.ops.refusals import REFUSED
+from workbench.core.refusals import REFUSED
 
 __all__: list[str] = []
 

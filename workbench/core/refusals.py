@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.op import FUNCTIONS, LATER, UFUNCS
+from workbench.core.op import CALLS, FUNCTIONS, LATER, UFUNCS
 from workbench.errors import TraceError
-from workbench.ops.ufuncs import CALLS
 
 __all__ = [
     "REFUSED",
@@ -108,6 +107,3 @@ def unknown(function: Any, part: str = "") -> TraceError:
         + ("Write it with NumPy functions that are known" if part else f"Add it: {add}")
         + f", or cut the gradient on purpose: give {name}{part} x.value."
     )
-
-
-FUNCTIONS.update(name=name_of, unknown=unknown)
