@@ -1,5 +1,6 @@
-# `make lab` opens JupyterLab on the first tutorial; `make test` checks everything.
-# Both start from a fresh clone and Python 3.11 or newer, and stay in .venv.
+# `make lab` opens JupyterLab on the first tutorial; `make test` checks everything but
+# what takes long and seldom finds more: that is `make test-long`. All of them start
+# from a fresh clone and Python 3.11 or newer, and stay in .venv.
 # `make lab LAB_ARGS=--no-browser` hands JupyterLab options of your own.
 
 PYTHON ?= python3
@@ -12,13 +13,16 @@ SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) 
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test
+.PHONY: lab test test-long
 
 lab: .venv/lab.stamp
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) $(ROOT) $(LAB_ARGS)
 
 test: .venv/test.stamp
 	@$(BIN)/python tests/run.py
+
+test-long: .venv/test.stamp
+	@$(BIN)/python tests/run.py long
 
 # The package in .venv is a link to this checkout, and so is its page, which the
 # installation compiles. The link goes first, or the installer would follow it.

@@ -1,7 +1,8 @@
-"""Runs every test there is and adds them up: `make test` ends here.
+"""Runs the tests and adds them up: `make test` and `make test-long` end here.
 
-`python tests/run.py lint python` runs only these parts. No part keeps another
-from running; each has a time limit; the last line counts them all.
+`python tests/run.py lint python` runs only these parts; without a name all but `long`
+run. No part keeps another from running; each has a time limit; the last line counts
+them all.
 """
 
 from __future__ import annotations
@@ -183,10 +184,20 @@ def free_port() -> int:
 
 
 def python(reports: Path) -> Count:
-    """The kernel side, its docstrings' examples, the tutorials, the package."""
+    """The kernel side, its docstrings' examples, the tutorials."""
+    return pytest(reports, "not long", limit=1800)
+
+
+def long(reports: Path) -> Count:
+    """What takes long and seldom finds more: many programs, whole environments."""
+    return pytest(reports, "long", limit=2700)
+
+
+def pytest(reports: Path, marked: str, limit: float) -> Count:
+    """The tests with these marks, on two cores."""
     report = reports / "pytest.xml"
-    options = ("-n", "2", "--dist", "worksteal", f"--junit-xml={report}")
-    code = run(sys.executable, "-m", "pytest", *options, limit=2700)
+    options = ("-n", "2", "--dist", "worksteal", "-m", marked, f"--junit-xml={report}")
+    code = run(sys.executable, "-m", "pytest", *options, limit=limit)
     if not report.exists():
         return Count(failed=1)
     count = Count()
@@ -205,6 +216,7 @@ PARTS: dict[str, Callable[[Path], Count]] = {
     "typescript": typescript,
     "browser": browser,
     "python": python,
+    "long": long,
 }
 
 
@@ -216,7 +228,7 @@ def main(chosen: list[str]) -> int:
         return 2
     prepare_node()
     lines, total = [], Count()
-    for name in chosen or PARTS:
+    for name in chosen or [part for part in PARTS if part != "long"]:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory(
             prefix="workbench-", ignore_cleanup_errors=True

@@ -44,7 +44,7 @@ def test_the_first_page_is_the_tutorial() -> None:
     assert (environments.ROOT / TUTORIAL).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_fresh_environment_runs_the_tutorial(wheel: Path, tmp_path: Path) -> None:
     checkout = environments.copy_checkout(tmp_path / "checkout")
     (checkout / "dist").mkdir()

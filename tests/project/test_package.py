@@ -12,7 +12,7 @@ from tests.project import environments
 
 PAGE = "data/share/jupyter/labextensions/autodiff-workbench/"
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def test_the_wheel_holds_the_page_once(wheel: Path) -> None:

@@ -45,3 +45,14 @@ def test_every_part_runs_and_the_last_line_adds_them_up(
     assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 3 skipped"
     assert run.main(["b"]) == 0
     assert run.main(["c"]) == 2
+
+
+def test_the_long_part_runs_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = {"a": lambda _: Count(1), "long": lambda _: Count(2)}
+    monkeypatch.setattr(run, "PARTS", parts)
+    monkeypatch.setattr(run, "prepare_node", lambda: None)
+    for chosen, line in (([], "1 passed, 0 failed"), (["long"], "2 passed, 0 failed")):
+        assert run.main(chosen) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == line
