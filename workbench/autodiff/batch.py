@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.core import deferred, dims, source, traces, walk
-from workbench.core.deferred import Late
-from workbench.core.op import Op, waiting
+from workbench.core import dims, hooks, source, traces, walk
+from workbench.core.atoms import Atom
+from workbench.core.deferred import Late, Place, shape_at
+from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
 from workbench.errors import UnknownLengthError
 from workbench.ops import several
@@ -202,7 +203,7 @@ def _apply_batched(node: Tensor, inputs: tuple[Any, ...], mask: int, size: Any) 
     except UnknownLengthError:
         if isinstance(op, Late):
             raise
-        return waiting("late batch")(op, inputs, batched, params)
+        return hooks.batch_late(op, inputs, batched, params)
 
 
 def _ruled(
@@ -214,6 +215,8 @@ def _ruled(
     size: Any,
 ) -> Any:
     """An op by its rule for batches, or example by example."""
+    if type(op) is Late:
+        return _deferred(op, inputs, batched, params)
     batch = op.batch
     if batch is None and op.elementwise:
         batch = _batch_elementwise(op)
@@ -221,6 +224,25 @@ def _ruled(
         mask = sum(1 << i for i, b in enumerate(batched) if b)
         return _loop(node, op, inputs, mask, size, params)
     return batch(inputs, batched, params)
+
+
+def _deferred(
+    op: Late,
+    inputs: tuple[Any, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Any:
+    """An op whose settings name places of its operands, which have a further axis."""
+
+    def length(atom: Atom) -> Any:
+        if isinstance(atom, Place):
+            shape = shape_at(inputs[atom.position])
+            return shape[atom.axis + batched[atom.position]]
+        return None
+
+    settings: dict[str, Any] = dims.replaced(params, length)
+    size = shape_at(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
+    return applied(op.base, inputs[: op.count], batched[: op.count], settings, size)
 
 
 def applied(
@@ -236,16 +258,13 @@ def applied(
             return _ruled(None, op, inputs, batched, params, size)
         except UnknownLengthError:
             if dims.found(size) or any(dims.found(shape_of(x)) for x in inputs):
-                return waiting("late batch")(op, inputs, batched, params)
+                return hooks.batch_late(op, inputs, batched, params)
             raise
     made = apply(op, inputs, params)
     parts = several.outputs(made) if isinstance(made, Tensor) else made
     if isinstance(parts, tuple):
         return tuple(np.broadcast_to(y, (size, *shape_of(y))) for y in parts)
     return np.broadcast_to(parts, (size, *shape_of(parts)))
-
-
-deferred.BATCH.append(applied)
 
 
 def _loop(

@@ -19,8 +19,8 @@ import numpy as np
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.flat import pulled, pushed, vectorized
-from workbench.core import deferred, dims, types
-from workbench.core.op import FUNCTIONS, Op
+from workbench.core import deferred, dims, hooks, types
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
@@ -367,11 +367,7 @@ def _call_later(function: Any, args: Any, settings: Params) -> Any:
     return made[0]
 
 
-FUNCTIONS.update(
-    {
-        "late vjp": _pull_later,
-        "late jvp": _push_later,
-        "late batch": _batch_later,
-        "late call": _call_later,
-    }
-)
+hooks.pull_late.set(_pull_later)
+hooks.push_late.set(_push_later)
+hooks.batch_late.set(_batch_later)
+hooks.call_late.set(_call_later)

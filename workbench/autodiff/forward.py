@@ -10,8 +10,7 @@ import numpy as np
 from workbench.autodiff import inner_programs, reverse
 from workbench.autodiff.steps import outer_steps, plan
 from workbench.autodiff.supernode import original, settled, shown
-from workbench.core import blame, dims, traces, types
-from workbench.core.op import waiting
+from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.tensor import Tensor, leaf, next_serial
 from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
@@ -107,7 +106,7 @@ def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor) -> Any:
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.waits(node, error):
             raise
-        return waiting("late jvp")(node, incoming)
+        return hooks.push_late(node, incoming)
 
 
 def transposed(pull: Callable[..., Sequence[Any]]) -> Push:

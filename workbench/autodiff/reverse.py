@@ -15,9 +15,8 @@ import numpy as np
 from workbench.autodiff import inner_programs
 from workbench.autodiff.steps import outer_steps, plan
 from workbench.autodiff.supernode import original, settled, shown
-from workbench.core import blame, deferred, dims, traces, types, walk
+from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.dims import Dim
-from workbench.core.op import waiting
 from workbench.core.shape_constraints import assumed
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.core.trace import live
@@ -240,7 +239,7 @@ def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if pull is not node.op.pull or not waits(node, error):
             raise
-        made = waiting("late vjp")(node, mask, g)
+        made = hooks.pull_late(node, mask, g)
     return made
 
 

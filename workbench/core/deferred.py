@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import dims
+from workbench.core import dims, hooks
 from workbench.core.atoms import Atom, Length
 from workbench.core.dims import Dim
 from workbench.core.infer import inferred
-from workbench.core.op import OPS, Op, waiting
+from workbench.core.op import OPS, Op
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 
 __all__ = [
@@ -78,7 +78,7 @@ class Late(Op):
         self.masked = None if base.masked is None else late(base.masked, count)
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
-        self.batch, self.view = self._batch, base.view
+        self.view = base.view
         self.rule, self.reads = base.rule, base.reads
 
     def settled(
@@ -115,25 +115,6 @@ class Late(Op):
             return None
         assert base.push is not None
         return base.push(tangents, y, own, settings)
-
-    def _batch(
-        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-    ) -> Any:
-        def length(atom: Atom) -> Any:
-            if isinstance(atom, Place):
-                shape = shape_at(inputs[atom.position])
-                return shape[atom.axis + batched[atom.position]]
-            return None
-
-        settings: Params = dims.replaced(params, length)
-        own, mine = tuple(inputs[: self.count]), tuple(batched[: self.count])
-        carrier = next(x for x, b in zip(inputs, batched, strict=True) if b)
-        size = shape_at(carrier)[0]
-        return BATCH[0](self.base, own, mine, settings, size)
-
-
-#: How an op without a rule of its own runs on a batch; set by `autodiff/batch.py`.
-BATCH: list[Callable[..., Any]] = []
 
 
 @cache
@@ -285,7 +266,7 @@ def later(error: Exception, function: Any, args: Any, settings: Any) -> Any:
         ``error`` itself, if no lengths satisfy the function.
     """
     try:
-        return waiting("late call")(function, args, settings)
+        return hooks.call_late(function, args, settings)
     except ShapeError:
         if isinstance(error, UnknownLengthError):
             raise

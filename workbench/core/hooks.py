@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from workbench.core.dims import Dim
+    from workbench.core.op import Op
+    from workbench.core.tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,7 +50,7 @@ class Hook(Generic[P, R]):
         self.does = does
         self.module = module
         self.is_set = False
-        self.call = self._load
+        self.call = self._load_and_call
 
     def set(self, function: Callable[P, R]) -> Callable[P, R]:
         """Let the hook call this function; a decorator too."""
@@ -63,9 +65,13 @@ class Hook(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<hook {self.name}: {self.does}>"
 
-    def _load(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def load(self) -> None:
+        """Load the module that sets it."""
         if self.module is not None:
             import_module(self.module)
+
+    def _load_and_call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        self.load()
         if not self.is_set:
             raise RuntimeError(
                 f"an error inside Workbench: nobody has set the hook {self.name!r},"
@@ -111,4 +117,32 @@ operate_sparse: Hook[[str, Any, Any], Any] = Hook(
     "operate_sparse",
     "Apply an operator to a Tensor and a sparse array.",
     "workbench.ops.sparse",
+)
+
+# Leaving with One Graph. What runs a rule or a function once lengths are known loads
+# with the first program that has a length that is not:
+
+#: Set by `autodiff.deferred`; called where a function looks at an unknown length.
+call_late: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
+    "call_late",
+    "Return the node that calls a function once lengths are known.",
+    "workbench.autodiff.deferred",
+)
+#: Set by `autodiff.deferred`; called by `autodiff.reverse`.
+pull_late: Hook[[Tensor, int, Any], list[Any]] = Hook(
+    "pull_late",
+    "Return what a node passes on, by a node that runs its reverse rule.",
+    "workbench.autodiff.deferred",
+)
+#: Set by `autodiff.deferred`; called by `autodiff.forward`.
+push_late: Hook[[Tensor, tuple[Any, ...]], Any] = Hook(
+    "push_late",
+    "Return the tangent of a node, by a node that runs its forward rule.",
+    "workbench.autodiff.deferred",
+)
+#: Set by `autodiff.deferred`; called by `autodiff.batch`.
+batch_late: Hook[[Op, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = Hook(
+    "batch_late",
+    "Return an op on a batch, by a node that runs its rule for batches.",
+    "workbench.autodiff.deferred",
 )

@@ -11,6 +11,8 @@ from importlib import import_module
 from threading import RLock
 from typing import Any
 
+from workbench.core import hooks
+
 __all__ = [
     "CALLS",
     "CUSTOM",
@@ -28,7 +30,6 @@ __all__ = [
     "load",
     "load_all",
     "severed",
-    "waiting",
 ]
 
 
@@ -260,16 +261,7 @@ def load_all() -> None:
     """Load every op, for who wants the whole table."""
     for module in LATER.values():
         import_module(module)
-
-
-def waiting(name: str) -> Callable[..., Any]:
-    """What runs a rule or a function once lengths are known, ``"late vjp"``.
-
-    Its module loads when a program first has a length that is not known.
-    """
-    if name not in FUNCTIONS:
-        import_module(LATER["lengths"])
-    return FUNCTIONS[name]
+    hooks.call_late.load()
 
 
 def implements(

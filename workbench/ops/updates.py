@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, dims
-from workbench.core.op import Op, declare, waiting
+from workbench.core import blame, dims, hooks
+from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
@@ -312,9 +312,7 @@ class Place:
                     " at(x)[i].set(at(x)[i].get() * v) if no entry is named twice."
                 )
             if dims.found(shape_of(self.x)):
-                return waiting("late call")(
-                    _multiplied, (self.x, self.index, values), {}
-                )  # fmt: skip
+                return hooks.call_late(_multiplied, (self.x, self.index, values), {})
             values, chosen = self._factors(values, arrays)
             if chosen is not None:
                 place = Place(np.ravel(self.x), chosen)
