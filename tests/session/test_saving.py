@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from tests.session.network import NAMES, TRUE, assert_grads, by_hand, fresh
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
-from workbench.session import storing
+from workbench.session import storage
 from workbench.session.state import State
 
 GRAPH = wb.graph_rule(
@@ -224,7 +224,7 @@ def test_a_rule_that_nobody_has_named(path: Path) -> None:
             ' {"kind": "op", "op": "' + "x" * 2001 + '"}}]}',
             "overrides[0].target.op is 'xxx",
         ),
-        (" " * (storing.MOST_BYTES + 1), "more than 10,000,000 bytes"),
+        (" " * (storage.MOST_BYTES + 1), "more than 10,000,000 bytes"),
         ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "it is no JSON"),
     ],
     ids=range(14),

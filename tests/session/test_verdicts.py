@@ -16,7 +16,7 @@ from workbench.core.tensor import apply
 from workbench.errors import GradientError
 from workbench.jupyter import plotting
 from workbench.jupyter.picture import MOST_NODES, picture
-from workbench.session import derivatives
+from workbench.session import derivative as derivatives
 from workbench.session.wire import take
 
 

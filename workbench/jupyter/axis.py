@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.jupyter.figure import plain_text
-from workbench.session.pooling import starts_of
+from workbench.session.matrix import starts_of
 
 __all__ = ["MOST_CELLS", "Axis"]
 

@@ -24,7 +24,7 @@ from workbench.jupyter.link import Later, after
 from workbench.jupyter.output import current_shell, in_notebook, publish
 from workbench.jupyter.picture import picture
 from workbench.session import Session
-from workbench.session.pooling import host
+from workbench.session.matrix import host
 from workbench.session.stages import is_leaf
 from workbench.session.wire import MIME_TYPE, failed, saved, take
 from workbench.symbolic.function import Function

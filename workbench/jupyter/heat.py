@@ -11,8 +11,7 @@ from plotly import graph_objects as go
 from workbench.jupyter.axis import Axis
 from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
 from workbench.session.derivative import Derivative, Second
-from workbench.session.matrix import Matrix
-from workbench.session.pooling import Pooled
+from workbench.session.matrix import Matrix, Pooled
 
 __all__ = ["Window", "axes_of", "heat_map", "looks_of", "size_note", "told"]
 

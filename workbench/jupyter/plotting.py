@@ -12,9 +12,8 @@ from weakref import WeakKeyDictionary
 
 from workbench.core import walk
 from workbench.session import Session
-from workbench.session.chosen import several_of
 from workbench.session.derivative import Derivative, Second, derivative, second
-from workbench.session.nodes import Node
+from workbench.session.nodes import Node, as_list
 from workbench.session.stages import Forward
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def _second(session: Session, wrt: Wrt) -> Second:
 
 
 def _ids(session: Session, wrt: Wrt) -> list[int]:
-    given = session.wrt if wrt is None else several_of(wrt)
+    given = session.wrt if wrt is None else as_list(wrt)
     return [session.nodes.find(x) for x in given]
 
 

@@ -10,8 +10,7 @@ from plotly import graph_objects as go
 from workbench.jupyter.axis import Axis
 from workbench.jupyter.figure import Figure, Plot, plain_text
 from workbench.jupyter.heat import looks_of, size_note
-from workbench.session.matrix import Matrix
-from workbench.session.pooling import Pattern
+from workbench.session.matrix import Matrix, Pattern
 
 __all__ = ["sparsity_map"]
 

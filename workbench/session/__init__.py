@@ -1,15 +1,14 @@
 """Floor 6: one traced program with every stage kept, and its overrides.
 
-`session.py` is `Session`; what it has at one moment is a `State` (`state.py`), which
-follows from its `Objective` (`objective.py`: of what, by what), its inputs and its
-overrides. `history.py` keeps what can be undone, `stages.py` computes values and
-gradients, `nodes.py` finds nodes, `applied_override.py` describes overrides,
-`coding.py` says them as code, `storing.py` puts them into files. `derivatives.py`
-takes other derivatives of the same program: `chosen.py` says of what by what,
-`derivative.py` and `matrix.py` are what comes out, `sweeping.py` and `recorded.py`
-compute a part of it at a time, `pooling.py` sees such parts. `checking.py` and
-`diagnosing.py` judge the gradients, `statistics.py` says numbers about arrays,
-`fair_lock.py` is the lock.
+`session.py` is `Session`, what users call. What it has at one moment is a `State`
+(`state.py`); `stages.py` computes its values and gradients, `history.py` keeps what can
+be undone, `nodes.py` finds nodes by name, `applied_override.py` describes an override
+and says it as code, `storage.py` puts overrides into files.
+
+`derivative.py` takes the derivative of any node by any other: a `Matrix` (`matrix.py`)
+that is computed a part at a time (`sweeps.py`). `checks.py` compares gradients to the
+truth and asks the doctor. `statistics.py` says numbers about arrays, `fair_lock.py` is
+the lock of a session, `wire/` writes a session as data.
 """
 
 from workbench.session.session import Session

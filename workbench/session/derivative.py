@@ -1,26 +1,171 @@
-"""`Derivative`: one node of a session by others, looked at as one likes."""
+"""`Derivative`: one node of a session by others, and second derivatives.
+
+`Endpoints` are the nodes that a derivative is between, checked before anything is
+computed. A `Derivative` and a `Second` are computed where they are looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.derivatives import nothing
+from workbench.autodiff.supernode import StandIn
 from workbench.core import blame, types, walk
+from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
-from workbench.session.chosen import Chosen, between
-from workbench.session.matrix import Matrix
-from workbench.session.nodes import Node
-from workbench.session.pooling import host
-from workbench.session.sweeping import Mode, Sweeps
+from workbench.ops import several
+from workbench.overrides.matching import Resolution
+from workbench.session.matrix import Matrix, host
+from workbench.session.nodes import Node, as_list, is_node
+from workbench.session.stages import Forward
+from workbench.session.sweeps import Mode, Sweeps
 
-#: A `Session`, whose file stands above this one.
-Session = Any
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
-__all__ = ["Derivative", "Second", "derivative", "second", "split"]
+
+class Endpoints:
+    """The nodes that a derivative is between, looked at before anything is computed.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing to differentiate by, a node has several arrays, or the
+        session has no values.
+    DtypeError
+        If one of them is of integer dtype.
+    """
+
+    def __init__(
+        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+    ) -> None:
+        find = session.nodes.find
+        with session.lock:  # a run in another thread changes both at once
+            nodes, self.resolution = session.graph.nodes, session.resolution
+            self.forward: Forward = session.forward
+            self.ids: Mapping[int, int] = self.forward.ids
+            self.seed = session.seed
+        self.session = session.name
+        self.single = wrt is not None and is_node(wrt)
+        given = [] if wrt is None else as_list(wrt)
+        asked = session.wrt if wrt is None else [find(x) for x in given]
+        self.wrt = list(dict.fromkeys(asked))
+        self.of = session.output if of is None else find(of)
+        names = session.nodes.labels
+        self.label, self.labels = names[self.of], [names[i] for i in self.wrt]
+        self.output: Tensor = nodes[self.of]
+        self.sources: list[Tensor] = [nodes[i] for i in self.wrt]
+        if not self.sources:
+            raise UsageError(
+                f"the derivative of {self.label} by nothing: wrt is empty. Name a node"
+                " that it is computed from."
+            )
+        for node, name in zip(
+            (self.output, *self.sources), (self.label, *self.labels), strict=True
+        ):
+            one_array(node, nodes, names)
+            if node._value is None:
+                raise UsageError(
+                    f"{name} has no value: session {session.name!r} was traced without,"
+                    f" and a derivative is taken at values. Give all inputs to"
+                    f" {session.name}.run(...)."
+                )
+        for node, name in zip(self.sources, self.labels, strict=True):
+            if not types.differentiable(node.dtype):
+                raise DtypeError(
+                    f"{name} is of dtype {node.dtype}, and nothing is differentiated by"
+                    f" integers. Write {name}.astype(float) in the program, or choose"
+                    " a float node."
+                )
+
+    def pulls(self) -> Any:
+        """The reverse rules of the overrides."""
+        resolution: Resolution | None = self.resolution
+        return None if resolution is None else resolution.pulls()
+
+    def labels_in_force(self, path: Iterable[int]) -> tuple[str, ...]:
+        """The labels of the overrides whose rules run on the path, each once."""
+        resolution: Resolution | None = self.resolution
+        if resolution is None:
+            return ()
+        found = in_force(resolution, self.forward, path, self.sources)
+        return tuple(dict.fromkeys(resolution.overrides[k].label for k in found))
+
+    def pushes(self) -> Any:
+        """Their forward rules."""
+        resolution: Resolution | None = self.resolution
+        return None if resolution is None else resolution.pushes()
+
+
+def _flows(x: Tensor) -> bool:
+    """Whether a derivative may flow through a node."""
+    return several.parts(x) is not None or types.differentiable(x.dtype)
+
+
+def path_between(endpoints: Endpoints) -> list[int]:
+    """The ids of the nodes on the ways from ``wrt`` to ``of``, both included.
+
+    Those ways count on which a derivative flows: not through a comparison. Where it
+    flows on none, all of them.
+    """
+    stops = {x.serial for x in endpoints.sources}
+    needed = walk.order([endpoints.output], min(stops), stops)
+    known = {x.serial for x in needed}
+    reached = walk.reaches(needed, [x for x in endpoints.sources if x.serial in known])
+    flows = {endpoints.output.serial}
+    planned = steps.plan([endpoints.output], endpoints.sources, endpoints.pulls())
+    for node, mask in reversed(planned):
+        if node.serial in flows and node.serial not in stops:
+            for k, x in enumerate(node.inputs):
+                if mask >> k & 1 and _flows(x):
+                    flows.add(x.serial)
+    if flows & stops:
+        reached &= flows
+    return [endpoints.ids[x.serial] for x in needed if x.serial in reached]
+
+
+def in_force(
+    resolution: Resolution | None,
+    forward: Forward,
+    way: Iterable[int],
+    sources: Iterable[Tensor],
+) -> list[int]:
+    """Return the positions of the overrides whose rules run on a way, in order.
+
+    ``way`` are the ids of the nodes between ``sources`` and what is differentiated. A
+    source's own rule does not run, nor that of a part that holds one inside.
+    """
+    if resolution is None:
+        return []
+    stops = {x.serial for x in sources}
+    on = set(way) - {forward.ids[serial] for serial in stops}
+    return sorted(
+        {
+            k
+            for k, node in resolution.winners.values()
+            if not (type(node) is StandIn and stops & set(node.region.inside))
+            and not on.isdisjoint(forward.places(node))
+        }
+    )
+
+
+def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
+    """Refuse an op with several outputs, and name those that there are."""
+    if several.parts(node) is None:
+        return
+    known = zip(nodes, labels, strict=True)
+    names = [
+        label for x, label in known if x.op is several.ITEM and x.inputs[0] is node
+    ]
+    raise UsageError(
+        f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
+        f" of one array by others. Ask for one of them: {', '.join(names)}."
+    )
+
 
 MODES: Mapping[str, Mode | None] = {
     "auto": None, "forward": "forward", "fwd": "forward",
@@ -63,28 +208,28 @@ class Derivative(Matrix):
 
     def __init__(
         self,
-        chosen: Chosen,
+        endpoints: Endpoints,
         sweeps: Sweeps,
         mode: Mode | None,
         path: list[int],
         notes: list[str],
     ) -> None:
-        title = f"∂{chosen.label} / ∂{', '.join(chosen.labels)}"
-        shapes = [x.shape for x in chosen.sources]
+        title = f"∂{endpoints.label} / ∂{', '.join(endpoints.labels)}"
+        shapes = [x.shape for x in endpoints.sources]
         super().__init__(
             sweeps,
-            [(chosen.label, chosen.output.shape)],
-            list(zip(chosen.labels, shapes, strict=True)),
+            [(endpoints.label, endpoints.output.shape)],
+            list(zip(endpoints.labels, shapes, strict=True)),
             title,
             mode,
-            chosen.labels_in_force(path),
+            endpoints.labels_in_force(path),
         )
-        self.of, self.wrt = chosen.of, chosen.wrt
+        self.of, self.wrt = endpoints.of, endpoints.wrt
         self.path, self.notes = path, notes
         #: The shape of what is differentiated, then that of the one node that it is
         #: differentiated by; of several the number of all their entries.
         self.shape = (
-            *chosen.output.shape,
+            *endpoints.output.shape,
             *(shapes[0] if len(shapes) == 1 else (self.columns,)),
         )
 
@@ -139,17 +284,17 @@ class Derivative(Matrix):
 class Second(Matrix):
     """The second derivative of a session's output: all blocks, one matrix."""
 
-    def __init__(self, chosen: Chosen, sweeps: Sweeps) -> None:
+    def __init__(self, endpoints: Endpoints, sweeps: Sweeps) -> None:
         parts = [
             (label, x.shape)
-            for label, x in zip(chosen.labels, chosen.sources, strict=True)
+            for label, x in zip(endpoints.labels, endpoints.sources, strict=True)
         ]
-        title = f"∂²{chosen.label} / ∂({', '.join(chosen.labels)})²"
-        path = between(chosen)
-        force = chosen.labels_in_force(path)
+        title = f"∂²{endpoints.label} / ∂({', '.join(endpoints.labels)})²"
+        path = path_between(endpoints)
+        force = endpoints.labels_in_force(path)
         super().__init__(sweeps, parts, parts, title, overrides=force)
-        self.of, self.wrt, self.path = chosen.of, chosen.wrt, path
-        self.label = chosen.label
+        self.of, self.wrt, self.path = endpoints.of, endpoints.wrt, path
+        self.label = endpoints.label
 
     def eigenvalues(self, progress: Any = None) -> tuple[Any, float]:
         """The eigenvalues of the symmetric part, smallest first, and the asymmetry.
@@ -188,37 +333,39 @@ def derivative(
             f"derivative: mode={mode!r}. Write 'forward', 'reverse', or 'auto' for the"
             " cheaper."
         )
-    chosen = Chosen(session, of, wrt)
-    if not types.differentiable(chosen.output.dtype):
+    endpoints = Endpoints(session, of, wrt)
+    if not types.differentiable(endpoints.output.dtype):
         raise DtypeError(
-            f"{chosen.label} ({blame.describe(chosen.output)}"
-            f"{blame.at(chosen.output.site)}) is of dtype {chosen.output.dtype}, and"
-            " has no derivative. Choose a float value that it is computed from."
+            f"{endpoints.label} ({blame.describe(endpoints.output)}"
+            f"{blame.at(endpoints.output.site)}) is of dtype {endpoints.output.dtype},"
+            " and has no derivative. Choose a float value that it is computed from."
         )
     if not overrides:
-        chosen.resolution = None
-    path = between(chosen)
-    notes = _notes(chosen, path)
-    sweeps = Sweeps([chosen.output], chosen.sources, chosen.pulls(), chosen.pushes)
-    return Derivative(chosen, sweeps, MODES[mode], path, notes)
+        endpoints.resolution = None
+    path = path_between(endpoints)
+    notes = _notes(endpoints, path)
+    sweeps = Sweeps(
+        [endpoints.output], endpoints.sources, endpoints.pulls(), endpoints.pushes
+    )
+    return Derivative(endpoints, sweeps, MODES[mode], path, notes)
 
 
-def _notes(chosen: Chosen, path: list[int]) -> list[str]:
+def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
     """What is to be said of a derivative; or the error that there is none."""
     on_path = set(path)
     lost = [
         name
-        for i, name in zip(chosen.wrt, chosen.labels, strict=True)
+        for i, name in zip(endpoints.wrt, endpoints.labels, strict=True)
         if i not in on_path
     ]
-    label, by = chosen.label, ", ".join(chosen.labels)
-    if len(lost) == len(chosen.wrt):
-        behind = {x.serial for x in walk.order(chosen.sources)}
-        if chosen.output.serial in behind:
+    label, by = endpoints.label, ", ".join(endpoints.labels)
+    if len(lost) == len(endpoints.wrt):
+        behind = {x.serial for x in walk.order(endpoints.sources)}
+        if endpoints.output.serial in behind:
             raise DisconnectedInputError(
                 f"{by} is computed from {label}, not the other way round, so {label}"
                 f" has no derivative by {by}. Swap them:"
-                f" {chosen.session}.derivative({chosen.labels[0]!r}, {label!r})."
+                f" {endpoints.session}.derivative({endpoints.labels[0]!r}, {label!r})."
             )
         raise DisconnectedInputError(
             f"{label} is not computed from {by}, nor the other way round: there is no"
@@ -227,40 +374,44 @@ def _notes(chosen: Chosen, path: list[int]) -> list[str]:
         )
     notes = []
     if lost:
-        behind = {x.serial for x in walk.order([chosen.output])}
+        behind = {x.serial for x in walk.order([endpoints.output])}
         through = any(
             x.serial in behind and i not in on_path
-            for i, x in zip(chosen.wrt, chosen.sources, strict=True)
+            for i, x in zip(endpoints.wrt, endpoints.sources, strict=True)
         )
         held = " while the others are held" if through else ""
         notes.append(f"{label} does not depend on {', '.join(lost)}{held}: zeros there")
-    planned = steps.plan([chosen.output], chosen.sources, chosen.pulls())
+    planned = steps.plan([endpoints.output], endpoints.sources, endpoints.pulls())
     ends = {node.serial for node, _ in planned}
-    if chosen.of not in chosen.wrt and chosen.output.serial not in ends:
+    if endpoints.of not in endpoints.wrt and endpoints.output.serial not in ends:
         notes.append("every way passes an op without a derivative: zero everywhere")
     return notes
 
 
 def second(session: Session, wrt: Iterable[Node] | Node | None) -> Second:
     """The Hessian of a session's output; with a seed, that of their product's sum."""
-    chosen = Chosen(session, None, wrt)
-    inner = [x.serial for x in chosen.sources if x.inputs]
-    rules = dict(chosen.pulls() or {})
-    if len(chosen.sources) > 1:
+    endpoints = Endpoints(session, None, wrt)
+    inner = [x.serial for x in endpoints.sources if x.inputs]
+    rules = dict(endpoints.pulls() or {})
+    if len(endpoints.sources) > 1:
         rules.update(dict.fromkeys(inner, nothing))
-    seed = chosen.seed
+    seed = endpoints.seed
     if seed is None:
-        seed = np.ones_like(chosen.output._value)
+        seed = np.ones_like(endpoints.output._value)
     with np.errstate(all="ignore"):  # the program itself has warned already
         made = reverse.pull_back(
-            [chosen.output], [seed], chosen.sources, record=True, rules=rules or None
+            [endpoints.output],
+            [seed],
+            endpoints.sources,
+            record=True,
+            rules=rules or None,
         )
     first = [
         np.zeros_like(x._value) if g is None else g
-        for g, x in zip(made, chosen.sources, strict=True)
+        for g, x in zip(made, endpoints.sources, strict=True)
     ]
-    sweeps = Sweeps(first, chosen.sources, rules, chosen.pushes, prefer="forward")
-    return Second(chosen, sweeps)
+    sweeps = Sweeps(first, endpoints.sources, rules, endpoints.pushes, prefer="forward")
+    return Second(endpoints, sweeps)
 
 
 def split(
@@ -288,3 +439,34 @@ def _plotter() -> Callable[..., Any]:
     if Derivative.plotter is None:
         raise UsageError("a derivative is drawn by workbench.plots: import workbench.")
     return Derivative.plotter
+
+
+# Derivatives as arrays
+
+
+def jacobian(
+    session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+) -> Any:
+    """See `Session.jacobian`."""
+    endpoints = Endpoints(session, of, wrt)
+    pulls, pushes = endpoints.pulls(), endpoints.pushes
+    entries = Sweeps([endpoints.output], endpoints.sources, pulls, pushes).entries()
+    shapes = [("", x.shape) for x in endpoints.sources]
+    return _by_name(
+        endpoints, split(entries, [("", endpoints.output.shape)], shapes)[0]
+    )
+
+
+def hessian(session: Session, wrt: Iterable[Node] | Node | None) -> Any:
+    """See `Session.hessian`."""
+    found = second(session, wrt)
+    endpoints = Endpoints(session, None, wrt)
+    blocks = split(found.held(), found.row_parts, found.column_parts)
+    return _by_name(endpoints, [_by_name(endpoints, row) for row in blocks])
+
+
+def _by_name(endpoints: Endpoints, found: Sequence[Any]) -> Any:
+    """One result for one node; a dict by name for several."""
+    if endpoints.single:
+        return found[0]
+    return dict(zip(endpoints.labels, found, strict=True))

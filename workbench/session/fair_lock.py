@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-__all__ = ["Turns", "changing"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

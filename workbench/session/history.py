@@ -8,8 +8,6 @@ from typing import NamedTuple
 from workbench.errors import OverrideError, UsageError
 from workbench.overrides.override import Override
 
-__all__ = ["Entries", "Entry", "History", "entry_of"]
-
 #: So many changes can be undone; a loop that switches one must not fill the memory.
 MOST_STEPS = 1000
 

@@ -14,8 +14,6 @@ from workbench.errors import DtypeError, ShapeError, UnknownNodeError
 from workbench.ops.define import shape_of
 from workbench.session.stages import is_leaf
 
-__all__ = ["Arrays", "Node", "Nodes", "fitted", "handed", "listed"]
-
 #: What stands for a node: its Tensor, its name, or its id.
 Node = Tensor | str | int
 
@@ -137,9 +135,14 @@ def handed(x: Any) -> Any:
     return x.copy() if hasattr(x, "copy") and shape_of(x) != () else x
 
 
-def listed(nodes: Iterable[Node] | Node) -> list[Node]:
-    """One node or several, as a list."""
-    return [nodes] if isinstance(nodes, (str, int, Tensor)) else list(nodes)
+def is_node(given: Iterable[Node] | Node) -> bool:
+    """Return whether one node is given, and not several."""
+    return isinstance(given, (str, int, np.integer, Tensor))
+
+
+def as_list(given: Iterable[Node] | Node) -> list[Node]:
+    """Return one node or several as a list."""
+    return [given] if is_node(given) else list(given)  # type: ignore[list-item, arg-type]
 
 
 def fitted(value: Any, node: Tensor, label: str) -> Any:

@@ -27,23 +27,14 @@ from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.matching import Resolution
 from workbench.overrides.override import Override
-from workbench.session import (
-    applied_override,
-    checking,
-    coding,
-    derivatives,
-    diagnosing,
-    stages,
-    storing,
-)
+from workbench.session import applied_override, checks, derivative, stages, storage
 from workbench.session.applied_override import Attached
-from workbench.session.derivative import Derivative, derivative
+from workbench.session.derivative import Derivative
 from workbench.session.fair_lock import Turns, changing
 from workbench.session.history import Entries, Entry, History, entry_of
 from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
-from workbench.session.objective import Objective, check_name
 from workbench.session.stages import Backward, Forward
-from workbench.session.state import State
+from workbench.session.state import Objective, State, check_name
 
 if TYPE_CHECKING:
     from workbench.checks.doctor.case import Progress
@@ -616,7 +607,7 @@ class Session:
         >>> print(session.code())
         ad.override('tanh', vjp='clip(d, -0.1, 0.1)', name='gentle')
         """
-        return coding.lines_of([one.code for one in self.overrides])
+        return applied_override.lines_of([one.code for one in self.overrides])
 
     def check_rule(self, target: Any, rule: str) -> str:
         """Whether a rule's text would do for a target, as it is typed.
@@ -673,10 +664,10 @@ class Session:
         [<override 1: scale ×0.5 on every tanh; changes x by 50 %>]
         """
         with self.lock:
-            text, lost = storing.written(
+            text, lost = storage.written(
                 self.name, self._state.entries, self.nodes, self.graph.nodes
             )
-        storing.write(path, text)
+        storage.write(path, text)
         if lost:
             warnings.warn(
                 f"{self.name}.save: not kept, for they are code: {'; '.join(lost)}."
@@ -731,8 +722,8 @@ class Session:
         >>> len(sin.load(path, strict=False)), sin.overrides
         (1, [])
         """
-        stored = storing.read(path)
-        added, lines = storing.entries_of(stored, self._state, self.nodes, strict)
+        stored = storage.read(path)
+        added, lines = storage.entries_of(stored, self._state, self.nodes, strict)
         if added:
             count = f"{len(added)} override{'s' * (len(added) != 1)}"
             self._edit(f"load {count}", (*self._state.entries, *added))
@@ -787,7 +778,7 @@ class Session:
         >>> [session.nodes.labels[i] for i in d.path], d.singular_values
         (['x', 'matmul 2', 'tanh 3'], array([1., 1.]))
         """
-        return derivative(self, of, wrt, mode, overrides)
+        return derivative.derivative(self, of, wrt, mode, overrides)
 
     def jacobian(
         self, of: Node | None = None, wrt: Iterable[Node] | Node | None = None
@@ -809,7 +800,7 @@ class Session:
         >>> session.jacobian(wrt="x")
         array([0., 2., 4.])
         """
-        return derivatives.jacobian(self, of, wrt)
+        return derivative.jacobian(self, of, wrt)
 
     def hessian(self, wrt: Iterable[Node] | Node | None = None) -> Any:
         """The second derivative of the output, overrides applied.
@@ -825,7 +816,7 @@ class Session:
         array([[6., 0.],
                [0., 6.]])
         """
-        return derivatives.hessian(self, wrt)
+        return derivative.hessian(self, wrt)
 
     # Whether it is right
 
@@ -876,7 +867,7 @@ class Session:
         >>> report.ok, report.counts
         (True, {'right': 2})
         """
-        return checking.check(self, wrt, nodes, progress, settings)
+        return checks.check(self, wrt, nodes, progress, settings)
 
     def diagnose(self, progress: Progress | None = None) -> Findings:
         """Find the nodes to blame for what is wrong with values and gradients.
@@ -908,7 +899,7 @@ class Session:
         >>> [finding.title for finding in session.diagnose()]
         ['sqrt 3 has an infinite slope at 0']
         """
-        return diagnosing.diagnose(self, progress)
+        return checks.diagnose(self, progress)
 
     def fix(self, which: Finding | int) -> Attached | str:
         """Attach what mends a finding, as an override on the node to blame.
@@ -936,7 +927,7 @@ class Session:
         >>> session.fix(session.diagnose()[0]).matched, session.grads["x"]
         ((3,), array([0., 0.]))
         """
-        return diagnosing.fix(self, which)
+        return checks.fix(self, which)
 
     @property
     def report(self) -> Report | None:

@@ -24,8 +24,6 @@ from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.session import statistics
 
-__all__ = ["Backward", "Forward", "is_leaf", "own", "replay", "sweep"]
-
 
 def is_leaf(node: Tensor) -> bool:
     """Whether a node is an input or a constant of its program."""

@@ -1,6 +1,7 @@
 """`State`: inputs and overrides of a session, and the values that follow from them.
 
-A state never changes. A change of a session makes another state, and the session
+The `Objective` says what is differentiated by what, and is checked before anything
+runs. A state never changes. A change of a session makes another state, and the session
 takes it when all of it is computed: what fails or is interrupted leaves the last one.
 """
 
@@ -8,21 +9,232 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.autodiff.budget import budget_for
+from workbench.core import blame, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.errors import UsageError
+from workbench.errors import (
+    DisconnectedInputError,
+    DtypeError,
+    NonScalarOutputError,
+    ShapeError,
+    UsageError,
+)
+from workbench.ops.define import shape_of
+from workbench.overrides.matching import Resolution, resolve
 from workbench.overrides.override import Override
-from workbench.session import applied_override, coding
+from workbench.session import applied_override, stages
 from workbench.session.applied_override import Attached, Effect
 from workbench.session.history import Entries, History
-from workbench.session.nodes import Nodes
-from workbench.session.objective import Objective
+from workbench.session.nodes import Node, Nodes
 from workbench.session.stages import Backward, Forward
+
+
+class Objective:
+    """What is differentiated, by what, from which cotangent; it never changes.
+
+    Attributes
+    ----------
+    session
+        What the session's own code calls it.
+    output
+        The id of the node that is differentiated.
+    wrt
+        The ids of the nodes it is differentiated by.
+    seed
+        The cotangent of an output that is not one number.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        graph: Graph,
+        output: Node | None,
+        wrt: Iterable[Node] | None,
+        seed: Any,
+    ) -> None:
+        self.session, self.labels = nodes.session, nodes.labels
+        self.output = output_of(nodes, graph, output)
+        self.wrt = wrt_of(nodes, graph, self.output, wrt)
+        self.seed = seed_for(
+            seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
+        )
+
+    def cotangent(self, forward: Forward) -> Any:
+        """Return what the backward sweep starts from."""
+        if self.seed is not None:
+            return self.seed
+        return np.ones_like(forward.graph.nodes[self.output]._value)
+
+    def resolve(self, forward: Forward, overrides: list[Override]) -> Resolution:
+        """Decide which override runs where.
+
+        Raises
+        ------
+        OverrideError
+            If one of them matches nothing, or does not fit.
+        """
+        wrt = [forward.graph.nodes[i] for i in self.wrt]
+        where = f"session {self.session!r}"
+        return resolve(overrides, forward.program, where=where, wrt=wrt)
+
+    def sweep(self, forward: Forward, resolution: Resolution | None) -> Backward | None:
+        """Run the backward sweep; None for a program without values."""
+        nodes = forward.graph.nodes
+        if nodes[self.output]._value is None:
+            return None
+        if resolution is None or not resolution.winners:
+            return self.truth(forward)
+        # All rules of a sweep share what rules that are data may use.
+        with budget_for([x._value for x in nodes]):
+            return self._sweep(forward, resolution)
+
+    def truth(self, forward: Forward) -> Backward:
+        """Run the backward sweep without overrides, once for the same values."""
+        if forward.truth is None:
+            forward.truth = self._sweep(forward, None)
+        return forward.truth
+
+    def _sweep(self, forward: Forward, resolution: Resolution | None) -> Backward:
+        seed = self.cotangent(forward)
+        return stages.sweep(forward, self.output, seed, self.wrt, resolution)
+
+    def alone(self, forward: Forward, override: Override) -> Mapping[int, Any]:
+        """Return the gradients with one override and no other."""
+        # Without what flows elsewhere, which is large.
+        found = self.resolve(forward, [override])
+        seed = self.cotangent(forward)
+        return stages.gradients(forward, self.output, seed, self.wrt, found)
+
+
+def check_name(name: str) -> str:
+    """Check what a session's code calls it: a variable's name, for the code is to run.
+
+    Raises
+    ------
+    UsageError
+        If it is none.
+    """
+    if isinstance(name, str) and name.isidentifier() and not iskeyword(name):
+        return name
+    raise UsageError(
+        f"a session cannot be called {name!r}: its code is lines such as"
+        " ad.override(...), so it needs a name that a variable may have."
+    )
+
+
+def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
+    """The id of what is differentiated, by default the last output.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If it is a constant.
+    DtypeError
+        If it is of integer or boolean dtype.
+    """
+    if output is None:
+        if not graph.outputs:
+            raise UsageError("the program has no output. Name what to look at.")
+        output = graph.outputs[-1]
+        if not isinstance(output, Tensor):
+            raise DisconnectedInputError(
+                f"the output is the constant {output!r}: it depends on no input. Return"
+                " something that is computed from the inputs with NumPy."
+            )
+    found = nodes.find(output)
+    node = graph.nodes[found]
+    if not types.differentiable(node.dtype):
+        raise DtypeError(
+            f"the output {nodes.labels[found]} ({blame.describe(node)}"
+            f"{blame.at(node.site)}) is of dtype {node.dtype}, and has no derivative."
+            " Name a float value that it is computed from."
+        )
+    return found
+
+
+def wrt_of(
+    nodes: Nodes, graph: Graph, output: int, wrt: Iterable[Node] | None
+) -> list[int]:
+    """The ids of what it is differentiated by.
+
+    Raises
+    ------
+    DtypeError
+        If one of them is of integer dtype.
+    DisconnectedInputError
+        If the output does not depend on one of them.
+    """
+    tensors, labels = graph.nodes, nodes.labels
+    reached = {x.serial for x in walk.order([tensors[output]])}
+    if wrt is None:
+        return [
+            nodes.find(x)
+            for x in graph.inputs
+            if x.serial in reached and types.differentiable(x.dtype)
+        ]
+    ids = [nodes.find(x) for x in ([wrt] if isinstance(wrt, str) else wrt)]
+    for i in ids:
+        if not types.differentiable(tensors[i].dtype):
+            raise DtypeError(
+                f"{labels[i]} is of dtype {tensors[i].dtype}, and an integer has no"
+                f" derivative. Write {labels[i]} = {labels[i]}.astype(float) before,"
+                " or leave it out of wrt."
+            )
+    lost = [labels[i] for i in ids if tensors[i].serial not in reached]
+    if lost:
+        others = [x.name for x in graph.inputs if x.serial in reached and x.name]
+        raise DisconnectedInputError(
+            f"{labels[output]} does not depend on {', '.join(lost)}. Leave"
+            f" {'it' if len(lost) == 1 else 'them'} out of wrt; it depends on"
+            f" {', '.join(others) or 'no input'}."
+        )
+    return ids
+
+
+def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
+    """The seed in the output's shape and dtype; None where none is needed.
+
+    Raises
+    ------
+    NonScalarOutputError
+        If the output is many numbers and there is no seed.
+    DtypeError
+        If the output is complex, a ``wrt`` is real, and there is no seed.
+    ShapeError
+        If the seed has another shape.
+    """
+    if seed is None:
+        if shape_of(node) != ():
+            raise NonScalarOutputError(
+                f"a session needs one number; the output is {blame.describe(node)}"
+                f"{blame.at(node.site)}. Reduce it (np.sum, np.mean), or give a seed:"
+                f" a cotangent of shape {node.shape}."
+            )
+        real = next((x for x in wrt if x.dtype.kind != "c"), None)
+        if node.dtype.kind == "c" and real is not None:
+            raise DtypeError(
+                f"the output {blame.describe(node)}{blame.at(node.site)} is complex,"
+                f" and its gradient by {blame.describe(real)} would be that of the real"
+                " part alone. Return the part that is meant, np.real(y), np.imag(y) or"
+                " np.abs(y), or give a seed: 1 for the real part, -1j for the other."
+            )
+        return None
+    if np.shape(seed) != node.shape:
+        raise ShapeError(
+            f"the seed has shape {np.shape(seed)}; the output is"
+            f" {blame.describe(node)}{blame.at(node.site)}. Give a cotangent of shape"
+            f" {node.shape}."
+        )
+    if hasattr(seed, "astype"):
+        return seed.astype(node.dtype)
+    return np.array(seed, node.dtype)
 
 
 class State:
@@ -156,7 +368,7 @@ class State:
                 _places(self.forward, found.covered[k]),
                 found.notes[k],
                 applied_override.target_text(entry.override.target, nodes),
-                coding.code_line(self.objective.session, entry, nodes),
+                applied_override.code_line(self.objective.session, entry, nodes),
                 entry.override in alone or on in ([entry.override], []),
                 partial(self._effects, entry.override),
             )

@@ -12,16 +12,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-__all__ = [
-    "NOTHING",
-    "Distribution",
-    "angle",
-    "distribution",
-    "norm",
-    "relative_change",
-    "summary",
-]
-
 #: The summary of no array: its `bad` is NaN too.
 NOTHING = (math.nan,) * 6
 
