@@ -203,11 +203,11 @@ def _batch(
     return several.several(CHECKPOINT, inputs, {"closed": many})
 
 
-inner_programs.SOURCES["checkpoint"] = lambda node: [
+CHECKPOINT.inner_sources = lambda node: [
     (leaf, (x,))
     for leaf, x in zip(node.params["closed"].program.leaves, node.inputs, strict=False)
 ]
-inner_programs.WITHIN["checkpoint"] = lambda params: _nodes(params["closed"])
+CHECKPOINT.inner_nodes = lambda params: _nodes(params["closed"])
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["closed"].flat(values)
 CHECKPOINT.infer = _infer

@@ -6,24 +6,16 @@ a context variable, since the op differentiates its program itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from workbench.core.tensor import Tensor
 
-__all__ = ["PULLS", "PUSHES", "SOURCES", "WITHIN", "everything", "held"]
+__all__ = ["PULLS", "PUSHES", "everything", "held"]
 
 Rules = Mapping[int, Any]
-
-#: The nodes inside a node, from its settings, by the name of its op; filled by the
-#: modules that declare such ops.
-WITHIN: dict[str, Callable[[dict[str, Any]], Sequence[Tensor]]] = {}
-
-#: For each leaf of a program inside a node, what it takes its values from; filled
-#: beside `WITHIN`.
-SOURCES: dict[str, Callable[[Tensor], Sequence[tuple[Tensor, Sequence[Any]]]]] = {}
 
 #: The rules in force in the sweep that runs now, by the serial of the node.
 PULLS: ContextVar[Rules | None] = ContextVar("PULLS", default=None)
@@ -40,9 +32,9 @@ def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
     seen: set[int] = set()
     while stack:
         node = stack.pop()
-        inside = WITHIN.get(node.op.name)
-        if inside is not None and not node.op.custom:
-            new = [x for x in inside(node.params) if x.serial not in seen]
+        inner = node.op.inner_nodes
+        if inner is not None:
+            new = [x for x in inner(node.params) if x.serial not in seen]
             seen.update(x.serial for x in new)
             found += [x for x in new if x.origin is None]
             stack += new

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.backends import libraries
 from workbench.backends.measured import binding_of, call_text, coded, single
-from workbench.backends.module import HELPERS, WRITTEN, Form, Module
+from workbench.backends.module import HELPERS, Form, Module
 from workbench.backends.naming import Names, suggestion
 from workbench.backends.spelling import (
     ARITHMETIC,
@@ -186,7 +186,8 @@ class Lines:
             return libraries.NAMED[op.name](node)
         if op.name.startswith("random_") and "draw" in node.params:
             return libraries.draw(node)
-        found = SPELLED.get(op.name) or libraries.FROM_LIBRARIES.get(op.name)
+        found = op.template or SPELLED.get(op.name)
+        found = found or libraries.FROM_LIBRARIES.get(op.name)
         return found or libraries.special(op, node) or "", {}
 
     def expression(self, node: Tensor) -> Expression:
@@ -210,8 +211,8 @@ class Lines:
             sign, binding, left, right = INFIX[op.name]
             a, b = bound(operands[0], left), bound(operands[1], right)
             return Expression(f"{a} {sign} {b}", binding)
-        if op.name in WRITTEN and not op.custom:
-            brought = WRITTEN[op.name](node)
+        if op.source is not None:
+            brought = op.source(node)
             names = self.module.functions[brought.key]
             return Expression(brought.call(names, [x.code for x in operands]), ATOM)
         if op.body is not None:

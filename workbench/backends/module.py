@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from workbench.backends import libraries, spelling
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor
 
-__all__ = ["HELPERS", "WRITTEN", "Form", "Module", "Written"]
+__all__ = ["HELPERS", "Form", "Module", "Source"]
 
 #: The functions that a text may call and then defines itself, by name, as code.
 HELPERS = spelling.HELPERS | libraries.HELPERS
@@ -30,8 +29,8 @@ class Form(NamedTuple):
     note: str = ""
 
 
-class Written(NamedTuple):
-    """The functions that an op brings into a text, and how it is called."""
+class Source(NamedTuple):
+    """The functions that an op brings into a text (`Op.source`), and its call."""
 
     #: Nodes with equal keys share their functions.
     key: Any
@@ -46,11 +45,6 @@ class Written(NamedTuple):
     call: Callable[[Sequence[str], Sequence[str]], str]
     #: The helpers that the call names.
     helpers: Sequence[str] = ()
-
-
-#: What ops that hold programs (loops, branches) bring, by their names; filled by the
-#: modules that declare them.
-WRITTEN: dict[str, Callable[[Tensor], Written]] = {}
 
 
 class Module:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench.backends.lines import Lines, call_of
-from workbench.backends.module import HELPERS, WRITTEN, Form, Module
+from workbench.backends.module import HELPERS, Form, Module
 from workbench.backends.schedule import schedule
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -57,8 +57,8 @@ def _inner(last: Lines) -> list[list[str]]:
     waiting = [last]
     while waiting:
         for node in waiting.pop().nodes:
-            if node.op.name in WRITTEN and not node.op.custom:
-                brought = WRITTEN[node.op.name](node)
+            if node.op.source is not None:
+                brought = node.op.source(node)
                 if brought.key in module.functions:
                     continue
                 module.helpers.update(dict.fromkeys(brought.helpers))

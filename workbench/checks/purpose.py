@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from workbench.autodiff.inner_programs import PULLS, PUSHES, WITHIN, everything, held
+from workbench.autodiff.inner_programs import PULLS, PUSHES, everything, held
 from workbench.core.tensor import Tensor
 from workbench.overrides.matching import resolve
 from workbench.overrides.override import Override, override
@@ -41,7 +41,7 @@ def passing(nodes: Sequence[Tensor]) -> list[Override]:
 @contextmanager
 def true_within(node: Tensor) -> Iterator[None]:
     """Let the true gradient pass those ops inside a node, a loop say."""
-    ops = passing([node]) if node.op.name in WITHIN else []
+    ops = passing([node]) if node.op.inner_nodes else []
     with ExitStack() as stack:
         if ops:
             found = resolve(ops, everything([node]))

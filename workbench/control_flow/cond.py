@@ -340,12 +340,12 @@ def _spread(y: Any, size: Any) -> Any:
     return np.broadcast_to(y, (size, *shape_of(y)))
 
 
-inner_programs.SOURCES["cond"] = lambda node: [
+COND.inner_sources = lambda node: [
     (leaf, (x,))
     for body in node.params["branches"]
     for leaf, x in zip(body.leaves, node.inputs[1:], strict=False)
 ]
-inner_programs.WITHIN["cond"] = lambda params: [
+COND.inner_nodes = lambda params: [
     node for body in params["branches"] for node in body.nodes
 ]
 COND.compute = _compute

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import inner_programs
 from workbench.control_flow.lengths import outward
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.running import runner
@@ -119,8 +118,8 @@ def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
     return list(zip(loop.body.leaves, found, strict=False))
 
 
-inner_programs.SOURCES["scan"] = _sources
-inner_programs.WITHIN["scan"] = lambda params: params["loop"].body.nodes
+SCAN.inner_sources = _sources
+SCAN.inner_nodes = lambda params: params["loop"].body.nodes
 SCAN.compute = _compute
 SCAN.infer = _infer
 SCAN.lengths = _lengths

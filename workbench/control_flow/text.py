@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.backends.module import HELPERS, WRITTEN, Written
-from workbench.backends.spelling import SPELLED
+from workbench.backends.module import HELPERS, Source
 from workbench.control_flow.chunks import Chunks
 from workbench.control_flow.loop import Loop
 from workbench.core import types
 from workbench.core.atoms import Length, atoms_of
 from workbench.core.dims import Dim
 from workbench.core.format_dims import written
+from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 
@@ -28,7 +28,7 @@ Fresh = Callable[[str], str]
 Measured = dict[int, tuple[str, int]]
 
 
-def _scan(node: Tensor) -> Written:
+def _scan(node: Tensor) -> Source:
     """A loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
 
@@ -37,7 +37,7 @@ def _scan(node: Tensor) -> Written:
     ) -> list[str]:
         return _for(loop, name, names, lines, outputs, fresh)
 
-    return Written(
+    return Source(
         ("scan", id(loop), loop.keep),
         [(node.name or "scan", loop.body.graph)],
         frame,
@@ -163,7 +163,7 @@ def _length(n: Any, measured: Measured) -> str:
     return written(n, name, code=True)
 
 
-def _back(node: Tensor) -> Written:
+def _back(node: Tensor) -> Source:
     """A loop back, some steps at a time, after the same steps forth."""
     chunks: Chunks = node.params["chunks"]
     source, back = chunks.source, chunks.back
@@ -186,7 +186,7 @@ def _back(node: Tensor) -> Written:
         first = f"{', '.join(functions)}, {n}, {chunks.every}"
         return f"scan_pieces({first}, {', '.join(parts)})"
 
-    return Written(
+    return Source(
         ("scan_back", id(chunks)),
         [(AGAIN, source.body.graph), ("scan_back", back.body.graph)],
         frame,
@@ -195,7 +195,7 @@ def _back(node: Tensor) -> Written:
     )
 
 
-def _cond(node: Tensor) -> Written:
+def _cond(node: Tensor) -> Source:
     """A choice of two functions."""
     branches = node.params["branches"]
 
@@ -203,7 +203,7 @@ def _cond(node: Tensor) -> Written:
         yes, no = functions
         return f"({yes} if {operands[0]} else {no})({', '.join(operands[1:])})"
 
-    return Written(
+    return Source(
         ("cond", id(branches)),
         [
             (name, body.graph)
@@ -222,10 +222,9 @@ def _plain(
     return [head, *lines, f"{INDENT}return {results or '()'}"]
 
 
-WRITTEN["scan"] = _scan
-WRITTEN["scan_back"] = _back
-WRITTEN["cond"] = _cond
-SPELLED["scan_window"] = "{0:20}[:{1}]"
+declare("scan").source = _scan
+declare("scan_back").source = _back
+declare("cond").source = _cond
 HELPERS["scan_pad"] = '''\
 def scan_pad(g, x):
     """g, and zeros after it, as many rows as x has."""

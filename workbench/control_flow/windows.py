@@ -97,4 +97,5 @@ linear(
     batch=_batch_pad,
 )
 WINDOW.lengths = _short
+WINDOW.template = "{0:20}[:{1}]"
 PAD.lengths = _padded

@@ -80,6 +80,8 @@ class Late(Op):
         self.push = None if base.push is None else self._push
         self.view = base.view
         self.rule, self.reads = base.rule, base.reads
+        self.inner_nodes, self.inner_sources = base.inner_nodes, base.inner_sources
+        self.source, self.template = base.source, base.template
 
     def settled(
         self, inputs: Sequence[Any], params: Params

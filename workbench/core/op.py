@@ -83,6 +83,18 @@ class Op:
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
         it is made of, each recorded where values are Tensors: for who looks inside.
         None: there are none.
+    inner_nodes
+        ``inner_nodes(params) -> nodes``, those of the programs that a node holds: the
+        step of a loop, the branches of a choice. None: it holds none.
+    inner_sources
+        ``inner_sources(node) -> pairs``, each leaf of those programs and what it takes
+        its values from.
+    source
+        ``source(node) -> Source``, the functions that it brings into the text of a
+        program (see `backends/module.py`). None: it brings none.
+    template
+        How the text of a program writes it (see `backends/spelling.py`). None: as that
+        table says, else as a call by its name.
     inline
         Whether a backend puts the ops of ``body`` in the place of its nodes.
     elementwise
@@ -115,6 +127,8 @@ class Op:
         "elementwise",
         "infer",
         "inline",
+        "inner_nodes",
+        "inner_sources",
         "keeps",
         "late",
         "lengths",
@@ -125,6 +139,8 @@ class Op:
         "push",
         "reads",
         "rule",
+        "source",
+        "template",
         "unfold",
         "view",
     )
@@ -142,6 +158,10 @@ class Op:
         self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
             None
         )
+        self.inner_nodes: Callable[[dict[str, Any]], Sequence[Any]] | None = None
+        self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
+        self.source: Callable[[Any], Any] | None = None
+        self.template: str | None = None
         self.masked: Op | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.cure = ""

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from string import ascii_letters
 from typing import Any, NamedTuple
 
-from workbench.autodiff import inner_programs
 from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
@@ -265,7 +264,7 @@ class Analysis:
         self.sources = [
             pair
             for x in self.nodes
-            if (links := inner_programs.SOURCES.get(x.op.name)) is not None
+            if (links := x.op.inner_sources) is not None
             for pair in links(x)
         ]
         self._spread()

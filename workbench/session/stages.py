@@ -59,7 +59,7 @@ class Forward:
         """The ids of the nodes that hold a node of a step or branch, by its serial."""
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.graph.nodes):
-            if node.op.name in inner_programs.WITHIN:
+            if node.op.inner_nodes is not None:
                 for x in inner_programs.everything([node])[1:]:
                     found.setdefault(x.serial, []).append(i)
         return found

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.inner_programs import WITHIN, everything
+from workbench.autodiff.inner_programs import everything
 from workbench.checks.doctor import conditions, steps
 from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.conditions import LOST, WRONG
@@ -216,7 +216,7 @@ def told(case: Case, node: Tensor) -> Finding | None:
 
 def _holds(node: Tensor) -> bool:
     """Whether an op whose results hang on the condition of a matrix is inside."""
-    if node.op.name in WITHIN and not node.op.custom:
+    if node.op.inner_nodes is not None:
         inside = everything([node])
     elif node.op.body is not None:
         inside = everything(node.op.body(*map(types.spec_of, node.inputs)).nodes)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.inner_programs import WITHIN
 from workbench.autodiff.program import Program
 from workbench.checks.doctor import slopes, values
 from workbench.checks.doctor.case import Case, finite
@@ -216,7 +215,7 @@ def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> 
     ``where`` and ``within`` say in which part of it, for the title and the evidence.
     """
     fix = inner.fix
-    reached = node.op.name in WITHIN and not node.op.custom
+    reached = node.op.inner_nodes is not None
     if fix is not None and fix.rule is not None and not reached:
         fix = None  # an override does not get there
     evidence = inner.evidence

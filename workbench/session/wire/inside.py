@@ -11,7 +11,6 @@ from typing import Any
 
 from workbench.autodiff import inner_programs
 from workbench.backends import numpy as backend
-from workbench.backends.module import WRITTEN
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, leaf
@@ -101,7 +100,7 @@ def code_of(node: Tensor) -> str | None:
     texts = getattr(op.maker, "_texts", None)
     if texts:
         return _cut("\n\n".join(text.text.strip("\n") for text in texts.values()))
-    held = op.name in WRITTEN and not op.custom
+    held = op.source is not None
     if not held and op.body is None:
         return None
     try:
