@@ -26,7 +26,7 @@ from workbench.core import source
 from workbench.core.blocks import is_suspended
 from workbench.errors import OverrideError
 from workbench.overrides import override_blocks
-from workbench.overrides.matching import aside
+from workbench.overrides.override_blocks import aside
 
 HALF = wb.override("sin", "0.5 * d")
 TENFOLD = wb.override("sin", "10 * d")

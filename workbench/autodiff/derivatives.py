@@ -18,7 +18,8 @@ from workbench.autodiff.connections import DisconnectedType, connected, noted
 from workbench.autodiff.disconnected import disconnected, named, one_of, still
 from workbench.autodiff.provenance import belonging, programs
 from workbench.autodiff.supernode import settled
-from workbench.core import blame, dims, source, tree, types, walk
+from workbench.core import blame, dims, hooks, source, tree, types, walk
+from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit, leaf, next_serial
 from workbench.errors import (
     DtypeError,
@@ -28,8 +29,6 @@ from workbench.errors import (
 )
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
-from workbench.overrides.matching import resolve_call
-from workbench.overrides.override import Override
 
 __all__ = [
     "Nested",
@@ -176,8 +175,10 @@ def pull(
     stops = constants(consider_constant, name)
     closed = {x.serial for x in known}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
-    resolution = resolve_call(overrides, outputs, wrt, name)
-    rules: dict[int, Any] = {} if resolution is None else {**resolution.pulls()}
+    asked = hooks.overrides(overrides)
+    rules: dict[int, Any] = {}
+    if asked is not None:
+        rules.update(asked.resolve(outputs, wrt, name).pulls())
     rules = {**(settled(rules, wrt, stops | closed) or {})}
     own_rules = {**rules}
     rules.update(dict.fromkeys(stops, nothing))
@@ -228,8 +229,10 @@ def push(
     reaches it, about which this warns, or raises an error.
     """
     stops = constants(consider_constant, name)
-    resolution = resolve_call(overrides, outputs, wrt, name)
-    rules: dict[int, Any] = {} if resolution is None else {**resolution.pushes()}
+    asked = hooks.overrides(overrides)
+    rules: dict[int, Any] = {}
+    if asked is not None:
+        rules.update(asked.resolve(outputs, wrt, name).pushes())
     rules = {**(settled(rules, wrt, stops) or {})}
     at_rules = {**rules}
     rules.update(dict.fromkeys(stops, held))

@@ -14,10 +14,10 @@ from workbench.autodiff.connections import DisconnectedType, connected
 from workbench.autodiff.dispatch import is_expression
 from workbench.autodiff.jacobians import hessian_blocks, jacobian_blocks
 from workbench.autodiff.provenance import belonging
+from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, next_serial
 from workbench.errors import UsageError
 from workbench.ops import nulls
-from workbench.overrides.override import Override
 
 __all__ = ["hessian", "hessian_product", "jacobian", "pulled", "pushed"]
 

@@ -28,7 +28,7 @@ from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, Usage
 from workbench.ops.define import shape_of
 
 if TYPE_CHECKING:
-    from workbench.overrides.override import Override
+    from workbench.core.hooks import Override
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 

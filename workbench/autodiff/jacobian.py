@@ -38,7 +38,7 @@ from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
 
 if TYPE_CHECKING:
-    from workbench.overrides.override import Override
+    from workbench.core.hooks import Override
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 

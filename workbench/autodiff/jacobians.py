@@ -17,8 +17,9 @@ import numpy as np
 from workbench.autodiff import derivatives, flat, fold_unit_seed, forward, reverse
 from workbench.autodiff.batch import Batched
 from workbench.autodiff.program import Program
-from workbench.core import source, types, walk
+from workbench.core import hooks, source, types, walk
 from workbench.core.atoms import Atom, Length, atoms_of
+from workbench.core.hooks import Override
 from workbench.core.op import declare
 from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
 from workbench.core.trace import blank, live, record
@@ -26,8 +27,6 @@ from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError
 from workbench.ops import several
 from workbench.ops.define import shape_of
-from workbench.overrides.matching import resolve_call
-from workbench.overrides.override import Override
 
 __all__ = ["hessian_blocks", "jacobian_blocks"]
 
@@ -102,9 +101,10 @@ def jacobian_blocks(
     A block has the shape of the output, followed by that of the variable.
     """
     constant = list(consider_constant or ())
-    resolution = resolve_call(overrides, outputs, wrt, name)
-    if resolution is not None:
-        rules, stops = resolution.pulls(), {x.serial for x in constant}
+    asked = hooks.overrides(overrides)
+    if asked is not None:
+        rules = asked.resolve(outputs, wrt, name).pulls()
+        stops = {x.serial for x in constant}
         return [_row(y, wrt, stops, rules) for y in outputs]
     return _answered(Question(outputs, wrt, constant, mode=mode))
 
@@ -119,9 +119,10 @@ def hessian_blocks(
 ) -> Blocks:
     """All blocks ``d2 cost / d wrt[i] d wrt[j]``, cross blocks included."""
     constant = list(consider_constant or ())
-    resolution = resolve_call(overrides, [cost], wrt, name)
-    if resolution is not None:
-        rules, stops = resolution.pulls(), {x.serial for x in constant}
+    asked = hooks.overrides(overrides)
+    if asked is not None:
+        rules = asked.resolve([cost], wrt, name).pulls()
+        stops = {x.serial for x in constant}
         made = derivatives.pull(
             {cost: derivatives.seed_of(cost)}, wrt, consider_constant=constant,
             overrides=overrides, name=name, disconnected_inputs="ignore",

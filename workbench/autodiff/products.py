@@ -15,11 +15,11 @@ from workbench.autodiff.program import Program
 from workbench.autodiff.recorded_call import Argnames, Call, kept, owned, released
 from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
-from workbench.overrides.override import Override
 
 __all__ = ["elementwise_grad", "gnvp", "hvp", "linearize"]
 

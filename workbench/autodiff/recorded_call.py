@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.autodiff import inner_programs, reverse
-from workbench.core import aliases, blame, source, traces, tree, types, walk
+from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
+from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.core.trace import (
     argument_names,
@@ -26,11 +27,6 @@ from workbench.core.trace import (
     wrap,
 )
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.overrides.override_blocks import blocks_in_force
-
-if TYPE_CHECKING:
-    from workbench.overrides.matching import Resolution
-    from workbench.overrides.override import Override
 
 __all__ = [
     "Argnames",
@@ -90,12 +86,8 @@ class Call:
                     f" complex number: pass {label} + 0j."
                 )
 
-        parts, blocks = False, blocks_in_force()
-        asked = bool(overrides) or bool(blocks)
-        if asked:  # all that is about overrides loads with the first of them
-            from workbench.overrides.matching import means_parts, resolve_call
-
-            parts = means_parts(overrides, blocks)
+        asked = hooks.overrides(overrides)
+        parts = asked is not None and asked.means_parts
 
         def call(leaves: list[Tensor]) -> Any:
             rest = iter(leaves)
@@ -125,11 +117,9 @@ class Call:
             check_outputs(self.outputs, name)
         elif not holomorphic:
             self._check_real()
-        self.resolution: Resolution | None = None
-        if asked:
-            self.resolution = resolve_call(
-                overrides, self.outputs, self.leaves, name, blocks
-            )
+        self.resolution: OverrideRules | None = None
+        if asked is not None:
+            self.resolution = asked.resolve(self.outputs, self.leaves, name)
         for y in self.outputs if holomorphic else ():
             if isinstance(y, Tensor) and y.dtype.kind != "c":
                 raise DtypeError(

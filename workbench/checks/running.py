@@ -24,7 +24,7 @@ from workbench.checks.report import Comparison, Entry, Identity, Report
 from workbench.checks.rounding import MULTIPLES, noises
 from workbench.core import tree, types
 from workbench.core.tensor import value_of
-from workbench.overrides.matching import resolve_call
+from workbench.overrides.override_blocks import resolve_call
 
 __all__ = ["Check"]
 

@@ -27,9 +27,8 @@ from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import OverrideError, UsageError
-from workbench.overrides.matching import aside
 from workbench.overrides.override import Override
-from workbench.overrides.override_blocks import overrides
+from workbench.overrides.override_blocks import aside, overrides
 
 __all__ = ["check_grads", "check_graph", "fresh_seed"]
 

@@ -11,9 +11,9 @@ by NumPy's function itself; and what one op alone knows is an attribute of that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from workbench.core.dims import Dim
@@ -79,6 +79,52 @@ class Hook(Generic[P, R]):
             )
         return self.call(*args, **kwargs)
 
+
+class Override(Protocol):
+    """Another gradient rule for part of a program, as rooms below its own know it.
+
+    It is what :func:`workbench.override` returns.
+    """
+
+    @property
+    def label(self) -> str:
+        """Its name, or a short text for its rule."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is applied."""
+
+
+class OverrideRules(Protocol):
+    """The rules that overrides put in the place of the true ones in one program."""
+
+    def pulls(self) -> dict[int, Any]:
+        """Return the reverse rules by the serial of the node."""
+
+    def pushes(self) -> dict[int, Any]:
+        """Return the forward rules by the serial of the node."""
+
+
+class CallOverrides(Protocol):
+    """The overrides of one derivative, its own and those of the blocks around it."""
+
+    @property
+    def means_parts(self) -> bool:
+        """Whether one means parts of programs, which are then recorded whole."""
+
+    def resolve(
+        self, outputs: Sequence[Any], wrt: Sequence[Tensor], name: str
+    ) -> OverrideRules:
+        """Return the rules for the program that leads from ``wrt`` to the outputs."""
+
+
+# Those that stay
+
+#: Set by `overrides.override_blocks`; called by `autodiff` before it traces a function
+#: and, of its result, after it. None: there are none, and nothing more is loaded.
+overrides: Hook[[Sequence[Override] | None], CallOverrides | None] = Hook(
+    "overrides", "Return the overrides that hold for a derivative, if there are any."
+)
 
 # Leaving with One Graph. From `core` to `ops`:
 

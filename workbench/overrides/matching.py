@@ -1,17 +1,16 @@
 """Which override holds at which node of one program.
 
 `resolve` finds the nodes that each override means and settles which of several has
-the say; `resolve_call` does so for a call of `grad` and its like, with those of the
+the say; `CallOverrides` does so for a call of `grad` and its like, with those of the
 ``with workbench.overrides(...)`` blocks around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property, partial
 from math import inf
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from workbench.autodiff import inner_programs
@@ -19,21 +18,17 @@ from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
 from workbench.overrides.override import Override, checked
-from workbench.overrides.override_blocks import (
-    OverrideBlock,
-    blocks_in_force,
-    leave_block,
-)
 from workbench.overrides.precedence import ASKED, Settled
 from workbench.overrides.regions import Region, rules_at
 from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
 
+if TYPE_CHECKING:
+    from workbench.overrides.override_blocks import OverrideBlock
+
 __all__ = [
+    "CallOverrides",
     "Resolution",
-    "aside",
-    "means_parts",
     "resolve",
-    "resolve_call",
 ]
 
 # Which nodes of a program
@@ -227,68 +222,57 @@ def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Overri
     return found
 
 
-@contextmanager
-def aside() -> Iterator[list[Override]]:
-    """Let no `overrides` block hold for what runs in this one; gives what would."""
-    blocks = blocks_in_force()
-    opened = [OverrideBlock(None)]
-    try:
-        yield [o for block in blocks for o in block.given or () if o.enabled]
-    finally:
-        leave_block(opened)
+class CallOverrides:
+    """The overrides of one call of `grad` and its like, and of the blocks around it.
 
-
-def means_parts(
-    given: Sequence[Override] | None, blocks: Sequence[OverrideBlock]
-) -> bool:
-    """Whether an override of a call, or around it, means parts of a program."""
-    around = [one for block in blocks for one in block.given or ()]
-    return any(
-        isinstance(getattr(one, "target", None), ByPart)
-        for one in (*around, *checked(given or ()))
-    )
-
-
-def resolve_call(
-    given: Sequence[Override] | None,
-    outputs: Sequence[Any],
-    leaves: Nodes,
-    what: str,
-    blocks: Sequence[OverrideBlock] | None = None,
-) -> Resolution | None:
-    """The overrides of one call of `grad` and its like; None if there are none.
-
-    Those of the `with` blocks around it come first, then those of the call; ``blocks``
-    are these, for a call that has asked for them before it ran the function. Only
-    the program that the user wrote is looked at: a node that a derivative made
-    while it was recorded is none of its nodes, but what such a node computes again is.
+    They are found before the function runs: the blocks that hold then are meant.
     """
-    if blocks is None:
-        blocks = blocks_in_force()
-    if not given and not blocks:
-        return None
-    roots = [x for x in outputs if isinstance(x, Tensor)]
-    first = min((x.serial for x in leaves), default=0)
-    inside = {x.serial for x in leaves}
-    nodes = [
-        node
-        for node in walk.order(roots, first)
-        if node.op is not IDENTITY and node.serial not in inside
-    ]
-    nodes = [node for node in inner_programs.everything(nodes) if node.origin is None]
-    found = [one for block in blocks for one in find_matching(block, nodes, leaves)]
-    own = checked(given or ())
-    for value in own:
-        target = value.target
-        if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
-            isinstance(target, ByPart) and target.ids
-        ):
-            raise OverrideError(
-                f"override {value.label!r} targets {target}, but ids"
-                f" belong to a session, not to {what}. Target an op, a scope or a"
-                " predicate, or use session.override."
-            )
-    where = f"the function given to {what}"
-    return resolve(
-        [*found, *own], nodes, where=where, since=first, wrt=leaves, around=len(found)
-    )
+
+    def __init__(self, given: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
+        self.given = given
+        self.blocks = blocks
+
+    @property
+    def means_parts(self) -> bool:
+        """Whether one of them means parts of a program."""
+        around = [one for block in self.blocks for one in block.given or ()]
+        return any(
+            isinstance(getattr(one, "target", None), ByPart)
+            for one in (*around, *checked(self.given))
+        )
+
+    def resolve(self, outputs: Sequence[Any], wrt: Nodes, name: str) -> Resolution:
+        """Find the nodes that they apply to.
+
+        Those of the `with` blocks come first, then those of the call. Only the program
+        that the user wrote is looked at: a node that a derivative made while it was
+        recorded is none of its nodes, but what such a node computes again is.
+        """
+        roots = [x for x in outputs if isinstance(x, Tensor)]
+        first = min((x.serial for x in wrt), default=0)
+        inside = {x.serial for x in wrt}
+        nodes = [
+            node
+            for node in walk.order(roots, first)
+            if node.op is not IDENTITY and node.serial not in inside
+        ]
+        nodes = [x for x in inner_programs.everything(nodes) if x.origin is None]
+        found = [
+            one for block in self.blocks for one in find_matching(block, nodes, wrt)
+        ]
+        own = checked(self.given)
+        for value in own:
+            target = value.target
+            if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
+                isinstance(target, ByPart) and target.ids
+            ):
+                raise OverrideError(
+                    f"override {value.label!r} targets {target}, but ids"
+                    f" belong to a session, not to {name}. Target an op, a scope or a"
+                    " predicate, or use session.override."
+                )
+        where = f"the function given to {name}"
+        both = [*found, *own]
+        return resolve(
+            both, nodes, where=where, since=first, wrt=wrt, around=len(found)
+        )

@@ -2,22 +2,35 @@
 
 They stand apart from `matching.py`, which a program without overrides does not need:
 it loads with the first override. When a block holds is told in `core/blocks.py`.
+Derivatives ask here for the overrides that hold for them, by `core/hooks.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from workbench.core import hooks
 from workbench.core.blocks import Block, in_force, take_left
 from workbench.errors import OverrideError
 
 if TYPE_CHECKING:
     from workbench.core.tensor import Tensor
+    from workbench.overrides.matching import CallOverrides, Resolution
     from workbench.overrides.override import Override
 
-__all__ = ["OverrideBlock", "blocks_in_force", "leave_block", "overrides"]
+__all__ = [
+    "OverrideBlock",
+    "aside",
+    "blocks_in_force",
+    "leave_block",
+    "overrides",
+    "overrides_of_call",
+    "resolve_call",
+]
 
 
 class OverrideBlock(Block):
@@ -72,6 +85,41 @@ def leave_block(opened: list[OverrideBlock]) -> OverrideBlock:
     block.close()
     STACK.set(tuple([other for other in STACK.get() if other.open]))
     return block
+
+
+@contextmanager
+def aside() -> Iterator[list[Override]]:
+    """Let no `overrides` block hold for what runs in this one; gives what would."""
+    blocks = blocks_in_force()
+    opened = [OverrideBlock(None)]
+    try:
+        yield [o for block in blocks for o in block.given or () if o.enabled]
+    finally:
+        leave_block(opened)
+
+
+def overrides_of_call(given: Sequence[Any] | None) -> CallOverrides | None:
+    """Return the overrides of a call and of the blocks around it, if there are any."""
+    blocks = blocks_in_force()
+    if not given and not blocks:
+        return None
+    from workbench.overrides.matching import CallOverrides
+
+    return CallOverrides(given or (), blocks)
+
+
+hooks.overrides.set(overrides_of_call)
+
+
+def resolve_call(
+    given: Sequence[Override] | None,
+    outputs: Sequence[Any],
+    wrt: Sequence[Tensor],
+    name: str,
+) -> Resolution | None:
+    """Find the nodes that the overrides of a call apply to; None if there are none."""
+    found = overrides_of_call(given)
+    return None if found is None else found.resolve(outputs, wrt, name)
 
 
 class overrides:

@@ -18,8 +18,8 @@ from workbench.checks.doctor.case import Case, finite
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
-from workbench.overrides.matching import resolve_call
 from workbench.overrides.override import override
+from workbench.overrides.override_blocks import resolve_call
 
 __all__ = ["choose_rule"]
 

@@ -37,7 +37,7 @@ from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import UsageError
-from workbench.overrides.matching import resolve_call
+from workbench.overrides.override_blocks import resolve_call
 
 __all__ = ["diagnose", "examine"]
 
