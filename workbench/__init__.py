@@ -13,9 +13,9 @@ from workbench import ops as _ops  # declares every op
 from workbench.autodiff.grad import grad, jvp, value_and_grad, vjp
 from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev
 from workbench.autodiff.vmap import vmap
+from workbench.core import hooks as _hooks
 from workbench.core import operators as _operators  # sets Tensor's operators
 from workbench.core.graph import Graph
-from workbench.core.op import FUNCTIONS as _FUNCTIONS
 from workbench.core.source import scope
 from workbench.core.tensor import Tensor
 from workbench.core.trace import trace
@@ -189,15 +189,9 @@ _MODULES = {
 }
 
 # What array libraries get when they ask a Tensor for its namespace.
-_FUNCTIONS["namespace"] = lambda: _import(_MODULES["numpy"])
-_FUNCTIONS["eval"] = lambda *args: _import("workbench.symbolic.evaluating").evaluate(
-    *args
-)
+_hooks.namespace.set(lambda name: _import(_MODULES.get(name, name)))
 
-# Which rules are known by their names: the shipped ones load when one is asked for.
-_FUNCTIONS["rules"] = lambda: _import("workbench.rules")
-
-del _operators, _ops
+del _hooks, _operators, _ops
 
 
 def __getattr__(name: str) -> Any:
@@ -205,8 +199,6 @@ def __getattr__(name: str) -> Any:
         value: Any = _import(_MODULES[name])
     elif name in _LATER:
         value = getattr(_import(_LATER[name]), name)
-        if name == "Session":
-            _import("workbench.jupyter")  # tells it how it is shown
     else:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     globals()[name] = value

@@ -7,7 +7,8 @@ from time import sleep
 
 import pytest
 
-from workbench.core.op import LATER, Op, load
+from workbench.core.hooks import OP_MODULES
+from workbench.core.op import Op, load
 
 
 def test_a_second_thread_waits_for_what_is_late_in_an_op() -> None:
@@ -47,7 +48,7 @@ def test_a_module_of_ops_that_did_not_load_is_asked_again(
     def function() -> None: ...
 
     function.__module__ = "scipy.invented"
-    monkeypatch.setitem(LATER, "scipy.invented", "workbench.ops.invented")
+    monkeypatch.setitem(OP_MODULES, "scipy.invented", "workbench.ops.invented")
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="invented"):
             load(function)

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
+from workbench.core.hooks import OP_MODULES
 from workbench.core.op import OPS
-from workbench.ops import LATER
 from workbench.ops.spelling import pretty
 
 #: What only code has: operators, names with a line below, numbers beside a name.
@@ -45,7 +45,7 @@ def test_an_expression_is_written_as_in_a_book(code: str) -> None:
 
 
 def test_the_rules_of_all_ops_are_mathematics() -> None:
-    for module in sorted(set(LATER.values())):
+    for module in sorted(set(OP_MODULES.values())):
         import_module(module)
     rules = {name: op.rule for name, op in OPS.items()}
     assert len(rules) > 300

@@ -362,12 +362,12 @@ def test_the_kind_that_a_text_is() -> None:
 def test_shipped_rules_load_when_one_is_first_asked_for() -> None:
     code = """
 import sys, workbench as wb
-assert "workbench.rules" not in sys.modules
+assert "workbench.overrides.shipped.safe" not in sys.modules
 one = wb.override("tanh", "clip(d, -1, 1)")
 assert one.label == "clip ±1"
-assert "workbench.rules" not in sys.modules
+assert "workbench.overrides.shipped.safe" not in sys.modules
 assert wb.override("sqrt", "safe_sqrt").label == "safe sqrt"
-assert "workbench.rules" in sys.modules
+assert "workbench.overrides.shipped.safe" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -64,7 +64,7 @@ def test_every_rule_and_plot_explains_itself(module: ModuleType, name: str) -> N
 
 
 #: What other floors ask of a session, and nobody types.
-PLUMBING = {"adopt", "examined", "frozen", "needed", "presenter"}
+PLUMBING = {"adopt", "examined", "frozen", "needed"}
 
 
 @pytest.mark.parametrize(

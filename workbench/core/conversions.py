@@ -12,11 +12,11 @@ import operator
 import sys
 from collections.abc import Iterator
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from workbench.core import blame, traces, types
+from workbench.core import blame, hooks, traces, types
 from workbench.core.op import FUNCTIONS, Op
 from workbench.errors import TraceError
 
@@ -109,7 +109,7 @@ class Conversions:
         >>> float(np.sin(x).eval(x=0.0))
         0.0
         """
-        return FUNCTIONS["eval"](self, values, named)
+        return hooks.evaluate(cast(Any, self), values, named)
 
     def __float__(self) -> float:
         return float(_plain(self, "float(x)"))
@@ -147,8 +147,7 @@ class Conversions:
                 f"version {api_version!r} of the array API standard is not known to"
                 f" Workbench. It follows {', '.join(API_VERSIONS)}."
             )
-        found: ModuleType = FUNCTIONS["namespace"]()
-        return found
+        return hooks.namespace("numpy")
 
     @property
     def device(self) -> Any:
@@ -246,8 +245,8 @@ class Conversions:
 def assign_items(x: Any, index: Any, value: Any, frame: FrameType) -> None:
     """Assign to items of a Tensor for the code that runs in ``frame``, or refuse."""
     # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
-    assign = FUNCTIONS.get("assign")
-    if assign is not None and assign(x, index, value, frame):
+    # It counts who knows x: called without a frame between.
+    if hooks.assign.is_set and hooks.assign.call(x, index, value, frame):
         return
     raise TraceError(
         f"item assignment to {_name(x)}{blame.here()}: a traced value never changes"

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from types import FrameType, ModuleType
+
     from workbench.core.dims import Dim
     from workbench.core.op import Op
     from workbench.core.tensor import Tensor
@@ -125,6 +127,23 @@ class CallOverrides(Protocol):
 overrides: Hook[[Sequence[Override] | None], CallOverrides | None] = Hook(
     "overrides", "Return the overrides that hold for a derivative, if there are any."
 )
+#: Set by `workbench/__init__.py`; called where other libraries ask a Tensor for the
+#: functions of its arrays, and where the lines that the doctor advises are tried.
+namespace: Hook[[Literal["numpy", "workbench"]], ModuleType] = Hook(
+    "namespace", "Return the module of NumPy's names for Tensors, or of all names."
+)
+#: Set by `symbolic.evaluating`; called by `Tensor.eval`.
+evaluate: Hook[[Tensor, Any, dict[str, Any]], Any] = Hook(
+    "evaluate",
+    "Return the value of an expression for values of its symbols.",
+    "workbench.symbolic.evaluating",
+)
+#: Set by `jupyter`; called by what a session offers to look at.
+show: Hook[[Any, Any], Any] = Hook(
+    "show",
+    "Show a session; or draw a derivative, of which a window may be meant.",
+    "workbench.jupyter",
+)
 
 # Leaving with One Graph. From `core` to `ops`:
 
@@ -146,6 +165,10 @@ length: Hook[[Dim], Any] = Hook("length", "Return a length as an integer Tensor.
 call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
 )
+#: Set by `numpy.assignment`, if the namespace was asked for; called by `x[i] = v`.
+assign: Hook[[Tensor, Any, Any, FrameType], bool] = Hook(
+    "assign", "Assign to items of a Tensor, if the code of a library wants to."
+)
 #: Set by `ops.sparse.nests`; called where a nest of arguments holds a sparse array.
 take_sparse: Hook[[Any], tuple[Any, Any]] = Hook(
     "take_sparse",
@@ -163,6 +186,16 @@ operate_sparse: Hook[[str, Any, Any], Any] = Hook(
     "operate_sparse",
     "Apply an operator to a Tensor and a sparse array.",
     "workbench.ops.sparse",
+)
+#: Set by `ops.sparse.tensor`; called by `ops.sparse.entries`, which it is made of.
+sparse_tensor: Hook[[Any, Any], Any] = Hook(
+    "sparse_tensor", "Return the sparse array whose stored values are a Tensor."
+)
+#: Set by `overrides.shipped`; called where a rule is looked for by its name.
+load_rules: Hook[[], None] = Hook(
+    "load_rules",
+    "Let the rules that are shipped be known by their names.",
+    "workbench.overrides.shipped",
 )
 
 # Leaving with One Graph. What runs a rule or a function once lengths are known loads
@@ -192,3 +225,9 @@ batch_late: Hook[[Op, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] =
     "Return an op on a batch, by a node that runs its rule for batches.",
     "workbench.autodiff.deferred",
 )
+
+# Leaving with One Graph
+
+#: The modules of ops that load when the first function of a module of NumPy or SciPy
+#: meets a Tensor, by the name of that module. Filled by `ops`; read by `core.op`.
+OP_MODULES: dict[str, str] = {}

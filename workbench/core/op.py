@@ -17,7 +17,6 @@ __all__ = [
     "CALLS",
     "CUSTOM",
     "FUNCTIONS",
-    "LATER",
     "MAKERS",
     "OPS",
     "UFUNCS",
@@ -247,11 +246,6 @@ CALLS: dict[Any, Callable[..., Any]] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
-#: Modules of ops that load when the first function of a module of NumPy or SciPy
-#: meets a Tensor, by the name of that module.
-LATER: dict[str, str] = {}
-
-
 #: Those NumPy functions that make an array for ``like=x`` and are not told of x.
 MAKERS: set[Any] = set()
 
@@ -270,7 +264,7 @@ def load(function: Any) -> bool:
     SciPy's ufuncs name no module; they are those of `scipy.special`.
     """
     home = getattr(function, "__module__", None) or "scipy.special"
-    module = LATER.get(home)
+    module = hooks.OP_MODULES.get(home)
     if module is None:
         return False
     import_module(module)  # at once if it is loaded; waits if a thread is loading it
@@ -279,7 +273,7 @@ def load(function: Any) -> bool:
 
 def load_all() -> None:
     """Load every op, for who wants the whole table."""
-    for module in LATER.values():
+    for module in hooks.OP_MODULES.values():
         import_module(module)
     hooks.call_late.load()
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame
-from workbench.core.op import CALLS, FUNCTIONS, LATER, UFUNCS
+from workbench.core import blame, hooks
+from workbench.core.op import CALLS, FUNCTIONS, UFUNCS
 from workbench.errors import TraceError
 
 __all__ = [
@@ -66,7 +66,7 @@ def supported() -> dict[str, Any]:
 
     Loads all ops that are not loaded yet, but does not load SciPy for its own.
     """
-    for home, module in LATER.items():
+    for home, module in hooks.OP_MODULES.items():
         if home.partition(".")[0] in sys.modules:
             import_module(module)
     answered = {*filter(callable, FUNCTIONS), *UFUNCS, *CALLS}

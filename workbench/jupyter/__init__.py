@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.session import Session
+from workbench.core import hooks
 from workbench.session.derivative import Derivative
 
 __all__ = ["show"]
@@ -58,12 +58,11 @@ def show(x: Any) -> None:
     show(x)
 
 
-def _plotted(found: Derivative, window: Any) -> Any:
-    from workbench.jupyter import plotting
+@hooks.show.set
+def _show(x: Any, window: Any) -> Any:
+    """Show a session, or draw a derivative: what these know no notebook for."""
+    if isinstance(x, Derivative):
+        from workbench.jupyter import plotting
 
-    return plotting.drawn(found, window)
-
-
-# A session knows no notebook; this floor tells it how it is shown.
-Session.presenter = staticmethod(show)
-Derivative.plotter = staticmethod(_plotted)
+        return plotting.drawn(x, window)
+    return show(x)

@@ -46,7 +46,6 @@ Examples
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -384,7 +383,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "special":  # where SciPy looks for its own special functions
-        return import_module("workbench.scipy.special")
+        from workbench.scipy import special
+
+        return special
     try:
         return getattr(np, name)
     except AttributeError:

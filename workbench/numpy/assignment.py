@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, traces
-from workbench.core.op import FUNCTIONS, CopyParams
+from workbench.core import blame, hooks, traces
+from workbench.core.op import CopyParams
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor
 from workbench.errors import TraceError
 from workbench.ops.indexing import GETITEM
@@ -49,6 +49,7 @@ SLOTS = [
 FROZEN = gc.get_freeze_count()
 
 
+@hooks.assign.set
 def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
     """Assign, if it is a library that asks; else False.
 
@@ -76,9 +77,6 @@ def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
         user.inputs = tuple([before if i is x else i for i in user.inputs])
     _become(x, after)
     return True
-
-
-FUNCTIONS["assign"] = _assign
 
 
 def _updated(x: Tensor, key: Any, value: Any) -> Any:

@@ -3,7 +3,7 @@
 Those behind NumPy's submodules and SciPy load when the first of them is needed.
 """
 
-from workbench.core.op import LATER
+from workbench.core import hooks
 from workbench.ops import (
     applying,
     arithmetic,
@@ -88,10 +88,14 @@ __all__ = [
     "updates",
 ]
 
-LATER.update({"numpy.linalg": "workbench.ops.linalg"})
-LATER.update({"numpy.fft": "workbench.ops.fft"})
-LATER.update({"numpy.lib.scimath": "workbench.ops.emath"})
-LATER.update({"numpy.lib.stride_tricks": "workbench.ops.windows"})
-LATER.update({"scipy.special": "workbench.ops.special"})
-LATER.update({"scipy.sparse": "workbench.ops.sparse"})
-LATER.update({"numpy.random": "workbench.ops.random"})
+hooks.OP_MODULES.update(
+    {
+        "numpy.linalg": "workbench.ops.linalg",
+        "numpy.fft": "workbench.ops.fft",
+        "numpy.lib.scimath": "workbench.ops.emath",
+        "numpy.lib.stride_tricks": "workbench.ops.windows",
+        "scipy.special": "workbench.ops.special",
+        "scipy.sparse": "workbench.ops.sparse",
+        "numpy.random": "workbench.ops.random",
+    }
+)

@@ -1,6 +1,6 @@
 """Rules by name: `named_rule`. The texts that mean them are read in `texts.py`.
 
-The rules that Workbench ships stand on a higher floor (`workbench/rules/`). They
+The rules that Workbench ships stand in `shipped/`, whose modules read texts. They
 register themselves when they are first asked for (`load`).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from workbench.core.op import FUNCTIONS
+from workbench.core import hooks
 from workbench.errors import RegistrationError
 from workbench.overrides.expression import FUNCTIONS as LANGUAGE
 from workbench.overrides.expression import parse
@@ -237,4 +237,4 @@ def known(name: str) -> NamedRule | None:
 
 def load() -> None:
     """Let the rules that are shipped register themselves."""
-    FUNCTIONS["rules"]()
+    hooks.load_rules()

@@ -6,15 +6,15 @@ computed. A `Derivative` and a `Second` are computed where they are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.derivatives import nothing
 from workbench.autodiff.supernode import StandIn
-from workbench.core import blame, types, walk
+from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import several
@@ -203,9 +203,6 @@ class Derivative(Matrix):
     (2, array([[1., 0.]]))
     """
 
-    #: What draws one; set by the floor that knows figures.
-    plotter: ClassVar[Callable[..., Any] | None] = None
-
     def __init__(
         self,
         endpoints: Endpoints,
@@ -269,7 +266,7 @@ class Derivative(Matrix):
 
     def plot(self, window: Any = None) -> Any:
         """The heat map; see `workbench.plots.jacobian`."""
-        return _plotter()(self, window)
+        return hooks.show(self, window)
 
     def __repr__(self) -> str:
         count = len(self.path)
@@ -433,12 +430,6 @@ def split(
         found.append(row)
         top += height
     return found
-
-
-def _plotter() -> Callable[..., Any]:
-    if Derivative.plotter is None:
-        raise UsageError("a derivative is drawn by workbench.plots: import workbench.")
-    return Derivative.plotter
 
 
 # Derivatives as arrays

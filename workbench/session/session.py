@@ -15,10 +15,11 @@ from copy import copy as copied
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
@@ -88,9 +89,6 @@ class Session:
     array([0.1, 0.1])
     >>> session.undo()
     """
-
-    #: What shows a session; set by the floor that knows notebooks.
-    presenter: ClassVar[Callable[[Session], Any] | None] = None
 
     def __init__(
         self,
@@ -239,9 +237,7 @@ class Session:
         <Session 'ad': sum = 3 by x; 3 nodes>
           ‖∂/∂x‖ = 3.464
         """
-        if Session.presenter is None:
-            raise UsageError("a session is shown by workbench.show(session).")
-        return Session.presenter(self)
+        return hooks.show(self, None)
 
     # What changes it
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.autodiff.provenance import programs
-from workbench.core import blame, walk
+from workbench.core import blame, hooks, walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
@@ -78,3 +78,6 @@ def _others(y: Tensor) -> set[Any]:
     """
     symbols = [x for x in programs(walk.order([y])) if is_leaf(x)]
     return {*symbols, *(x.name for x in symbols if x.name is not None)}
+
+
+hooks.evaluate.set(evaluate)

@@ -12,7 +12,6 @@ user's own text is put in.
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -35,7 +34,7 @@ from workbench.checks.doctor.spelling import (
     subscript,
 )
 from workbench.checks.doctor.wider import WIDER, WIDEST
-from workbench.core import types, walk
+from workbench.core import hooks, types, walk
 from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.keys import as_index
@@ -469,10 +468,8 @@ class _Part:
 
 def _namespace(code: str) -> dict[str, Any]:
     """Return the modules that lines name, as whoever writes them has imported them."""
-    if "workbench.scipy.special" in code:
-        importlib.import_module("workbench.scipy.special")
-    library = importlib.import_module("workbench") if "wb." in code or (
-        "workbench." in code) else None  # fmt: skip
+    named = "wb." in code or "workbench." in code
+    library = hooks.namespace("workbench") if named else None
     return {"__builtins__": {}, "np": np, "wb": library, "workbench": library}
 
 

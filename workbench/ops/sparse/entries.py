@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import hooks
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse
 from workbench.ops.define import shape_of
@@ -21,9 +22,6 @@ from workbench.ops.sparse.pattern import Pattern, pattern_of, simple
 from workbench.ops.sparse.products import placed
 
 __all__ = ["canonical", "carried", "gather", "listed", "made_of", "spread", "taken"]
-
-#: The class that `made_of` puts around Tensors; set by `tensor.py`.
-AROUND: list[Callable[[Any, Pattern], Any]] = []
 
 
 def taken(s: Any) -> tuple[Any, Pattern]:
@@ -37,7 +35,7 @@ def taken(s: Any) -> tuple[Any, Pattern]:
 def made_of(data: Any, pattern: Pattern) -> Any:
     """The sparse array of these values: ours around a Tensor, else SciPy's."""
     if isinstance(data, Tensor):
-        return AROUND[0](data, pattern)
+        return hooks.sparse_tensor(data, pattern)
     return pattern.matrix(data, own=True)
 
 

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, types
+from workbench.core import blame, hooks, types
 from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
 from workbench.ops.define import shape_of
 from workbench.ops.entries import by_operator
 from workbench.ops.sparse import arithmetic
 from workbench.ops.sparse.entries import (
-    AROUND,
     canonical,
     carried,
     listed,
@@ -390,4 +389,4 @@ for _name in KEEPING_ZERO:
     setattr(SparseTensor, _name, _mapped(getattr(np, _name)))
 for _name in ("csr", "csc", "coo", "bsr", "dia"):
     setattr(SparseTensor, f"to{_name}", _converted(_name))
-AROUND.append(SparseTensor)
+hooks.sparse_tensor.set(SparseTensor)

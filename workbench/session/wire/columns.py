@@ -8,7 +8,6 @@ the new gradients and nothing else.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -17,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.core import source
+from workbench.core import hooks, source
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
@@ -356,4 +355,4 @@ def reads(node: Tensor, i: int, forward: Forward) -> list[int]:
 
 def version() -> str:
     """The version of the package that runs."""
-    return str(getattr(sys.modules["workbench"], "__version__", ""))
+    return str(hooks.namespace("workbench").__version__)
