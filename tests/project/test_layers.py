@@ -2,42 +2,35 @@
 
 The floors are those of the design: a module imports from its own floor or from
 lower ones, wherever in the file the import stands. What is imported for types
-alone closes no circle, since it never runs.
+alone closes no circle, since it never runs. Calls to higher rooms go through the
+hooks of `core/hooks.py` alone: each is set once, by no lower room than calls it.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
+from workbench.core import hooks
+from workbench.core.op import FUNCTIONS
+
 ROOT = Path(__file__).resolve().parents[2]
-FLOORS = {
-    "errors": 0,
-    "core": 1,
-    "ops": 2,
-    "random": 3,
-    "rewrite": 3,
-    "autodiff": 4,
-    "backends": 4,
-    "overrides": 4,
-    "custom": 5,
-    "patterns": 5,
-    "rules": 5,
-    "control_flow": 5,
-    "symbolic": 5,
-    "gradient": 5,
-    "checks": 5,
-    "session": 6,
-    "jupyter": 7,
-    "numpy": 7,
-    "scipy": 7,
-    "compat": 7,
-}
-TOP = 8  # workbench/__init__.py
+#: The rooms from the lowest to the highest, each on a floor of its own; `patterns` and
+#: `rules` are faces of `overrides`.
+ROOMS = (
+    "errors core ops random rewrite autodiff backends overrides patterns rules custom"
+    " control_flow symbolic checks gradient session scipy numpy compat jupyter"
+).split()
+FLOORS = {room: floor for floor, room in enumerate(ROOMS)}
+TOP = len(ROOMS)  # workbench/__init__.py
+HOOKS = "workbench.core.hooks"
 HOST_ARRAY = "# host array:"
 MAKERS = {
     "arange",
@@ -128,6 +121,101 @@ def faults(known: dict[str, Path]) -> list[str]:
         TopologicalSorter(arrows).prepare()
     except CycleError as error:
         found.append(f"circle: {' -> '.join(reversed(error.args[1]))}")
+    return found
+
+
+@dataclass
+class Hooks:
+    """The hooks that a tree declares, and the modules that set and call each."""
+
+    declared: list[str] = field(default_factory=list)
+    set_by: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    called_by: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+def read_hooks(known: dict[str, Path]) -> Hooks:
+    """Read who sets and who calls each hook, ``hooks.NAME.set`` and ``hooks.NAME``."""
+    found = Hooks()
+    trees = {module: ast.parse(file.read_text()) for module, file in known.items()}
+    for node in trees[HOOKS].body:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Name)
+            and node.value.func.id == "Hook"
+        ):
+            found.declared.append(node.target.id)
+    for module, tree in trees.items():
+        names = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "workbench.core"
+            for alias in node.names
+            if alias.name == "hooks"
+        }
+        setters = set()
+        for node in ast.walk(tree):  # from the outside to the inside
+            if not isinstance(node, ast.Attribute):
+                continue
+            if node.attr == "set" and _is_hook(node.value, names, found):
+                setters.add(node.value)
+                found.set_by[node.value.attr].append(module)
+            elif _is_hook(node, names, found) and node not in setters:
+                found.called_by[node.attr].add(module)
+    return found
+
+
+def _is_hook(node: ast.AST, names: set[str], hooks: Hooks) -> TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in names
+        and node.attr in hooks.declared
+    )
+
+
+def hook_faults(known: dict[str, Path]) -> list[str]:
+    """Every hook that is not set once, by no lower room than those that call it."""
+    hooks, found = read_hooks(known), []
+    for name in hooks.declared:
+        setters, callers = hooks.set_by[name], hooks.called_by[name]
+        if len(setters) != 1:
+            found.append(f"hook {name} is set {len(setters)} times, by {setters}")
+        if not callers:
+            found.append(f"hook {name} is never called")
+        found += [
+            f"hook {name} is set by {setter}, below {caller} which calls it"
+            for setter in setters
+            for caller in sorted(callers)
+            if floor(setter) < floor(caller)
+        ]
+    return found
+
+
+def arrows_of_strings(module: str, source: str) -> list[str]:
+    """Every look-up in FUNCTIONS by a string, and import of a module by its name."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        keys: list[ast.expr | None] = []
+        if isinstance(node, ast.Subscript):
+            name, keys = ast.unparse(node.value), [node.slice]
+        elif isinstance(node, ast.Call):
+            name, keys = ast.unparse(node.func), [*node.args]
+            for given in node.args:
+                keys += given.keys if isinstance(given, ast.Dict) else ()
+            if name == "FUNCTIONS.update" and node.keywords:
+                found.append(f"{module}:{node.lineno} {name} by strings")
+        texts = [
+            key.value
+            for key in keys
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        ]
+        own = [text for text in texts if text.split(".")[0] == "workbench"]
+        if (texts and name.split(".")[0] == "FUNCTIONS") or (
+            own and name in ("import_module", "importlib.import_module", "sys.modules")
+        ):
+            found.append(f"{module}:{node.lineno} {name} of {texts[0]!r}")
     return found
 
 
@@ -222,6 +310,42 @@ def test_imports_go_down_and_never_in_a_circle() -> None:
     assert faults(modules()) == []
 
 
+def test_hooks_are_set_once_and_from_above() -> None:
+    assert hook_faults(modules()) == []
+
+
+def test_no_arrow_is_a_string() -> None:
+    found = [
+        line
+        for name, file in modules().items()
+        for line in arrows_of_strings(name, file.read_text())
+    ]
+    assert found == []
+    assert {type(key) for key in FUNCTIONS if not callable(key)} <= {tuple}
+
+
+def test_what_a_hook_loads_sets_it() -> None:
+    known = modules()
+    setters = read_hooks(known).set_by
+    for name, hook in vars(hooks).items():
+        if isinstance(hook, hooks.Hook):
+            assert hook.name == name
+            assert hook.does.endswith(".")
+            (setter,) = setters[name]
+            assert hook.module is None or f"{setter}.".startswith(f"{hook.module}.")
+    for module in hooks.OP_MODULES.values():
+        assert floor(module) <= FLOORS["ops"]
+        assert module in known
+
+
+def test_a_hook_that_nobody_has_set_says_so() -> None:
+    hook: hooks.Hook[[int], int] = hooks.Hook("double", "Return twice a number.")
+    with pytest.raises(RuntimeError, match="nobody has set the hook 'double'"):
+        hook(1)
+    hook.set(lambda x: 2 * x)
+    assert hook(1) == hook.call(1) == 2
+
+
 def test_rules_make_arrays_like_their_inputs() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}"
@@ -240,7 +364,10 @@ def test_rules_make_arrays_like_their_inputs() -> None:
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
-        ({"core/a.py": "def f():\n    from ..session import x"}, "floor 6"),
+        (
+            {"core/a.py": "def f():\n    from ..session import x"},
+            f"floor {FLOORS['session']}",
+        ),
         ({"ops/a.py": "from workbench import grad"}, "__init__"),
         (
             {
@@ -259,6 +386,54 @@ def test_a_fault_is_found(tmp_path: Path, files: dict[str, str], fault: str) -> 
         file.write_text(text)
     (found,) = faults(modules(tmp_path))
     assert fault in found
+
+
+SET, CALL = "hooks.h.set(len)", "hooks.h(1)"
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"ops": CALL}, "is set 0 times"),
+        ({"ops": f"{CALL}; {SET}", "autodiff": SET}, "is set 2 times"),
+        ({"ops": SET}, "never called"),
+        ({"ops": SET, "autodiff": CALL}, "below workbench.autodiff"),
+        ({"ops": SET, "core": CALL}, None),
+    ],
+)
+def test_a_wrong_hook_is_found(
+    tmp_path: Path, files: dict[str, str], fault: str | None
+) -> None:
+    import_line = "from workbench.core import hooks"
+    known = {HOOKS: tmp_path / "hooks.py"}
+    known[HOOKS].write_text("h: Hook[[Any], Any] = Hook('h', 'Do it.')")
+    for name, text in files.items():
+        known[f"workbench.{name}"] = file = tmp_path / f"{name}.py"
+        file.write_text(f"{import_line}\n{text}")
+    found = hook_faults(known)
+    assert [fault in line for line in found] == [True] if fault else found == []
+
+
+def test_arrows_of_strings_are_found() -> None:
+    source = """
+FUNCTIONS["late"] = f
+FUNCTIONS[np.sum] = f
+FUNCTIONS.update(late=f)
+FUNCTIONS.update({"late": f})
+FUNCTIONS.get("late")
+import_module("workbench.session")
+import_module("scipy")
+sys.modules["workbench"]
+"""
+    found = arrows_of_strings("m", source)
+    assert [line.split()[0] for line in found] == [
+        "m:2",
+        "m:4",
+        "m:5",
+        "m:6",
+        "m:7",
+        "m:9",
+    ]
 
 
 def test_bare_makers_are_found() -> None:
