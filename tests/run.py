@@ -1,8 +1,8 @@
 """Runs the tests and adds them up: `make test` and `make test-long` end here.
 
 `python tests/run.py lint python` runs only these parts; without a name all but `long`
-run. No part keeps another from running; each has a time limit; the last line counts
-them all.
+run, the page beside Python. No part keeps another from running; each has a time limit;
+the last line counts them all.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = ROOT / "extension"
@@ -47,29 +51,47 @@ class Count:
         )
 
 
+#: Where this thread and its commands print; None is the standard output.
+OUTPUT: ContextVar[IO[str] | None] = ContextVar("output", default=None)
+RUNNING: set[subprocess.Popen[bytes]] = set()
+
+
+def say(text: str) -> None:
+    """Print a line among those of this thread's commands."""
+    print(text, file=OUTPUT.get(), flush=True)
+
+
 def run(*command: str, limit: float, cwd: Path = ROOT, **environment: str) -> int:
     """The exit code of a command that is stopped after `limit` seconds."""
-    print(f"\n$ {' '.join(command)}", flush=True)
+    say(f"\n$ {' '.join(command)}")
     process = subprocess.Popen(
         command,
         cwd=cwd,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
+        stdout=OUTPUT.get(),
+        stderr=OUTPUT.get() and subprocess.STDOUT,
         start_new_session=True,
     )
+    RUNNING.add(process)
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
-        print(f"stopped: {command[0]} was not done after {limit:.0f} s", flush=True)
+        say(f"stopped: {command[0]} was not done after {limit:.0f} s")
         return 124
     finally:
-        # A finished command leaves nothing behind either, its servers included.
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(process.pid, sign)
-                process.wait(10)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                pass
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Let a command leave nothing behind, its servers included."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(10)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+    RUNNING.discard(process)
 
 
 def check(*command: str, limit: float, cwd: Path = ROOT) -> Count:
@@ -152,7 +174,7 @@ def browser(reports: Path) -> Count:
     """The page in a real JupyterLab in a real browser."""
     chromium = find_chromium()
     if chromium is None:
-        print("no Chromium: browser tests skipped; Debian: apt-get install chromium")
+        say("no Chromium: browser tests skipped; Debian: apt-get install chromium")
         specs = [file.read_text() for file in UI_TESTS.glob("tests/*.spec.ts")]
         return Count(skipped=len(re.findall(r"^ *test\(", "\n".join(specs), re.M)))
     if not install(UI_TESTS):
@@ -218,6 +240,8 @@ PARTS: dict[str, Callable[[Path], Count]] = {
     "python": python,
     "long": long,
 }
+#: What runs beside all others, one after the other: it waits where they compute.
+PAGE = ("typescript", "browser")
 
 
 def main(chosen: list[str]) -> int:
@@ -227,23 +251,49 @@ def main(chosen: list[str]) -> int:
         print(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
         return 2
     prepare_node()
-    lines, total = [], Count()
-    for name in chosen or [part for part in PARTS if part != "long"]:
-        start = time.perf_counter()
-        with tempfile.TemporaryDirectory(
-            prefix="workbench-", ignore_cleanup_errors=True
-        ) as reports:
-            count = PARTS[name](Path(reports))
-        total += count
-        seconds = time.perf_counter() - start
-        lines.append(
-            f"{name:<10} {count.passed:>5} passed, {count.failed} failed, "
-            f"{count.skipped} skipped in {seconds:.0f} s"
-        )
-    print("", *lines, "", sep="\n")
+    names = chosen or [name for name in PARTS if name != "long"]
+    results: dict[str, tuple[Count, str]] = {}
+
+    def run_page() -> None:
+        OUTPUT.set(printed)
+        run_parts((name for name in names if name in PAGE), results)
+
+    with tempfile.TemporaryFile("w+", errors="replace") as printed:
+        page = Thread(target=run_page, daemon=True)
+        page.start()
+        try:
+            run_parts((name for name in names if name not in PAGE), results)
+            page.join()
+        finally:
+            for process in list(RUNNING):
+                stop(process)
+        printed.seek(0)
+        print(printed.read(), flush=True)
+
+    total = sum((count for count, _ in results.values()), Count())
+    print("", *(results[name][1] for name in names), "", sep="\n")
     skipped = f", {total.skipped} skipped" if total.skipped else ""
     print(f"{total.passed} passed, {total.failed} failed{skipped}")
     return int(total.failed > 0)
+
+
+def run_parts(names: Iterable[str], results: dict[str, tuple[Count, str]]) -> None:
+    """Run these parts one after the other; keep the count and a line of each."""
+    for name in names:
+        start = time.perf_counter()
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix="workbench-", ignore_cleanup_errors=True
+            ) as reports:
+                count = PARTS[name](Path(reports))
+        except Exception:
+            say(traceback.format_exc())
+            count = Count(failed=1)
+        line = (
+            f"{name:<10} {count.passed:>5} passed, {count.failed} failed, "
+            f"{count.skipped} skipped in {time.perf_counter() - start:.0f} s"
+        )
+        results[name] = count, line
 
 
 if __name__ == "__main__":

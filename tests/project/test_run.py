@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -45,6 +46,33 @@ def test_every_part_runs_and_the_last_line_adds_them_up(
     assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 3 skipped"
     assert run.main(["b"]) == 0
     assert run.main(["c"]) == 2
+
+
+def test_the_page_runs_beside_the_others_and_is_shown_after_them(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def part(word: str) -> Count:
+        both.wait()
+        run.run("echo", word, limit=60)
+        both.wait()
+        return Count(1)
+
+    def broken(word: str) -> Count:
+        raise RuntimeError(word)
+
+    parts = {
+        "python": lambda _: part("of python"),
+        "typescript": lambda _: part("of the page"),
+        "browser": lambda _: broken("no browser"),
+    }
+    monkeypatch.setattr(run, "PARTS", parts)
+    monkeypatch.setattr(run, "prepare_node", lambda: None)
+    assert run.main([]) == 1
+    told = capfd.readouterr().out
+    places = ["\nof python", "\nof the page", "RuntimeError: no browser", "2 passed, 1"]
+    assert sorted(places, key=told.index) == places
 
 
 def test_the_long_part_runs_when_asked_for(
