@@ -138,6 +138,10 @@ evaluate: Hook[[Tensor, Any, dict[str, Any]], Any] = Hook(
     "Return the value of an expression for values of its symbols.",
     "workbench.symbolic.evaluating",
 )
+#: Set by `jupyter.cell_context`, if a notebook runs; called where a line is told.
+source: Hook[[str], str | None] = Hook(
+    "source", "Return how the cell of a file name is called, ``[3]``; None: no cell."
+)
 #: Set by `jupyter`; called by what a session offers to look at.
 show: Hook[[Any, Any], Any] = Hook(
     "show",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from opcode import opmap
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from workbench.core import hooks
 from workbench.core.blocks import Block, in_force, take_left
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "decode",
     "internal",
     "kept",
-    "name_files",
     "pinned",
     "scope",
     "settled",
@@ -79,14 +78,6 @@ CONTEXT: ContextVar[Context | None] = ContextVar("CONTEXT", default=None)
 
 #: What the user's line is never in.
 LIBRARIES = ("workbench.", "numpy.", "scipy.", "sklearn.")
-
-_namers: list[Callable[[str], str | None]] = []
-
-
-def name_files(namer: Callable[[str], str | None]) -> None:
-    """Register ``namer(filename) -> "[3]" or None``, asked by :func:`decode`."""
-    if namer not in _namers:
-        _namers.append(namer)
 
 
 class Scope(Block):
@@ -245,10 +236,8 @@ def decode(code: CodeType | None, lasti: int) -> Site | None:
 
 def short(filename: str) -> str:
     """How a file or cell is called: ``"net.py"``, or ``"[3]"`` for a cell."""
-    for namer in _namers:
-        if (name := namer(filename)) is not None:
-            return name
-    return os.path.basename(filename)
+    cell = hooks.source(filename) if hooks.source.is_set else None
+    return cell or os.path.basename(filename)
 
 
 class kept:

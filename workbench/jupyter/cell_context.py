@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import source
+from workbench.core import hooks, source
 from workbench.core.op import Op
 
 __all__ = ["cell_number", "name_cells", "uninterrupted", "warning_at_lines"]
@@ -77,11 +77,21 @@ def uninterrupted() -> Iterator[None]:
         old(*held[0])
 
 
+#: The shells whose cells are called by their numbers.
+_SHELLS: list[Any] = []
+
+
 def name_cells(shell: Any) -> None:
     """Let every place in a cell of this notebook read ``[3]:1``."""
+    if shell not in _SHELLS:
+        _SHELLS.append(shell)
 
-    def namer(filename: str) -> str | None:
+
+@hooks.source.set
+def cell_name(filename: str) -> str | None:
+    """Return ``"[3]"`` for the file name of the third cell; None for another file."""
+    for shell in _SHELLS:
         label = shell.compile.format_code_name(filename)
-        return None if label is None else label[1].removeprefix("In")
-
-    source.name_files(namer)
+        if label is not None:
+            return str(label[1]).removeprefix("In")
+    return None

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import linecache
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ import numpy as np
 import workbench as wb
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
-from workbench.core import source
+from workbench.core import hooks
 from workbench.core.graph import Graph
 from workbench.core.trace import opened
 from workbench.session.wire import saved, take
@@ -46,10 +47,29 @@ INPUTS: dict[str, Any] = {
 }
 
 
+def name_cell() -> None:
+    """Let the cell be called [3], beside those of a notebook."""
+    others = hooks.source.call if hooks.source.is_set else None
+    if not isinstance(others, CellName):
+        hooks.source.set(CellName(others))
+
+
+@dataclass(frozen=True)
+class CellName:
+    """What the cell is called, and what others are."""
+
+    others: Callable[[str], str | None] | None
+
+    def __call__(self, filename: str) -> str | None:
+        if filename == CELL:
+            return "[3]"
+        return None if self.others is None else self.others(filename)
+
+
 def session() -> wb.Session:
     """The network, traced as a cell traces it, with its overrides."""
     linecache.cache[CELL] = (len(TEXT), None, TEXT.splitlines(True), CELL)
-    source.name_files(lambda name: "[3]" if name == CELL else None)
+    name_cell()
     with opened(list(INPUTS.values()), list(INPUTS)) as leaves:
         names = dict(zip(INPUTS, leaves, strict=True))
         space: dict[str, Any] = {**names, "np": np, "scope": wb.scope}
