@@ -1,4 +1,4 @@
-"""A lock that is handed on in turn: a loop that changes a session lets others in."""
+"""A fair lock: a loop that changes a session lets other threads in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changing(method: F) -> F:
 
 
 class Turns:
-    """A lock that who holds it may take again, and that nobody waits for in vain.
+    """A re-entrant lock that goes to those who wait for it in the order they came.
 
     `threading.RLock` goes to whoever is quickest, which is a loop that has just
     let go of it. Here who comes stands in line first, behind who waits already.

@@ -10,8 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.session.wire import take
-from workbench.session.wire.detail import detail
-from workbench.session.wire.inside import MOST_CHARACTERS
+from workbench.session.wire.detail import MOST_CHARACTERS, detail
 
 W = np.array([0.5, 0.2])
 

@@ -8,7 +8,7 @@ the new gradients and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -16,26 +16,22 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.core import hooks, source
+from workbench.core import hooks, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
 from workbench.ops.define import shape_of
-from workbench.session import Session
+from workbench.session import Session, statistics
+from workbench.session.applied_override import Attached
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Forward, is_leaf
-from workbench.session.wire.found import checked, findings_data
+from workbench.session.stages import Backward, Forward, is_leaf
 from workbench.session.wire.header import (
+    checked,
     cut,
+    findings_data,
     finite_number,
     history_data,
     overrides_data,
-)
-from workbench.session.wire.numbers import (
-    change,
-    gradient_statistics,
-    overriding,
-    value_statistics,
 )
 from workbench.session.wire.protocol import (
     COLUMNS,
@@ -45,8 +41,6 @@ from workbench.session.wire.protocol import (
     Column,
     Header,
 )
-
-__all__ = ["Patch", "Snapshot", "changes", "failed", "take"]
 
 Array = np.ndarray[Any, Any]
 INPUT, CONSTANT, OP = range(len(KINDS))
@@ -113,11 +107,11 @@ def take(session: Session, seconds: float = inf) -> Snapshot:
         if backward is not None and truth is not None:
             columns["grad_stats"] = gradient_statistics(backward, count)
             columns["edge_norm"] = backward.edge_norms
-            columns["change"] = change(session, backward, truth, count)
+            columns["change"] = relative_changes(session, backward, truth, count)
             if overrides:
                 columns["true_stats"] = gradient_statistics(truth, count)
             header["seconds"] += backward.seconds
-        columns["override"] = overriding(session, overrides, count)
+        columns["override"] = override_column(session, overrides, count)
         check = checked(session)
         if check is not None:
             columns["check"], columns["check_ratio"] = check.status, check.ratio
@@ -250,6 +244,7 @@ class Strings:
         self.known: dict[str, int] = {}
 
     def __call__(self, text: str | None) -> int:
+        """Return the position of a text, added if it is new; -1 for none."""
         if not text:
             return -1
         return self.known.setdefault(cut(text), len(self.known))
@@ -356,3 +351,84 @@ def reads(node: Tensor, i: int, forward: Forward) -> list[int]:
 def version() -> str:
     """The version of the package that runs."""
     return str(hooks.namespace("workbench").__version__)
+
+
+# The columns of numbers: statistics, once for each stage, and what overrides do
+
+_values: WeakKeyDictionary[Forward, Array] = WeakKeyDictionary()
+_gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
+
+
+def value_statistics(forward: Forward) -> Array:
+    """The column `value_stats`."""
+    if forward not in _values:
+        _values[forward] = summaries(node._value for node in forward.graph.nodes)
+    return _values[forward]
+
+
+def gradient_statistics(backward: Backward, count: int) -> Array:
+    """The column `grad_stats` or `true_stats`."""
+    if backward not in _gradients:
+        _gradients[backward] = summaries(map(backward.cotangents.get, range(count)))
+    return _gradients[backward]
+
+
+def summaries(arrays: Iterable[Any]) -> Array:
+    """The statistics of arrays, one after the other."""
+    return np.array([statistics.summary(x) for x in arrays], float).ravel()
+
+
+def relative_changes(
+    session: Session, backward: Backward, truth: Backward, count: int
+) -> Array:
+    """The column `change`: only what lies behind an override can have changed."""
+    nodes, ids = session.graph.nodes, session.forward.ids
+    column = np.full(count, np.nan)
+    column[list(backward.cotangents)] = 0.0
+    if backward is truth or session.resolution is None:
+        return column
+    winners = {
+        i: nodes[i]
+        for _, node in session.resolution.winners.values()
+        for i in session.forward.places(node)
+    }
+    behind = {
+        ids[x.serial]
+        for x in walk.order(
+            [x for y in winners.values() for x in y.inputs if isinstance(x, Tensor)]
+        )
+    }
+    for i in behind & set(backward.cotangents):
+        g, true = backward.cotangents[i], truth.cotangents.get(i)
+        like = nodes[i]._value
+        if isinstance(like, tuple):
+            g, true = _filled(g, like), _filled(true, like)
+        elif true is None:
+            true = np.zeros_like(like)
+        column[i] = statistics.relative_change(g, true)
+    return column
+
+
+def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What flows back to the outputs of one op, with zeros where nothing does."""
+    given = (None,) * len(like) if parts is None else parts
+    return tuple(
+        np.zeros_like(x) if g is None else g for g, x in zip(given, like, strict=True)
+    )
+
+
+def override_column(session: Session, overrides: list[Attached], count: int) -> Array:
+    """The column `override`: which override's rule each node runs, or lies within.
+
+    A node within a match keeps its own rule where another override points at it.
+    """
+    column = np.full(count, -1, np.int32)
+    if session.resolution is None:
+        return column
+    forward = session.forward
+    for k, one in enumerate(overrides):
+        if one.enabled:
+            column[list(one.covered)] = k
+    for k, node in session.resolution.winners.values():
+        column[forward.places(node)] = k
+    return column

@@ -1,30 +1,50 @@
-"""What the header of a snapshot says of overrides, and its numbers and texts."""
+"""What the header of a snapshot says: overrides, history, checks and findings."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.report import Comparison, Identity, NodeCheck, Report
+from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope
+from workbench.session import Session
 from workbench.session.applied_override import Attached, is_data
 from workbench.session.history import History
+from workbench.session.stages import Forward
 from workbench.session.wire.protocol import (
+    STATUSES,
+    CheckData,
     EffectData,
+    FindingData,
+    FindingsData,
+    FixData,
+    GradientCheckData,
     HistoryData,
+    NodeCheckData,
     OverrideData,
     TargetData,
 )
 
-__all__ = ["cut", "finite_number", "history_data", "overrides_data"]
-
-MOST_CHARACTERS = 2000
+Array = np.ndarray[Any, Any]
+#: The longest text, and the longest of a check or a finding.
+MOST_CHARACTERS, MOST_WORDS = 2000, 1000
 #: So many changes are told each way; a session keeps more.
-MOST_STEPS = 200
+MOST_CHANGES = 200
+#: So many nodes of a check, lines of its gradients and findings are told.
+MOST_LINES = 200
+#: So many nodes of a way through the program.
+MOST_PATH = 1000
+#: Of a node that holds others, and of several lists of nodes: what comes first.
+RANKS = ("wrong", "unsure", "kink", "overridden", "right", "unchecked")
+_CODES = {status: STATUSES.index(status) for status in RANKS}
 
 
 def overrides_data(
@@ -90,8 +110,8 @@ def target_data(one: Attached) -> TargetData:
 def history_data(history: History) -> HistoryData:
     """The last changes, and the next that could be done again."""
     return HistoryData(
-        done=[cut(text) for text in history.done[-MOST_STEPS:]],
-        undone=[cut(text) for text in history.undone[:MOST_STEPS]],
+        done=[cut(text) for text in history.done[-MOST_CHANGES:]],
+        undone=[cut(text) for text in history.undone[:MOST_CHANGES]],
     )
 
 
@@ -109,3 +129,204 @@ def cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """A string of bearable length, which can be sent: no half of a character."""
     text = text if len(text) <= most else text[: most - 1] + "…"
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+# What a check and the doctor have found. Both speak of the values at which they looked,
+# which a session may have left since: nodes keep their ids, so what was found of a node
+# still stands at its place.
+
+
+class Checked(NamedTuple):
+    """A check: the columns `check` and `check_ratio`, and what the header says."""
+
+    status: Array
+    ratio: Array
+    data: CheckData
+
+
+_checked: WeakKeyDictionary[Session, tuple[Report, Checked]] = WeakKeyDictionary()
+_diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[FindingData]]] = (
+    WeakKeyDictionary()
+)
+
+
+def checked(session: Session) -> Checked | None:
+    """The last check of a session; None before the first."""
+    found = session.examined("report")
+    if found is None:
+        return None
+    forward, report = found
+    known = _checked.get(session)
+    if known is None or known[0] is not report:
+        known = _checked[session] = report, described(forward, report)
+    made = known[1]
+    stale = "report" in session.stale
+    return made._replace(data=CheckData(**{**made.data, "stale": stale}))
+
+
+def described(forward: Forward, report: Report) -> Checked:
+    """A report in columns and in words."""
+    count = len(forward.graph.nodes)
+    worst: dict[int, NodeCheck] = {}
+    for one in report.nodes:
+        for i in places(forward, one.node):
+            if i not in worst or badness(one) < badness(worst[i]):
+                worst[i] = one
+    status = np.zeros(count, np.uint8)
+    ratio = np.full(count, np.nan)
+    for i, one in worst.items():
+        status[i], ratio[i] = _CODES[one.status], one.ratio
+    counts = np.bincount(status, minlength=len(STATUSES)).tolist()
+    told = sorted(
+        (item for item in worst.items() if item[1].status != "right"),
+        key=lambda item: (badness(item[1]), item[0]),
+    )
+    data = CheckData(
+        ok=report.ok,
+        verdict=report.verdict,
+        changes=cut(report.changes()),
+        stopped=report.stopped,
+        stale=False,
+        summary=cut(report.summary()),
+        counts=dict(zip(STATUSES, counts, strict=True)),
+        nodes=[node_data(i, one) for i, one in told[:MOST_LINES]],
+        gradients=gradients(report)[:MOST_LINES],
+    )
+    return Checked(status, ratio, data)
+
+
+def badness(one: NodeCheck) -> tuple[int, float]:
+    """What sorts the nodes of a check, the worst first."""
+    return RANKS.index(one.status), -one.ratio
+
+
+def node_data(i: int, one: NodeCheck) -> NodeCheckData:
+    """One node of a check."""
+    entry = one.entry
+    return NodeCheckData(
+        node=i,
+        status=one.status,
+        mode=one.mode,
+        place="" if entry is None else cut(entry.place, 200),
+        expected=None if entry is None else real(entry.numeric),
+        got=None if entry is None else real(entry.analytic),
+        ratio=None if entry is None else finite_number(one.ratio),
+        text=cut(one.text, MOST_WORDS),
+    )
+
+
+def gradients(report: Report) -> list[GradientCheckData]:
+    """One line for each input, mode and order, and for each equation tested."""
+    lines = [
+        gradient_data(report, one, one.argument, one.mode, compared(one))
+        for one in report.comparisons
+    ]
+    for one in report.identities:
+        words = "holds" if one.holds else f"fails: off by {one.error:.2g}"
+        text = f"{words} (tolerance {one.tolerance:.2g})"
+        lines.append(gradient_data(report, one, one.name, "", text))
+    return lines
+
+
+def gradient_data(
+    report: Report, one: Comparison | Identity, name: str, mode: str, text: str
+) -> GradientCheckData:
+    """One line; where something is changed on purpose, that comes first."""
+    verdict = report.judge(one)
+    names = [one.argument] if isinstance(one, Comparison) else [*one.arguments]
+    by: list[str] = []
+    change = None
+    if verdict == "changed":
+        by = [cut(label, 200) for n in names for label in report.changers.get(n, ())]
+        change = finite_number(report.changed[names[0]]) if len(names) == 1 else None
+        colon = ":" if isinstance(one, Comparison) else ""
+        text = f"{report.changes(*names)}; the true one{colon} {text}"
+    return GradientCheckData(
+        name=cut(name, 200),
+        mode=mode,
+        ok=verdict != "wrong",
+        verdict=verdict,
+        change=change,
+        by=list(dict.fromkeys(by)),
+        text=cut(text, MOST_WORDS),
+    )
+
+
+def compared(one: Comparison) -> str:
+    """What came out of one comparison, in words."""
+    which = "" if one.order == 1 else f"order {one.order}: "
+    count = f"{len(one.entries)} of {one.size} entries"
+    worst = one.worst
+    if worst is None:
+        return f"{which}nothing compared"
+    if one.wrong:
+        return cut(
+            f"{which}{len(one.wrong)} wrong in {count}; worst {worst.place}: expected"
+            f" {worst.numeric:.6g}, got {worst.analytic:.6g}, off by {worst.error:.2g}"
+            f" (tolerance {worst.tolerance:.2g})",
+            MOST_WORDS,
+        )
+    return cut(
+        f"{which}{count} agree; worst {worst.place}: off by {worst.error:.2g}"
+        f" (tolerance {worst.tolerance:.2g})",
+        MOST_WORDS,
+    )
+
+
+def real(x: complex) -> float | None:
+    """A number as the page shows it; the words say those that are complex."""
+    return finite_number(complex(x).real) if complex(x).imag == 0 else None
+
+
+def findings_data(session: Session) -> FindingsData | None:
+    """What the doctor found; None before it was asked."""
+    found = session.examined("findings")
+    if found is None:
+        return None
+    forward, findings = found
+    known = _diagnosed.get(session)
+    if known is None or known[0] is not findings:
+        told = [
+            finding_data(forward, one, session.output) for one in findings[:MOST_LINES]
+        ]
+        known = _diagnosed[session] = findings, told
+    return FindingsData(
+        stale="findings" in session.stale,
+        stopped=findings.stopped,
+        list=known[1],
+    )
+
+
+def finding_data(forward: Forward, one: Finding, output: int) -> FindingData:
+    """One finding; of a node inside a loop the loop is shown."""
+    at = places(forward, one.node) or [output]
+    fix = one.fix
+    return FindingData(
+        kind=one.kind,
+        severity=one.severity,
+        node=at[0],
+        path=way(forward, one.path)[:MOST_PATH],
+        sweep=one.sweep,
+        title=cut(one.title, MOST_WORDS),
+        evidence=cut(one.evidence, MOST_WORDS),
+        cause=cut(one.cause, MOST_WORDS),
+        fix=None
+        if fix is None
+        else FixData(
+            text=cut(fix.text, MOST_WORDS),
+            code=cut(fix.code, MOST_WORDS),
+            attachable=fix.rule is not None,
+        ),
+    )
+
+
+def way(forward: Forward, nodes: Iterable[Tensor]) -> list[int]:
+    """The ids of nodes in a row, each once."""
+    return list(dict.fromkeys(i for x in nodes for i in places(forward, x)))
+
+
+def places(forward: Forward, node: Tensor) -> list[int]:
+    """Where a node stands; nowhere, if it is none of the program's."""
+    if node.serial not in forward.ids and node.serial not in forward.held:
+        return []
+    return forward.places(node)

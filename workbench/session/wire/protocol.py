@@ -10,43 +10,6 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from workbench.session.statistics import Distribution
 
-__all__ = [
-    "COLUMNS",
-    "KINDS",
-    "MIME_TYPE",
-    "OUTCOMES",
-    "SCHEMA",
-    "STATISTICS",
-    "STATUSES",
-    "CheckData",
-    "Column",
-    "Detail",
-    "DetailBody",
-    "Done",
-    "EffectData",
-    "ErrorData",
-    "ExpressionAnswer",
-    "Failure",
-    "FindingData",
-    "FindingsData",
-    "FixData",
-    "GradientCheckData",
-    "Header",
-    "HistoryData",
-    "KernelMessage",
-    "MatrixData",
-    "NodeCheckData",
-    "Outcome",
-    "OverrideData",
-    "PatchMessage",
-    "PlotAnswer",
-    "Progress",
-    "Saved",
-    "SnapshotMessage",
-    "TargetData",
-    "WindowData",
-]
-
 #: The version of everything below. A reader refuses a newer one, and takes what an
 #: older one lacks as absent: 2 added checks, findings, history and matrices.
 SCHEMA = 2

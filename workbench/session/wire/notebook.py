@@ -25,18 +25,18 @@ from workbench.session.wire.protocol import (
     Saved,
 )
 from workbench.session.wire.validate import (
+    check_overrides,
     count,
     damaged,
+    optional_float,
+    read_added_fields,
+    read_error,
     record,
     rising,
-    said,
     text,
     texts,
     within,
 )
-from workbench.session.wire.validate_header import check_overrides, failed, found
-
-__all__ = ["read_saved", "saved"]
 
 #: From so many nodes on, a picture is saved without the values that rules read,
 #: and its numbers keep seven digits, so that compressed notebooks stay small.
@@ -115,15 +115,15 @@ def read_saved(data: object) -> Snapshot:
             damaged(f"{name} is not a list")
     within(inner["wrt"], 0, nodes, "wrt")
     within([inner.get("output")], -1, nodes, "output")
-    told: dict[str, Any] = {"error": failed(inner.get("error"), nodes)}
+    told: dict[str, Any] = {"error": read_error(inner.get("error"), nodes)}
     for name in ("undo", "redo"):
         told[name] = None if inner.get(name) is None else text(inner, name, name)
     for name in ("output_value", "seconds"):
-        told[name] = said(inner, name, name)
+        told[name] = optional_float(inner, name, name)
     told["overrides"] = check_overrides(inner.get("overrides"), nodes)
     # Only what is known is taken over.
     known = {name: inner.get(name) for name in Header.__annotations__}
-    inner = {**known, **told, **found(inner, nodes)}
+    inner = {**known, **told, **read_added_fields(inner, nodes)}
     columns = read_columns(inner["columns"], whole.get("buffers"))
     check_columns(columns, nodes, edges, len(strings), len(inner["overrides"]))
     return Snapshot(cast(Header, inner), columns)

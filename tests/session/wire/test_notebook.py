@@ -17,8 +17,8 @@ import workbench as wb
 from tests.session.wire.golden.write import FILE, examined, session
 from workbench.errors import SnapshotError
 from workbench.session.wire import SCHEMA, read_saved, saved, take
+from workbench.session.wire.notebook import LARGE, MOST_SAVED
 from workbench.session.wire.protocol import COLUMNS
-from workbench.session.wire.saved import LARGE, MOST_SAVED
 
 OLD = Path(__file__).parent / "golden" / "schema-1.json"
 
