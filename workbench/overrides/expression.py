@@ -27,7 +27,7 @@ In grammar::
 
 A forward-mode rule is written alike, with ``t`` (``t0``, ``t1``, ...) for the
 tangents that arrive in place of ``g``. A text may also be the name of a registered
-rule, see `texts.py`. At most 1,000 characters and 50 levels of
+rule, see `rule_parser.py`. At most 1,000 characters and 50 levels of
 nesting. Everything else is an `ExpressionError` that says where and what is
 allowed. Texts come from saved notebooks and are not trusted: they are read by
 `ast.parse`, which runs nothing, and compiled to the steps of a stack machine.

@@ -1,4 +1,4 @@
-"""Rules by name: `named_rule`. The texts that mean them are read in `texts.py`.
+"""Rules by name: `named_rule`. The texts that mean them are read in `rule_parser.py`.
 
 The rules that Workbench ships stand in `shipped/`, whose modules read texts. They
 register themselves when they are first asked for (`load`).
