@@ -8,16 +8,14 @@ import os
 import random
 import shutil
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.chunks import SEED, generator
 from tests.project import environments
-
-SEED = "WORKBENCH_SEED"
 
 
 def pytest_configure() -> None:
@@ -66,9 +64,7 @@ def interruptible() -> Iterator[None]:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A generator that depends on the run's seed and the test's name alone."""
-    seed = int(os.environ[SEED])
-    print(f"seed: {seed}")
-    return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
+    return generator(request.node.nodeid)
 
 
 @pytest.fixture(scope="session")

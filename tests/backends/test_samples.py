@@ -10,10 +10,11 @@ import pytest
 
 import workbench as wb
 from tests.backends.test_spelling import OPAQUE
+from tests.chunks import parametrize_chunks
 from tests.ops.samples import SAMPLES, Sample
 from workbench.backends.numpy import compile
 
-FLOATS = [s for s in SAMPLES if "f" in s.kinds]
+FLOATS = {s.name: (s,) for s in SAMPLES if "f" in s.kinds}
 
 
 def drawn(sample: Sample, rng: np.random.Generator) -> list[Any]:
@@ -40,7 +41,7 @@ def run_text(function: Any, arrays: list[Any]) -> Any:
     return list(made) if isinstance(made, tuple) else [made]
 
 
-@pytest.mark.parametrize("sample", FLOATS, ids=lambda s: s.name)
+@parametrize_chunks("sample", FLOATS)
 def test_the_backend_and_its_text_on_values_not_traced(
     sample: Sample, rng: np.random.Generator
 ) -> None:
@@ -55,7 +56,7 @@ def test_the_backend_and_its_text_on_values_not_traced(
     same(run_text(function, args)[0], made)
 
 
-@pytest.mark.parametrize("sample", FLOATS, ids=lambda s: s.name)
+@parametrize_chunks("sample", FLOATS)
 def test_gradients_as_functions_and_as_text(
     sample: Sample, rng: np.random.Generator
 ) -> None:
@@ -76,13 +77,14 @@ def test_gradients_as_functions_and_as_text(
         same(got, expected)
 
 
-@pytest.mark.parametrize("sample", FLOATS, ids=lambda s: s.name)
+@pytest.mark.long
+@parametrize_chunks(
+    "sample", {name: row for name, row in FLOATS.items() if row[0].batch}
+)
 def test_jacobians_in_both_modes_are_made_of_gradients(
     sample: Sample, rng: np.random.Generator
 ) -> None:
     """Run on all unit vectors at once, against one pullback for each output."""
-    if not sample.batch:
-        pytest.skip("its shape depends on values")
     args = drawn(sample, rng)
     y, pullback = wb.vjp(sample.f, *args)
     rows = []

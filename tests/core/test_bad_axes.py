@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from workbench.core.refusals import supported
 
 MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
@@ -69,8 +70,10 @@ def call(name: str, x: Any, axis: Any) -> Any:
         return function(first, *MORE.get(name, ()), axis=axis)
 
 
-@pytest.mark.parametrize("axis", [2, -3, 9, "a"])
-@pytest.mark.parametrize("name", with_an_axis())
+@parametrize_chunks(
+    "name axis",
+    {f"{n}-{axis}": (n, axis) for n in with_an_axis() for axis in (2, -3, 9, "a")},
+)
 def test_an_axis_that_is_not_there(name: str, axis: Any) -> None:
     kinds = np.exceptions.AxisError, IndexError, ValueError, TypeError
     try:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from workbench.autodiff.vmap import vmap
 from workbench.core.tensor import MaskedTensor
 from workbench.errors import TraceError
@@ -152,9 +153,15 @@ def nth(f: Program, order: int, mode: str) -> Program:
     return g
 
 
-@pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("mode", ["rev", "fwd", "mixed"])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p[0])
+@parametrize_chunks(
+    "program mode order",
+    {
+        f"{program[0]}-{mode}-{order}": (program, mode, order)
+        for program in PROGRAMS
+        for mode in ("rev", "fwd", "mixed")
+        for order in (1, 2, 3)
+    },
+)
 def test_orders(program: tuple[str, Program, Program], mode: str, order: int) -> None:
     _, f, alone = program
     found = nth(f, order, mode)(X)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from tests.ops.samples import SAMPLES, Sample
 from workbench import gradient
 from workbench.backends.numpy import compile
@@ -448,9 +449,7 @@ def test_what_cupy_refuses_is_refused(refused: Any) -> None:
         refused(Foreign(np.ones(3)))
 
 
-@pytest.mark.parametrize(
-    "sample", [s for s in SAMPLES if "f" in s.kinds], ids=lambda s: s.name
-)
+@parametrize_chunks("sample", {s.name: (s,) for s in SAMPLES if "f" in s.kinds})
 def test_rules_make_no_arrays_of_numpy(
     sample: Sample, rng: np.random.Generator
 ) -> None:

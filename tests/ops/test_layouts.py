@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from tests.ops.samples import SAMPLES, Sample
-from tests.ops.test_samples import close, direction, drawn, pairing
+from tests.ops.test_samples import NAMED, close, direction, drawn, pairing
 
 
 def strided(a: Any) -> Any:
@@ -46,7 +47,8 @@ def spread(a: Any) -> Any:
 LAYOUTS = [strided, fortran, locked, spread]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@pytest.mark.long
+@parametrize_chunks("sample", NAMED)
 def test_how_it_lies_in_memory(sample: Sample, rng: np.random.Generator) -> None:
     args = drawn(sample, sample.kinds[0], rng)
     moves = [direction(a, rng) for a in args]
@@ -82,8 +84,9 @@ NEEDS_ENTRIES = (
 ONE_IS_ANOTHER = ("multivariate_normal", "dirichlet")
 
 
-@pytest.mark.parametrize("length", [0, 1])
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@parametrize_chunks(
+    "sample length", {f"{s.name}-{n}": (s, n) for s in SAMPLES for n in (0, 1)}
+)
 def test_few_entries(sample: Sample, length: int, rng: np.random.Generator) -> None:
     args = drawn(sample, sample.kinds[0], rng)
     args = [a[tuple(slice(length) for _ in a.shape)] for a in args]
@@ -129,8 +132,9 @@ SEVERAL = [
 MADE = {"whole": (rounded, 1e-12), "float32": (np.float32, 1e-5)}
 
 
-@pytest.mark.parametrize("made", MADE)
-@pytest.mark.parametrize("sample", SEVERAL, ids=lambda s: s.name)
+@parametrize_chunks(
+    "sample made", {f"{s.name}-{made}": (s, made) for s in SEVERAL for made in MADE}
+)
 def test_constants_of_another_dtype(
     sample: Sample, made: str, rng: np.random.Generator
 ) -> None:

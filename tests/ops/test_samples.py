@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
 from workbench.autodiff.vmap import vmap
 from workbench.checks import device
@@ -24,11 +25,13 @@ from workbench.ops.random.draws import NAMES
 from workbench.ops.random.implicit import QUANTILES
 
 KINDS = {"f": np.float64, "c": np.complex128}
-CASES = [
-    pytest.param(sample, kind, id=f"{sample.name}-{kind}")
+NAMED = {sample.name: (sample,) for sample in SAMPLES}
+CASES = {
+    f"{sample.name}-{kind}": (sample, kind)
     for sample in SAMPLES
     for kind in sample.kinds
-]
+}
+BATCHED = {name: row for name, row in NAMED.items() if row[0].batch}
 
 
 def drawn(sample: Sample, kind: str, rng: np.random.Generator) -> list[Any]:
@@ -69,7 +72,7 @@ def close(actual: Any, expected: Any, tolerance: float = 1e-7) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize(("sample", "kind"), CASES)
+@parametrize_chunks("sample kind", CASES)
 def test_value_and_both_modes(
     sample: Sample, kind: str, rng: np.random.Generator
 ) -> None:
@@ -95,8 +98,8 @@ def test_value_and_both_modes(
     close(back, pairing(seed, tangent), 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("sample", "kind"), [c for c in CASES if c.values[0].order == 2]
+@parametrize_chunks(
+    "sample kind", {name: row for name, row in CASES.items() if row[0].order == 2}
 )
 def test_second_order(sample: Sample, kind: str, rng: np.random.Generator) -> None:
     args = drawn(sample, kind, rng)
@@ -127,7 +130,7 @@ def test_second_order(sample: Sample, kind: str, rng: np.random.Generator) -> No
     close(back, pairing(whole, truth))
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@parametrize_chunks("sample", NAMED)
 def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
     if "f" not in sample.kinds:
         args = [a.astype(np.complex64) for a in drawn(sample, "c", rng)]
@@ -143,10 +146,8 @@ def test_float32_stays(sample: Sample, rng: np.random.Generator) -> None:
     assert np.asarray(tangent).dtype == expected.dtype
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@parametrize_chunks("sample", BATCHED)
 def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
-    if not sample.batch:
-        pytest.skip("its shape depends on values")
     kind = sample.kinds[0]
     batches = [drawn(sample, kind, rng) for _ in range(3)]
     stacked = [np.stack(column) for column in zip(*batches, strict=True)]
@@ -186,12 +187,12 @@ def test_batches_equal_a_loop(sample: Sample, rng: np.random.Generator) -> None:
         )
 
 
-@pytest.mark.parametrize(("sample", "kind"), CASES)
+@parametrize_chunks(
+    "sample kind", {name: row for name, row in CASES.items() if row[0].batch}
+)
 def test_inference_without_values(
     sample: Sample, kind: str, rng: np.random.Generator
 ) -> None:
-    if not sample.batch:
-        pytest.skip("its shape depends on values")
     args = drawn(sample, kind, rng)
     expected = np.asarray(sample.value(*args))
     specs = [wb.Spec(a.shape, a.dtype) for a in args]

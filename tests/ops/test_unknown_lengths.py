@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from tests.ops.samples import SAMPLES, Sample
 from workbench.autodiff import forward, reverse
 from workbench.backends.numpy import compile
@@ -75,9 +76,7 @@ NOT: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize(
-    "sample", [s for s in FLOATS if s.name not in NOT], ids=lambda s: s.name
-)
+@parametrize_chunks("sample", {s.name: (s,) for s in FLOATS if s.name not in NOT})
 def test_samples(sample: Sample, rng: np.random.Generator) -> None:
     args = drawn(sample, rng)
     xs = symbols(args)
@@ -164,7 +163,7 @@ def test_what_has_to_know_a_length_is_an_error(
 SECOND = [s for s in FLOATS if s.order == 2 and s.name not in NOT][::5]
 
 
-@pytest.mark.parametrize("sample", SECOND, ids=lambda s: s.name)
+@parametrize_chunks("sample", {s.name: (s,) for s in SECOND})
 def test_second_order(sample: Sample, rng: np.random.Generator) -> None:
     """Reverse over reverse and forward over reverse, against known lengths."""
     args = drawn(sample, rng)

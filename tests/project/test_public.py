@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 import workbench as wb
+from tests.chunks import parametrize_chunks
 from workbench import gradient as toolbox
 
 PACKAGE = Path(wb.__file__).parent
@@ -99,7 +100,7 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("module", MODULES)
+@parametrize_chunks("module", {name: (name,) for name in MODULES})
 def test_every_module_lists_its_names(module: str) -> None:
     """`__all__` holds what exists, and every module says what it is."""
     path = PACKAGE.parent / Path(*module.split(".")).with_suffix(".py")

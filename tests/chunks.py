@@ -1,0 +1,72 @@
+"""Tests of many small samples: several dozen of them are one item of pytest.
+
+An item costs more than most samples do: to collect, to set up, to send and report.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+SEED = "WORKBENCH_SEED"
+#: `WORKBENCH_CHUNK=1` makes each sample an item of its own, for `-k` and a debugger.
+SIZE = int(os.environ.get("WORKBENCH_CHUNK", "50"))
+
+Test = Callable[..., None]
+
+
+def generator(name: str) -> np.random.Generator:
+    """Return random numbers that depend on the run's seed and this name alone."""
+    print(f"seed: {os.environ[SEED]}")
+    return np.random.default_rng([int(os.environ[SEED]), zlib.crc32(name.encode())])
+
+
+def parametrize_chunks(
+    names: str, samples: Mapping[str, tuple[Any, ...]]
+) -> Callable[[Test], Test]:
+    """Run a test for every sample: its label, and the values that these names take.
+
+    Each sample is a subtest: one that fails is reported with its label, and those
+    after it run. `rng` is drawn anew for each, and depends on its label.
+    """
+    rows = list(samples.items())
+    chunks = [rows[i : i + SIZE] for i in range(0, len(rows), SIZE)]
+    labels = [
+        chunk[0][0] if len(chunk) == 1 else f"{chunk[0][0]} to {chunk[-1][0]}"
+        for chunk in chunks
+    ]
+
+    def decorate(test: Test) -> Test:
+        taken = inspect.signature(test).parameters
+        fixtures = [name for name in taken if name not in (*names.split(), "rng")]
+
+        @functools.wraps(test)
+        def run_chunk(
+            chunk: list[tuple[str, tuple[Any, ...]]],
+            subtests: pytest.Subtests,
+            request: pytest.FixtureRequest,
+            **given: Any,
+        ) -> None:
+            where = request.node.nodeid.partition("[")[0]
+            for label, values in chunk:
+                with subtests.test(label):
+                    if "rng" in taken:
+                        given["rng"] = generator(f"{where}[{label}]")
+                    test(**dict(zip(names.split(), values, strict=True)), **given)
+
+        run_chunk.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+                for name in ("chunk", "subtests", "request", *fixtures)
+            ]
+        )
+        return pytest.mark.parametrize("chunk", chunks, ids=labels)(run_chunk)
+
+    return decorate
