@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
-from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -19,10 +18,14 @@ class Executed:
     """A notebook after it has run."""
 
     def __init__(self, path: Path) -> None:
+        # They take seconds to load, which whoever runs no tutorial need not wait for.
+        import nbformat
+        from nbclient import NotebookClient
+
         self.notebook: Any = nbformat.read(path, as_version=4)
         client = NotebookClient(
             self.notebook,
-            timeout=120,
+            timeout=600,
             kernel_name="python3",
             resources={"metadata": {"path": str(path.parent)}},
         )
@@ -56,6 +59,12 @@ class Executed:
             for output in cell.outputs
             if kind in output.get("data", {})
         ]
+
+
+@functools.cache
+def execute(name: str) -> Executed:
+    """Run a tutorial, once for all tests of this process."""
+    return Executed(ROOT / "notebooks" / f"{name}.ipynb")
 
 
 def numbers(text: str) -> list[float]:

@@ -7,15 +7,14 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
 
 from tests.project.executed import (
     NOTEBOOKS,
     PLOTLY,
-    ROOT,
     Executed,
+    execute,
     matrix,
     numbers,
     quiet,
@@ -25,6 +24,8 @@ from workbench.session.wire import MIME_TYPE, read_saved
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_is_kept_without_outputs(path: Path) -> None:
+    import nbformat  # takes seconds to load
+
     notebook: Any = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     for cell in notebook.cells:
@@ -34,9 +35,17 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
     assert notebook.metadata.kernelspec.name == "python3"
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path) -> None:
+    cells = execute(path.stem).notebook.cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    assert outputs
+    assert "error" not in {output.output_type for output in outputs}
+
+
 @pytest.fixture(scope="module")
 def first() -> Executed:
-    return Executed(ROOT / "notebooks" / "01-first-gradient.ipynb")
+    return execute("01-first-gradient")
 
 
 def test_the_picture_is_saved_three_times(first: Executed) -> None:
@@ -108,7 +117,7 @@ def test_nothing_was_printed_as_an_error(first: Executed) -> None:
 
 @pytest.fixture(scope="module")
 def custom() -> Executed:
-    return Executed(ROOT / "notebooks" / "02-custom-gradients.ipynb")
+    return execute("02-custom-gradients")
 
 
 def test_A1_A2_the_distances_and_their_gradient(custom: Executed) -> None:
@@ -226,7 +235,7 @@ def test_custom_gradients_run_quietly(custom: Executed) -> None:
 
 @pytest.fixture(scope="module")
 def symbols() -> Executed:
-    return Executed(ROOT / "notebooks" / "03-symbols-and-loops.ipynb")
+    return execute("03-symbols-and-loops")
 
 
 def test_D3_the_derivative_as_text(symbols: Executed) -> None:

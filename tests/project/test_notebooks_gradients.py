@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-from tests.project.executed import PLOTLY, ROOT, Executed, numbers, quiet
+from tests.project.executed import PLOTLY, Executed, execute, numbers, quiet
 from workbench.session.wire import MIME_TYPE, read_saved
 
 # Overrides
@@ -17,7 +17,7 @@ from workbench.session.wire import MIME_TYPE, read_saved
 
 @pytest.fixture(scope="module")
 def overridden() -> Executed:
-    return Executed(ROOT / "notebooks" / "04-overrides.ipynb")
+    return execute("04-overrides")
 
 
 class Network:
@@ -158,7 +158,7 @@ def test_overrides_run_quietly(overridden: Executed) -> None:
 
 @pytest.fixture(scope="module")
 def bad() -> Executed:
-    return Executed(ROOT / "notebooks" / "05-find-the-bad-gradient.ipynb")
+    return execute("05-find-the-bad-gradient")
 
 
 def test_G3_the_node_to_blame_and_its_cure(bad: Executed) -> None:
