@@ -180,6 +180,7 @@ def orders(f: Function) -> list[tuple[int, str, Function]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", UNARY + SPECIAL, ids=lambda row: row[0])
 def test_of_one_variable(row: Any) -> None:
     _, f, truth, points = row

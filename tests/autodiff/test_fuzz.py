@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 import workbench as wb
@@ -20,14 +21,28 @@ from tests.autodiff.programs import Program, programs, weights
 from workbench.backends.numpy import compile
 
 MANY = int(os.environ.get("WORKBENCH_FUZZ", "0"))
-fuzz = settings(
-    max_examples=MANY or 400,
-    derandomize=not MANY,
-    database=None,
-    deadline=None,
-    print_blob=False,
-    suppress_health_check=list(HealthCheck),
-)
+NUMBERS = [MANY] if MANY else [80, pytest.param(400, marks=pytest.mark.long)]
+
+
+def fuzz(drawn: Any) -> Callable[[Callable[[Program], None]], Callable[[int], None]]:
+    """Turn a check of one program into a test of so many."""
+
+    def decorate(check: Callable[[Program], None]) -> Callable[[int], None]:
+        @pytest.mark.parametrize("number", NUMBERS)
+        def run_check(number: int) -> None:
+            many = settings(
+                max_examples=number,
+                derandomize=not MANY,
+                database=None,
+                deadline=None,
+                print_blob=False,
+                suppress_health_check=list(HealthCheck),
+            )
+            many(given(drawn)(check))()
+
+        return run_check
+
+    return decorate
 
 
 @contextmanager
@@ -64,8 +79,7 @@ def slope(f: Callable[..., Any], args: list[Any], ts: list[Any], h: float) -> fl
     return (8 * (along(1) - along(-1)) - (along(2) - along(-2))) / (12 * h)
 
 
-@fuzz
-@given(programs())
+@fuzz(programs())
 def test_derivatives(program: Program) -> None:
     with printed(program):
         f, args = program.function, list(program.inputs.values())
@@ -82,8 +96,7 @@ def test_derivatives(program: Program) -> None:
             close(total, fine, size, 1e-6)
 
 
-@fuzz
-@given(programs(most=15))
+@fuzz(programs(most=15))
 def test_second_derivatives(program: Program) -> None:
     with printed(program):
         f, args = program.function, list(program.inputs.values())
@@ -109,8 +122,7 @@ def test_second_derivatives(program: Program) -> None:
         close(dotted(forward, us)[0], dotted(other, ts)[0], size, 1e-8)  # symmetric
 
 
-@fuzz
-@given(programs(most=15))
+@fuzz(programs(most=15))
 def test_batches(program: Program) -> None:
     with printed(program):
         f, args = program.function, list(program.inputs.values())
@@ -131,8 +143,7 @@ def test_batches(program: Program) -> None:
                     close(found[k], truth, size, 1e-8)
 
 
-@fuzz
-@given(programs(most=15))
+@fuzz(programs(most=15))
 def test_the_backend(program: Program) -> None:
     """The gradient's graph, traced on shapes alone where it can be, and its text."""
     with printed(program):

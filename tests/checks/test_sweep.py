@@ -29,7 +29,10 @@ def nodes_of(sample: Sample, dtype: str, rng: np.random.Generator) -> list[Tenso
     return list(wb.trace(sample.f)(*args).nodes)
 
 
-@pytest.mark.parametrize("dtype", KINDS)
+LONG = [pytest.param(dtype, marks=pytest.mark.long) for dtype in ("f8", "f4", "c8")]
+
+
+@pytest.mark.parametrize("dtype", ["c16", *LONG])
 def test_G5_no_healthy_op_is_called_wrong(dtype: str, rng: np.random.Generator) -> None:
     """One node of each kind that the table has, in both modes; in f8 of both orders."""
     seen: set[Any] = set()

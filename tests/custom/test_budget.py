@@ -314,6 +314,7 @@ def measure(seed: int) -> None:
     print(json.dumps({"through": through, "ran": ran, "peak": 1024 * peak}))
 
 
+@pytest.mark.long
 def test_no_rule_of_a_stranger_takes_memory_or_time(
     rng: np.random.Generator, measured: Callable[[str], None]
 ) -> None:

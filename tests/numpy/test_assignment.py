@@ -101,7 +101,10 @@ def test_as_numpy_has_it(name: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["a mask", "zeros", "two names of one array"])
+@pytest.mark.parametrize(
+    "name",
+    ["a mask", "two names of one array", pytest.param("zeros", marks=pytest.mark.long)],
+)
 def test_second_order(name: str) -> None:
     f = library(RIGHT[name])
 

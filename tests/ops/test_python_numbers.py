@@ -86,7 +86,13 @@ def test_derivatives_at_one_number(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name[:5] == "scipy" else [])
+        for name in BINARY
+    ],
+)
 def test_derivatives_at_two_numbers(name: str) -> None:
     f = BINARY[name]
     for x in PAIRS:

@@ -163,6 +163,7 @@ def test_what_has_to_know_a_length_is_an_error(
 SECOND = [s for s in FLOATS if s.order == 2 and s.name not in NOT][::5]
 
 
+@pytest.mark.long
 @parametrize_chunks("sample", {s.name: (s,) for s in SECOND})
 def test_second_order(sample: Sample, rng: np.random.Generator) -> None:
     """Reverse over reverse and forward over reverse, against known lengths."""

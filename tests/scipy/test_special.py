@@ -225,6 +225,7 @@ def test_elliptic_integrals_at_zero_parameter() -> None:
     exact(each(lambda m: sp.ellipeinc(phi, m))(m), -squares / 2, 1e-13)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("z", [1.0, 1 + 1e-9, 1.06, 1.07, 30.0])
 @pytest.mark.parametrize("y", [1.0, 1 - 1e-8, 2.0, 0.01])
 def test_elliprd_of_equals_to_second_order(y: float, z: float) -> None:
