@@ -185,7 +185,7 @@ def browser(reports: Path) -> Count:
         "jlpm",
         "test",
         cwd=UI_TESTS,
-        limit=1000,  # more than Playwright gives itself
+        limit=1600,  # more than Playwright gives itself
         TMPDIR=str(reports),  # Galata and Chromium leave folders behind
         WORKBENCH_CHROMIUM=chromium,
         WORKBENCH_TEST_PORT=str(free_port()),
@@ -207,12 +207,12 @@ def free_port() -> int:
 
 def python(reports: Path) -> Count:
     """The kernel side, its docstrings' examples, the tutorials."""
-    return pytest(reports, "not long", limit=1800)
+    return pytest(reports, "not long", limit=2400)
 
 
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
-    return pytest(reports, "long", limit=2700)
+    return pytest(reports, "long", limit=2400)
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:
