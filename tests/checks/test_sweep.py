@@ -12,7 +12,8 @@ import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_samples import drawn
 from workbench.autodiff import forward
-from workbench.checks.nodes import PURPOSE, check_node, check_nodes, checkable
+from workbench.checks.nodes import check_node, check_nodes, checkable
+from workbench.checks.report import PURPOSE
 from workbench.core.tensor import Tensor
 from workbench.ops.indexing import Scattered
 

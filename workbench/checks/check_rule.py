@@ -2,20 +2,310 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from workbench.checks.compared import Entry, Verdict
-from workbench.checks.differences import Slope
-from workbench.checks.judging import judged
+from workbench.autodiff.grad import jvp, vjp
+from workbench.checks.differences import EXACT_STEP, Slope, curvature, judged, slope
 from workbench.checks.local import Local, coordinates
-from workbench.checks.narrow import narrow
-from workbench.checks.searching import Search
+from workbench.checks.report import Entry, Verdict
+from workbench.core import types
+from workbench.core.tensor import Tensor, apply
+from workbench.ops import several
 
-__all__ = ["Look"]
+# Whether a rule that is right holds in single precision too, as far as that can be.
+#
+# A backward stable way to compute a rule in single precision gives what the exact rule
+# gives for operands and outputs that are rounded differently, ``x (1 + d)`` with ``|d|
+# <= eps`` (N. Higham, Accuracy and Stability of Numerical Algorithms, section 1.5).
+# What such roundings change is measured with the rule itself, in double precision and
+# with random ``d``; sixteen times that, and a thousand roundings of the largest entry
+# for long sums, is what the run in single precision may be off by.
 
 Array = np.ndarray[Any, Any]
+EPS = float(np.finfo(np.float32).eps)
+#: How often operands are rounded at random.
+DRAWS = 3
+
+
+def narrow(local: Local, weights: Array, rng: np.random.Generator) -> str:
+    """What is lost in single precision beyond rounding, in words; empty if nothing."""
+    kind = np.dtype(types.spec_of(local.node.args[local.spots[0]]).dtype)
+    known = kind in (np.float32, np.complex64)
+    if local.alone or local.fold or local.hermitian or not known:
+        return ""
+    weights = weights.astype(np.float32).astype(float)
+    exact = local.pulled(weights)
+    spread = [np.zeros(1) for _ in exact]
+    for _ in range(DRAWS):
+        moved = list(local.values)
+        for i in local.spots:
+            signs = rng.choice([-1.0, 1.0], np.shape(moved[i]))
+            moved[i] = moved[i] * (1 + EPS * signs)
+        again = local.pulled(weights, values=moved)
+        spread = [
+            s if a is None or b is None else np.maximum(s, np.abs(a - b))
+            for s, a, b in zip(spread, exact, again, strict=True)
+        ]
+    low = local.single(weights)
+    for spot, a, b, s in zip(local.spots, exact, low, spread, strict=True):
+        if a is None or b is None:
+            continue
+        most = 16 * s + 1e3 * EPS * np.max(np.abs(a), initial=0)
+        off = np.abs(b - a)
+        bad = ~(off <= most) & np.isfinite(most) & np.isfinite(a) & (np.abs(a) < 1e38)
+        if np.any(bad):
+            k = int(np.argmax(np.where(bad, off, -1)))
+            place = ", ".join(str(int(n)) for n in np.unravel_index(k, np.shape(a)))
+            where = f"[{place}]" if place else ""
+            return (
+                "right in double precision, but in single precision it gives"
+                f" {np.ravel(b)[k]:.6g} at {local.label(spot)}{where} in place of"
+                f" {np.ravel(a)[k]:.6g}."
+            )
+    return ""
+
+
+# The second order of one node: its rules differentiated, along one direction.
+#
+# The truth is the op's ``compute`` again: differences of its complex step where it is
+# analytic, second differences of its values elsewhere.
+
+#: What the second derivative may be off by: from the complex step, from values.
+SECOND_ORDER_RTOL = {"complex step": 1e-5, "differences": 2e-3}
+
+
+def second_order(local: Local, look: Look, rng: np.random.Generator) -> str:
+    """Compare both modes over the reverse and the forward rule with values.
+
+    What is wrong is written into ``look.entries``; returns a note where there is no
+    second derivative.
+    """
+    values = [local.values[i] for i in local.spots]
+    if any(np.asarray(x).dtype.kind == "c" for x in values) or local.alone:
+        return ""
+    if local.node.op.pull is None or local.fold or not len(local.outputs):
+        return ""
+    if local.outputs.dtype.kind == "c" or not np.all(np.isfinite(local.outputs)):
+        return ""
+    ways = [
+        local.shaped(look.random(local.count(i)) * local.reach(i), np.asarray(x))
+        for i, x in zip(local.spots, values, strict=True)
+    ]
+    weights = look.random(len(local.outputs))
+    expected, error, method = _truth(local, ways, weights, look)
+    if not np.isfinite(expected) or not error <= 0.01 * abs(expected) + 1e-6:
+        return ""
+    try:
+        with np.errstate(all="ignore"):
+            found = _asked(local, values, ways, weights)
+    except Exception as error_:
+        # A rule need not have a derivative of its own, such as a kernel's.
+        return f"Its rule has no derivative: {type(error_).__name__}: {error_}"
+    # As for the rule itself: what rounding hides while all entries move by their size.
+    y = local.outputs
+    limit = SECOND_ORDER_RTOL[method] * abs(expected) + 10 * error
+    limit += 1e4 * 2.3e-16 * float(np.sum(np.abs(weights * y))) + 1e-300
+    for mode, got in found.items():
+        if abs(got - expected) <= limit or not np.isfinite(expected):
+            continue
+        names = ", ".join(dict.fromkeys(local.label(i) for i in local.spots))
+        sides = expected, expected
+        look.entries.append(
+            Entry(
+                names, (), 2, mode, got, expected, error, limit, *sides, "wrong", method
+            )
+        )
+    return ""
+
+
+def _truth(
+    local: Local, ways: list[Array], weights: Array, look: Look
+) -> tuple[float, float, str]:
+    """The second derivative of the weighted sum of the outputs, from values alone."""
+    values = [np.asarray(local.values[i]) for i in local.spots]
+
+    def at(t: complex) -> Array:
+        filled = list(local.values)
+        for i, x, way in zip(local.spots, values, ways, strict=True):
+            filled[i] = x + t * way
+        return local.joined(local.compute(filled))
+
+    def along(t: complex) -> Array:
+        try:
+            return np.array([np.sum(weights * at(t))])
+        except Exception:
+            return np.array([np.nan])
+
+    def first(t: complex) -> Array:
+        return np.array([np.sum(weights * at(t + 1j * EXACT_STEP).imag)])
+
+    if look.methods == {"complex step"}:
+        try:
+            found = slope(lambda t: first(t) / EXACT_STEP, analytic=False)
+            if not found.kink[0]:
+                return float(found.value[0]), float(found.error[0]), "complex step"
+        except Exception:
+            pass  # inputs that move together may leave the domain: values tell
+    value, error = curvature(along)
+    return float(np.real(value[0])), float(error[0]), "differences"
+
+
+def _asked(
+    local: Local, values: list[Any], ways: list[Array], weights: Array
+) -> dict[str, float]:
+    """The same from the rules: forward over reverse, and forward over forward."""
+    node = local.node
+
+    def outputs(*moved: Any) -> tuple[Any, ...]:
+        filled = list(local.values)
+        for i, x in zip(local.spots, moved, strict=True):
+            filled[i] = x
+        whole = apply(node.op, tuple(filled), node.params)
+        if not local.many:
+            return (whole,)
+        made = several.outputs(whole) if isinstance(whole, Tensor) else whole
+        return tuple(made[k] for k in local.chosen)
+
+    cotangents, at = [], 0
+    for shape, size in zip(local.shapes, local.sizes, strict=True):
+        cotangents.append(np.reshape(weights[at : at + size], shape))
+        at += size
+
+    def back(*moved: Any) -> Any:
+        return vjp(outputs, *moved)[1](tuple(cotangents))
+
+    def ahead(*moved: Any) -> Any:
+        return jvp(outputs, moved, tuple(ways))[1]
+
+    given = tuple(values)
+    moved = jvp(back, given, tuple(ways))[1]
+    twice = jvp(ahead, given, tuple(ways))[1]
+    return {
+        "rev": sum(float(np.sum(c * way)) for c, way in zip(moved, ways, strict=True)),
+        "fwd": sum(
+            float(np.sum(w * np.asarray(t)))
+            for w, t in zip(cotangents, twice, strict=True)
+        ),
+    }
+
+
+# Which of many entries is off, by halving.
+
+
+def halved(count: int, off: Callable[[Array], float], rng: np.random.Generator) -> int:
+    """One of ``count`` entries that is off, in some ``2 log2(count)`` questions.
+
+    ``off(chosen)`` says by how much those together are off for which ``chosen`` is
+    true. The half that is off by more is halved again; halves are drawn at random, so
+    that errors that cancel in one pairing do not in all.
+
+    Examples
+    --------
+    >>> wrong = np.arange(100) == 42
+    >>> halved(100, lambda chosen: float(np.sum(wrong & chosen)),
+    ...        np.random.default_rng(0))
+    42
+    """
+    left = rng.permutation(count)
+    while len(left) > 1:
+        first, second = np.array_split(left, 2)
+        sizes = []
+        for some in (first, second):
+            chosen = np.zeros(count, bool)
+            chosen[some] = True
+            sizes.append(off(chosen))
+        left = first if sizes[0] >= sizes[1] else second
+    return int(left[0])
+
+
+class Search:
+    """What of one node is off, once a direction is: an entry and an output."""
+
+    def __init__(self, local: Local, rng: np.random.Generator) -> None:
+        self.local = local
+        self.rng = rng
+
+    def entry_of(
+        self, spot: int, way: Array, output: int, got: Array, true: Array
+    ) -> int:
+        """An entry of the input by which forward mode is off at one output."""
+        local = self.local
+        if len(way) == len(local.outputs):
+            alone = np.zeros(len(way))
+            alone[output] = way[output]
+            off = self.gap(spot, alone, output)
+            if not off < 0.5 * abs(got[output] - true[output]):
+                return output
+
+        def part(chosen: Array) -> float:
+            return self.gap(spot, np.where(chosen, way, 0), output)
+
+        return halved(len(way), part, self.rng)
+
+    def gap(self, spot: int, way: Array, output: int) -> float:
+        """By how much forward mode is off along a direction at one output."""
+        moved = self.local.pushed(spot, way)
+        true = self.local.truth(spot, way[None]).value[0]
+        off = abs(moved[output] - true[output])
+        return float(off) if off == off else np.inf
+
+    def source(self, spot: int, way: Array, weights: Array, back: Array) -> int:
+        """An entry at which what reverse mode sends back is off."""
+        if not np.all(np.isfinite(back)):
+            return int(np.argmax(~np.isfinite(back)))
+
+        def part(chosen: Array) -> float:
+            some = np.where(chosen, way, 0)
+            true = self.local.truth(spot, some[None]).value[0]
+            true = np.where(weights != 0, weights * true, 0).real
+            off = abs(float(np.sum(true)) - float(some @ back))
+            return off if off == off else np.inf
+
+        return halved(len(way), part, self.rng)
+
+    def output_of(self, spot: int, k: int, weights: Array) -> int:
+        """The output at which what is sent back to an entry is off."""
+        reach = self.local.reach(spot)[k]
+        true = self.column(spot, k).value[0]
+
+        def part(chosen: Array) -> float:
+            some = np.where(chosen, weights, 0)
+            terms = np.where(some != 0, some * true, 0).real
+            off = abs(float(np.sum(terms)) - reach * self.back(spot, some)[k])
+            return float(off) if off == off else np.inf
+
+        if len(weights) == self.local.count(spot):
+            alone = np.arange(len(weights)) == k
+            if part(alone) >= 0.5 * part(np.ones(len(weights), bool)):
+                return k
+        return halved(len(weights), part, self.rng)
+
+    def bent(self, spot: int, output: int) -> int:
+        """An entry whose two sides differ at one output."""
+        reach = self.local.reach(spot)
+
+        def part(chosen: Array) -> float:
+            some = self.local.truth(spot, np.where(chosen, reach, 0)[None])
+            gap = abs(some.right[0, output] - some.left[0, output])
+            return float(gap) if gap == gap else np.inf
+
+        return halved(len(reach), part, self.rng)
+
+    def back(self, spot: int, weights: Array) -> Array:
+        """What reverse mode sends back to one input, as coordinates."""
+        x = self.local.values[spot]
+        c = self.local.pulled(weights)[self.local.spots.index(spot)]
+        return coordinates(np.zeros(np.shape(x)) if c is None else c, x)
+
+    def column(self, spot: int, k: int) -> Slope:
+        """The truth along one entry, as exact as can be."""
+        way = np.zeros(self.local.count(spot))
+        way[k] = self.local.reach(spot)[k]
+        return self.local.truth(spot, way[None], 1e-11)
+
 
 RTOL, SINGLE = 1e-6, 2e-3
 #: Roundings of an output below which no value shows a derivative.

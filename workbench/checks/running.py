@@ -7,28 +7,316 @@ outputs the worst counts.
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import forward
+from workbench.autodiff import forward, reverse
 from workbench.autodiff.grad import jvp, vjp
 from workbench.autodiff.recorded_call import Call
-from workbench.checks.differences import EXACT_STEP, Slope, curvature, perturbed, slope
-from workbench.checks.judging import NOISES, Tolerance, Truth, verdict
-from workbench.checks.programs import as_program
-from workbench.checks.progress import Telling
+from workbench.backends.numpy import compile
+from workbench.checks.differences import (
+    EXACT_STEP,
+    MULTIPLES,
+    NOISES,
+    Slope,
+    Tolerance,
+    Truth,
+    curvature,
+    noises,
+    perturbed,
+    slope,
+    verdict,
+)
 from workbench.checks.report import Comparison, Entry, Identity, Report
-from workbench.checks.rounding import MULTIPLES, noises
-from workbench.core import tree, types
-from workbench.core.tensor import value_of
+from workbench.core import blame, tree, types
+from workbench.core.graph import Graph
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.trace import record
+from workbench.core.types import Spec, weak
+from workbench.ops.define import linear
+from workbench.ops.several import flat
 from workbench.overrides.override_blocks import resolve_call
 
-__all__ = ["Check"]
+# Derivatives as programs of arrays, for checks that evaluate them many times.
+#
+# A derivative that is checked against differences is evaluated some thirty times for
+# each entry. To trace the function and sweep back each time takes milliseconds;
+# recorded once, the same program runs in microseconds.
 
 Array = np.ndarray[Any, Any]
+#: How far the program may be off at the points where it is tried, relatively.
+ROUNDING = 1e-9
+#: The relative step to the second point.
+ASIDE = 1e-3
+
+
+def as_program(f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[..., Any]:
+    """Return a function of arrays that gives what another gives, by its program.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that gives an array or a nest.
+    arrays
+        Where it will be evaluated, or near; in double precision.
+
+    Returns
+    -------
+    The program's function, which gives the outputs as a list; the function itself where
+    it has none: if it looks at values, as Python's ``if`` does, runs what cannot be
+    traced, or gives something else at a second point.
+
+    Examples
+    --------
+    >>> x = np.array([1.0, 2.0])
+    >>> [y] = as_program(lambda x: np.sin(x) * 2, [x])(x)
+    >>> bool(np.all(y == 2 * np.sin(x)))
+    True
+    >>> branch = lambda x: x if x[0] > 0 else -x
+    >>> as_program(branch, [x]) is branch
+    True
+    """
+    wide = [
+        x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
+        for x in arrays
+    ]
+    try:
+        specs = [Spec(x.shape, x.dtype) for x in wide]
+        made = record(lambda leaves: f(*leaves), specs)
+        program = compile(Graph(made.leaves, made.outputs))
+        aside = [x + ASIDE * np.maximum(np.abs(x), ASIDE) for x in wide]
+        for point in (wide, aside):
+            if not _alike(_flat(f(*point)), _flat(program(*point))):
+                return f
+    except Exception:  # whatever the function does, it can do by itself
+        return f
+    return program
+
+
+def _flat(outputs: Any) -> list[Array]:
+    return [np.asarray(x) for x in tree.flatten(outputs)[0]]
+
+
+def _alike(a: list[Array], b: list[Array]) -> bool:
+    """Whether outputs agree to rounding, in all that is finite and all that is not."""
+    return len(a) == len(b) and all(
+        x.shape == y.shape
+        and np.allclose(x, y, ROUNDING, ROUNDING * _size(x), equal_nan=True)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _size(x: Array) -> float:
+    finite = np.abs(x[np.isfinite(x)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+# How far a long check is: counted, told softly, stopped when asked to.
+
+#: Called before each piece of work with (done, all); true stops the check.
+Progress = Callable[[int, int], object]
+
+#: After so many seconds a check says how far it is, and then as often.
+FIRST, AGAIN = 1.0, 0.25
+
+
+class Stopped(Exception):
+    """The caller's progress function has said that it is enough."""
+
+
+class Telling:
+    """The progress of one check; as a context it ends quietly what was stopped.
+
+    Without a ``progress`` of the caller's, what takes more than a second writes one
+    line about itself in a terminal or a notebook, and wipes it in the end.
+
+    Attributes
+    ----------
+    stopped
+        Whether the check was stopped: by its ``progress``, or by an interrupt.
+
+    Examples
+    --------
+    >>> with Telling(lambda done, total: done == 2, 5) as telling:
+    ...     for _ in range(5):
+    ...         telling.step()
+    >>> telling.done, telling.total, telling.stopped
+    (2, 5, True)
+    """
+
+    def __init__(self, progress: Progress | None, total: int = 0) -> None:
+        self.progress = progress
+        self.total = total
+        self.done = 0
+        self.stopped = False
+        self.start = self.told = time.monotonic()
+        self.shown = 0
+
+    def __enter__(self) -> Telling:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if self.shown:
+            self.write("")
+        self.stopped = isinstance(error, (Stopped, KeyboardInterrupt))
+        return self.stopped
+
+    def step(self) -> None:
+        """Count a piece of work; ask whether to go on.
+
+        Raises
+        ------
+        Stopped
+            If the caller's function has said so.
+        """
+        if self.progress is not None:
+            if self.progress(self.done, self.total):
+                raise Stopped
+        else:
+            now = time.monotonic()
+            if now - self.start > FIRST and now - self.told > AGAIN:
+                self.told = now
+                self.write(self.line())
+        self.done += 1
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left, if the rest goes as what is done; None before any is."""
+        if not self.done or self.total < self.done:
+            return None
+        return (time.monotonic() - self.start) / self.done * (self.total - self.done)
+
+    def line(self) -> str:
+        """``checked 120 of 1000, 7 s left``."""
+        left = self.left
+        rest = "" if left is None else f", {left:.0f} s left"
+        return f"checked {self.done} of {self.total}{rest}"
+
+    def write(self, text: str) -> None:
+        """Put a line in the place of the last one."""
+        # A notebook shows all of stderr as an error, an empty line too.
+        out = sys.stdout if _notebook() else sys.stderr
+        if out is sys.stderr and not out.isatty():
+            return
+        out.write("\r" + text.ljust(self.shown) + ("" if text else "\r"))
+        out.flush()
+        self.shown = len(text)
+
+
+def _notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    loaded = sys.modules.get("IPython")
+    shell = None if loaded is None else loaded.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+# Functions of arrays elsewhere, checked from main memory: there and back are ops.
+
+
+def is_elsewhere(x: Any) -> bool:
+    """Return whether a value is an array of another library, such as CuPy's."""
+    x = value_of(x)
+    return not (
+        x is None or weak(x) or isinstance(x, np.ndarray | np.generic)
+    ) and hasattr(x, "__cuda_array_interface__")
+
+
+def to_host(x: Any) -> Any:
+    """Return an array in main memory; what is there as it is."""
+    return x.get() if is_elsewhere(x) else x
+
+
+# The second input says where to; nothing of its values is read.
+TO_HOST: Op = linear(
+    "to_host", to_host, lambda g, x: apply(TO_DEVICE, (g, x)), rule="g"
+)
+TO_DEVICE: Op = linear(
+    "to_device",
+    lambda x, like: np.asarray(x, like=like) if is_elsewhere(like) else x,
+    lambda g, x, like: apply(TO_HOST, (g,)),
+    rule="g",
+)
+TO_HOST.batch = lambda inputs, batched, params: apply(TO_HOST, inputs, params)
+TO_DEVICE.batch = lambda inputs, batched, params: apply(TO_DEVICE, inputs, params)
+
+
+def from_host(
+    f: Callable[..., Any], values: Sequence[Any]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function that runs where some values are, of values in main memory.
+
+    It is ``f`` itself where all of them are there already.
+    """
+    if not any(map(is_elsewhere, values)):
+        return f, list(values)
+
+    def run(*given: Any) -> Any:
+        there = [
+            apply(TO_DEVICE, (x, like)) if is_elsewhere(like) else x
+            for x, like in zip(given, values, strict=True)
+        ]
+        outputs, structure = tree.flatten(f(*there))
+        return structure(
+            [apply(TO_HOST, (y,)) if is_elsewhere(y) else y for y in outputs]
+        )
+
+    return run, [to_host(x) for x in values]
+
+
+# Which op's rule made a gradient that is not finite.
+#
+# The first step of the backward sweep where what arrives is finite and what is passed
+# on is not. Of a program with a hundred steps after it the check would blame all.
+
+
+def unfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
+    """The op and line where a gradient of ``f(*values)`` stops to be finite.
+
+    Every output is asked for with a cotangent of ones. None: nowhere.
+
+    Examples
+    --------
+    >>> with np.errstate(all="ignore"):
+    ...     unfinite(lambda x: 3 * np.sqrt(x), [np.zeros(2)]).partition(" (at")[0]
+    'sqrt float64[2]'
+    """
+    found: list[str] = []
+
+    def look(visit: reverse.Visit) -> None:
+        if found or not finite([visit.cotangent]):
+            return
+        if not finite(visit.passed):
+            found.append(f"{blame.describe(visit.node)}{blame.at(visit.node.site)}")
+
+    made = record(lambda leaves: f(*leaves), values)
+    varying = [
+        y
+        for y in made.outputs
+        if isinstance(y, Tensor) and types.differentiable(y.dtype)
+    ]
+    ones = [np.ones_like(y._value) for y in varying]
+    with np.errstate(all="ignore"):
+        reverse.pull_back(varying, ones, made.leaves, visit=look)
+    return found[0] if found else None
+
+
+def finite(cotangents: Sequence[Any]) -> bool:
+    """Whether all entries of all that has arrived are finite."""
+    return all(
+        c is None or bool(np.all(np.isfinite(value_of(c)))) for c in flat(cotangents)
+    )
 
 
 class Check:

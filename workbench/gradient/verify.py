@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.grad import vjp
-from workbench.checks.judging import RTOL
+from workbench.checks.differences import RTOL
 from workbench.core import tree
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import value_of

@@ -54,16 +54,12 @@ def check(
     settings: dict[str, Any],
 ) -> Report:
     """See `Session.check`."""
-    from workbench.checks.analytic import carries
-    from workbench.checks.device import from_host, to_host
-    from workbench.checks.given import Given
-    from workbench.checks.judging import Tolerance
+    from workbench.checks.differences import Tolerance
+    from workbench.checks.local import carries
     from workbench.checks.nodes import check_nodes, checkable
-    from workbench.checks.progress import Telling
-    from workbench.checks.purpose import passing
-    from workbench.checks.report import Report
-    from workbench.checks.running import Check
-    from workbench.checks.verify import fresh_seed
+    from workbench.checks.report import Report, passing
+    from workbench.checks.running import Check, Telling, from_host, to_host
+    from workbench.checks.verify import Given, fresh_seed
 
     unknown = set(settings) - {"atol", "entries", "order", "rtol", "seed"}
     if unknown or settings.get("entries", 1) < 1 or settings.get("order", 1) < 1:
@@ -183,7 +179,7 @@ def _ids(forward: Any) -> Iterable[tuple[Any, int]]:
 def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
     """What rounding does to the gradients, without overrides."""
     from workbench.autodiff.grad import vjp
-    from workbench.checks.rounding import noises
+    from workbench.checks.differences import noises
 
     with np.errstate(all="ignore"):
         y, pullback = vjp(function, *values)

@@ -19,14 +19,12 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.checks.doctor import (
     digits,
-    edges,
+    forms,
     matrices,
-    slopes,
     steps,
-    units,
     values,
+    vanishing,
     vectors,
-    ways,
     zeros,
 )
 from workbench.checks.doctor.case import Case, Progress, Stopped
@@ -291,16 +289,16 @@ def _notes(error: Exception) -> list[str]:
 
 
 def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
-    yield from steps.refined(case, values.look(case))
-    yield from steps.refined(case, slopes.look(case, [*_blamed(found)]))
-    yield from units.look(case)
+    yield from steps.refined(case, values.find_bad_values(case))
+    yield from steps.refined(case, values.find_bad_slopes(case, [*_blamed(found)]))
+    yield from vanishing.find_idle_units(case)
     yield from vectors.look(case, [f.node for f in found])
     yield from zeros.look(case, [f.node for f in found])
     singular = [*matrices.look(case)]
     yield from singular
     # What is not finite has no size and no digits; noise has no size of its own.
     if all(f in singular or f.severity != "error" for f in found):
-        grown = [*ways.look(case, [f.node for f in found])]
+        grown = [*vanishing.find_vanishing_ways(case, [f.node for f in found])]
         lost = [*digits.look(case, [f.node for f in singular])]
         # Errors grow as gradients do, and what cancels is divided by what is small: one
         # finding, not two. A difference that cancels is the cause, else the growth is.
@@ -311,7 +309,7 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
             lost = []
         yield from grown
         yield from lost
-    yield from edges.look(case, [f.node for f in found])
+    yield from forms.look(case, [f.node for f in found])
 
 
 def _blamed(found: Sequence[Finding]) -> Iterator[Tensor]:
@@ -392,7 +390,7 @@ def _half_way(
     stopped = False
     with _quiet():
         try:
-            for finding in steps.refined(case, values.look(case)):
+            for finding in steps.refined(case, values.find_bad_values(case)):
                 found.append(finding)
         except (Stopped, KeyboardInterrupt):
             stopped = True

@@ -25,12 +25,10 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.checks.doctor.case import Case, finite
+from workbench.checks.doctor.case import WIDER, WIDEST, Case, again, finite
 from workbench.checks.doctor.finding import Finding
-from workbench.checks.doctor.forms import form_of
-from workbench.checks.doctor.lost import Jump, finding
+from workbench.checks.doctor.forms import Jump, finding, form_of
 from workbench.checks.doctor.matrices import CONDITIONED
-from workbench.checks.doctor.wider import WIDER, WIDEST, again
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.checks.doctor.case import Case, finite
+from workbench.checks.doctor.case import WIDER, WIDEST, Case, finite
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
@@ -33,7 +33,6 @@ from workbench.checks.doctor.spelling import (
     operand,
     subscript,
 )
-from workbench.checks.doctor.wider import WIDER, WIDEST
 from workbench.core import hooks, types, walk
 from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError

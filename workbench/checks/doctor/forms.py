@@ -12,25 +12,111 @@ The forms are those of N. J. Higham, "Accuracy and Stability of Numerical Algori
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
-from workbench.checks.doctor.case import Case
-from workbench.checks.doctor.equivalence import Form, Operands, prove
-from workbench.checks.doctor.matching import (
-    SUMS,
-    after,
-    axes_of,
-    axis_of,
-    inner,
-    is_op,
-    is_squared,
-    number,
-    taken,
+import numpy as np
+
+from workbench.checks.doctor.case import WIDER, WIDEST, Case, again, first
+from workbench.checks.doctor.equivalence import (
+    Form,
+    Operands,
+    is_finite_in_float64,
+    prove,
 )
-from workbench.core.tensor import Tensor
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.core import walk
+from workbench.core.tensor import Tensor, value_of
 
-__all__ = ["Form", "form_of"]
+# What forms are read off with: what an operand was, its readers, what it is called.
+#
+# Which forms there are stands in `forms.py`.
+
+#: What an operand may pass through and still be the operand.
+THROUGH = {
+    "reshape",
+    "broadcast_to",
+    "getitem",
+    "transpose",
+    "copy",
+    "strong",
+    "astype",
+}
+SUMS = {"sum", "mean"}
+
+
+def inner(x: Any) -> Any:
+    """What an operand was before it was only reshaped."""
+    while isinstance(x, Tensor) and x.op.name in THROUGH:
+        x = x.inputs[0]
+    return x
+
+
+def is_op(x: Any, *names: str) -> bool:
+    """Whether an operand is the result of one of some ops."""
+    return isinstance(x, Tensor) and x.op.name in names
+
+
+def number(x: Any) -> float | None:
+    """A constant that is one number."""
+    if isinstance(x, Tensor):
+        if x.inputs or x.name is not None:
+            return None
+        x = x._value
+    if isinstance(x, (int, float)):
+        return float(x)
+    if getattr(x, "shape", None) == () and x.dtype.kind in "iuf":
+        return float(x)
+    return None
+
+
+def after(case: Case, node: Tensor, *names: str) -> Iterator[Tensor]:
+    """The readers of a node that are one of some ops, past those that only reshape."""
+    stack = list(case.readers.get(node.serial, ()))
+    for reader in stack:
+        if reader.op.name in names:
+            yield reader
+        elif reader.op.name in THROUGH and len(stack) < 50:
+            stack += case.readers.get(reader.serial, ())
+
+
+def axis_of(node: Tensor) -> str:
+    """The settings of a reduction as one writes them behind its operand."""
+    told = ""
+    axis = node.params.get("axis")
+    if axis is not None:
+        if isinstance(axis, tuple) and len(axis) == 1:
+            axis = axis[0]
+        told += f", axis={axis}"
+    if node.params.get("keepdims"):
+        told += ", keepdims=True"
+    return told
+
+
+def axes_of(total: Tensor) -> list[str]:
+    """Return the settings that a reduction may need where its result is broadcast."""
+    axis = axis_of(total).replace(", keepdims=True", "")
+    return [f"{axis}, keepdims=True", axis]
+
+
+def is_squared(x: Any) -> bool:
+    """Return whether it is a square."""
+    return (
+        is_op(x, "square")
+        or (is_op(x, "power") and number(x.inputs[1]) == 2)
+        or (is_op(x, "multiply") and x.inputs[0] is x.inputs[1])
+    )
+
+
+def taken(x: Any, o: Operands) -> str:
+    """Return what is taken of an operand on its way: ``"[_1]"``, or nothing."""
+    text = ""
+    while isinstance(x, Tensor) and x.op.name in THROUGH:
+        if x.op.name == "getitem":
+            text = f"[{o.index(x)}]{text}"
+        x = x.inputs[0]
+    return text
 
 
 def form_of(case: Case, node: Tensor, sloped: bool = False) -> Form | None:
@@ -341,3 +427,202 @@ FINDERS = {
     "sqrt": _sqrt,
     "divide": _divide,
 }
+
+
+# Forms that hold at these values, and just so: notes, before they become errors.
+#
+# An exponential is near its edge where its operand is beyond half of what its dtype
+# bears; by one more doubling it overflows. Told only of forms that have a stable
+# spelling, so that the note says what to write.
+
+NEAR = 0.5
+
+
+def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """A note for each form that is near its edge; none where an error was found."""
+    blamed = {node.serial for node in known}
+    for node in case.nodes:
+        if node.op.name != "exp" or node.serial in blamed:
+            continue
+        y = node._value
+        if not isinstance(y, (np.ndarray, np.generic)) or y.size == 0:
+            continue
+        dtype = np.asarray(value_of(y)).dtype
+        if dtype.kind != "f":
+            continue
+        limit = float(np.log(np.finfo(dtype).max))
+        top = float(np.max(value_of(node.args[0])))
+        if not NEAR * limit < top < limit:
+            continue
+        form = form_of(case, node)
+        if form is None:
+            continue
+        yield Finding(
+            "near-overflow",
+            "note",
+            node,
+            "forward",
+            f"{case.call(node)} is near its largest value",
+            f"{operand(node, 0)} reaches {top:.4g}; from {limit:.4g} on exp overflows"
+            f" {dtype}.",
+            f"The {form.name} overflows for larger operands; its stable form never"
+            " does.",
+            Fix(f"the stable form of {form.name}", form.code),
+        )
+
+
+# What is said of lost digits: what cancels, what float32 cannot hold, what mends it.
+#
+# Where they are lost is found in `digits.py`.
+
+WRONG = 0.1
+ADDED = {"sum", "mean", "matmul", "einsum", "tensordot", "var", "cumsum"}
+
+
+class Jump(NamedTuple):
+    """By how much one node made an error worse, and how large it was then."""
+
+    node: Tensor
+    times: float
+    error: float
+    told: str = ""
+
+
+def finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
+    """The finding about the node that lost the digits of a result or gradient.
+
+    ``dtype`` is what the program ran in, ``what`` is what the wider run contradicts.
+    """
+    node, name = jump.node, case.call(jump.node)
+    form = form_of(case, node)
+    fix: Fix | None = None
+    cancels = node.op.name in ("subtract", "add", *ADDED)
+    if cancels:
+        kind, title = "cancellation", f"{name} cancels: its terms are nearly equal"
+        cause = (
+            "The leading digits of two nearly equal numbers cancel, and what is left"
+            " is their rounding."
+        )
+    elif dtype == "float32":
+        kind, title = "float32-contradicted", f"{name}: float64 gives another {what}"
+        cause = "float32 has 7 digits, and this node needs more."
+    else:
+        kind, title = "lost-digits", f"{name} loses nearly all digits"
+        cause = "A small error of its operand is a large one of its result."
+    if form is not None:
+        fix = Fix(f"the stable form of {form.name}", form.code)
+    elif dtype == "float32" and is_finite_in_float64(node):
+        fix = Fix(
+            "compute this part in float64",
+            f"{closed(operand(node, 0))}.astype(np.float64)",
+        )
+    told = jump.told[:1].upper() + jump.told[1:]
+    lost = min(16.0, np.log10(max(jump.times, 1.0)))
+    return Finding(
+        kind,
+        "error" if jump.error > WRONG else "warning",
+        node,
+        "backward" if what.startswith("gradient") else "forward",
+        title,
+        f"{told}; about {lost:.0f} digits are lost here.",
+        cause,
+        fix,
+    )
+
+
+#: A result of so few roundings of its terms is nothing but rounding.
+ROUNDINGS = 8
+
+
+class Cancelled(NamedTuple):
+    """A sum whose digits have cancelled, all of them."""
+
+    node: Tensor
+    evidence: str
+    fix: Fix | None
+
+
+#: What is said of it.
+CAUSE = (
+    "The leading digits of nearly equal numbers cancel, and what is left is their"
+    " rounding."
+)
+
+
+def cancelled(case: Case, node: Tensor, k: int, mask: Any) -> Cancelled | None:
+    """Whether what an op cannot take is the rounding of terms that have cancelled.
+
+    Parameters
+    ----------
+    node, k
+        The op, and which of its operands is 0 or less.
+    mask
+        At which of its entries.
+
+    Returns
+    -------
+    None where the same program in a wider dtype gives the same: the operand is what it
+    is.
+    """
+    x = inner(node.inputs[k])
+    if not isinstance(x, Tensor) or isinstance(x._value, tuple):
+        return None
+    y, terms = np.asarray(value_of(x._value)), _terms(x)
+    if terms is None or y.dtype.kind not in "fc":
+        return None
+    if x is node.inputs[k] and mask.shape != y.shape:
+        return None
+    asked = mask if x is node.inputs[k] else np.ones(y.shape, bool)
+    unit = float(np.finfo(y.dtype).eps)
+    asked = asked & (np.abs(y) <= ROUNDINGS * unit * terms) & (terms > 0)
+    table = WIDER if y.dtype in WIDER else WIDEST
+    wide_unit = float(np.finfo(table[y.dtype]).eps) if y.dtype in table else unit
+    if not asked.any() or wide_unit >= unit:
+        return None
+    true = again(case, table, walk.order([x]), told=False)[x.serial]._value
+    off = np.abs(true - y) > np.maximum(np.abs(true), np.abs(y)) / 2
+    asked = asked & off & (np.abs(true) > ROUNDINGS * wide_unit * terms)
+    if not asked.any():
+        return None
+    at = first(asked)
+    text = operand(node, k)
+    text = "Its value" if text == LEFT_OUT else text
+    return Cancelled(
+        x,
+        f"{text} is {y[at]:.6g}, and in higher precision {true[at]:.6g}; its terms are"
+        f" of size {float(terms[at]):.3g}, and their rounding of"
+        f" {unit * float(terms[at]):.2g}.",
+        _mend(case, node, x),
+    )
+
+
+def _mend(case: Case, node: Tensor, x: Tensor) -> Fix | None:
+    form = form_of(case, node) or form_of(case, x)
+    if form is not None:
+        return Fix(f"the stable form of {form.name}", form.code)
+    if np.dtype(x.dtype) in WIDER:
+        text = closed(operand(x, 0))
+        return Fix("compute this part in float64", f"{text}.astype(np.float64)")
+    return None
+
+
+def _terms(x: Tensor) -> Any:
+    """The sizes of what a sum is made of, added; None for another op, or of data."""
+    if x.op.name not in ("add", "subtract", *ADDED - {"var"}):
+        return None
+    # What is given has not been rounded: a difference of data is exact.
+    if all(is_given(a) for a in x.inputs):
+        return None
+    sizes = [np.abs(np.asarray(value_of(a))) for a in x.inputs]
+    if x.op.name == "subtract":
+        return sizes[0] + sizes[1]
+    try:
+        return np.abs(x.op.compute(*sizes, **x.params))
+    except (TypeError, ValueError):
+        return None
+
+
+def is_given(x: Any) -> bool:
+    """Whether an operand is an input or a constant, perhaps only reshaped."""
+    x = inner(x)
+    return not isinstance(x, Tensor) or not x.inputs

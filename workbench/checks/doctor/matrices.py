@@ -3,7 +3,7 @@
 A matrix of condition c multiplies the relative rounding of its entries by up to c. It
 is told where less than four digits remain, c · eps > 1e-4 in the dtype of the matrix:
 from 4.5e11 in float64, from 840 in float32. The condition is estimated
-(`conditions.py`), never read off digits that rounding has made: so the verdict is the
+(`vectors.py`), never read off digits that rounding has made: so the verdict is the
 same on every machine, and whether a factorisation that stands at its edge succeeds or
 raises an error.
 """
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.inner_programs import everything
-from workbench.checks.doctor import conditions, steps
+from workbench.checks.doctor import steps, vectors
 from workbench.checks.doctor.case import Case, at, size
-from workbench.checks.doctor.conditions import LOST, WRONG
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.checks.doctor.vectors import LOST, WRONG
 from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.contraction import swap
@@ -46,21 +46,21 @@ def _each(find: Callable[..., float], *stacks: Any) -> Any:
 
 
 def _general(node: Tensor, a: Any, *_: Any) -> Any:
-    return _each(conditions.general_condition, a)
+    return _each(vectors.general_condition, a)
 
 
 def _definite(node: Tensor, a: Any) -> Any:
-    return _each(conditions.definite_condition, a)
+    return _each(vectors.definite_condition, a)
 
 
 def _triangular(node: Tensor, a: Any, b: Any) -> Any:
     lower, unit = node.params["lower"], node.params["unit"]
-    find = lambda x: conditions.triangular_condition(x, lower, unit)  # noqa: E731
+    find = lambda x: vectors.triangular_condition(x, lower, unit)  # noqa: E731
     return _each(find, a)
 
 
 def _banded(node: Tensor, ab: Any, b: Any) -> Any:
-    return _each(lambda x: conditions.banded_condition(x, **node.params), ab)
+    return _each(lambda x: vectors.banded_condition(x, **node.params), ab)
 
 
 def _kept_condition(node: Tensor, a: Any, *_: Any) -> Any:
@@ -68,7 +68,7 @@ def _kept_condition(node: Tensor, a: Any, *_: Any) -> Any:
     if limit is None or limit < 0:
         eps = float(np.finfo(_dtype(a)).eps)
         limit = 1e-15 if node.op.name == "pinv" else eps * max(a.shape[-2:])
-    return _each(lambda x: conditions.kept_condition(x, float(limit)), a)
+    return _each(lambda x: vectors.kept_condition(x, float(limit)), a)
 
 
 def _square(node: Tensor, a: Any) -> Any:
@@ -80,14 +80,14 @@ def _square(node: Tensor, a: Any) -> Any:
 def _columns(node: Tensor, a: Any, **_: Any) -> Any:
     """Of QR, whose derivative divides by R, or by its first columns."""
     few = min(a.shape[-2:])
-    return _each(lambda x: conditions.kept_condition(x, 0), a[..., :few])
+    return _each(lambda x: vectors.kept_condition(x, 0), a[..., :few])
 
 
 def _vectors(node: Tensor, a: Any) -> Any:
     """Of eigenvalues of any matrix: the condition of its vectors (Bauer and Fike)."""
     values = node._value
     v = values[1] if isinstance(values, tuple) else np.linalg.eig(a)[1]
-    return _each(conditions.general_condition, v)
+    return _each(vectors.general_condition, v)
 
 
 def _sylvester(node: Tensor, a: Any, b: Any, q: Any) -> Any:
@@ -108,7 +108,7 @@ def _sylvester_condition(a: Any, b: Any) -> float:
         return solve(x, swap(a).conj(), swap(b).conj())
 
     norm = np.abs(a).sum(axis=0).max() + np.abs(b).sum(axis=1).max()
-    return float(norm) * conditions.inverse_norm(solve, back, math.prod(shape))
+    return float(norm) * vectors.inverse_norm(solve, back, math.prod(shape))
 
 
 def _sparse(node: Tensor, data: Any, b: Any) -> Any:
@@ -121,7 +121,7 @@ def _sparse(node: Tensor, data: Any, b: Any) -> Any:
     back = lambda x: node.op.compute(data, x.conj(), **turned).conj()  # noqa: E731
     columns = abs(matrix).sum(axis=int(node.params["transposed"]))
     n = matrix.shape[0]
-    return np.array(float(columns.max()) * conditions.inverse_norm(solve, back, n))
+    return np.array(float(columns.max()) * vectors.inverse_norm(solve, back, n))
 
 
 def _derivative(node: Tensor, *args: Any) -> Any:

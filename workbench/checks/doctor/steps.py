@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.program import Program
-from workbench.checks.doctor import slopes, values
+from workbench.checks.doctor import values
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.core.tensor import Tensor, leaf, next_serial, value_of
@@ -105,9 +105,9 @@ def _first(
     """What broke first of what has been recorded inside a node."""
     bad = [y for y in made if isinstance(y, Tensor) and not finite(y._value)]
     sub = Case("what is inside", bad, [], [], depth=case.depth + 1)
-    for origin, path in values.origins(sub, bad).items():
+    for origin, path in values.value_origins(sub, bad).items():
         if origin.inputs:
-            inner = forward(sub, origin) or values.told(sub, origin, path)
+            inner = forward(sub, origin) or values.tell_value(sub, origin, path)
             return outer(case, node, inner, where, within)
     return None
 
@@ -155,7 +155,7 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
     if not outputs or not leaves:
         return None
     sub = Case("a loop", outputs, seeds, leaves, depth=case.depth + 1)
-    for finding in refined(sub, slopes.look(sub)):
+    for finding in refined(sub, values.find_bad_slopes(sub)):
         at = max((s for s in starts if s[0] <= finding.node.serial), default=(0, 0))
         return outer(case, node, finding, f"at step {at[1]}", "In the step")
     return None
@@ -187,7 +187,7 @@ def _unfolded_back(case: Case, node: Tensor, g: Any) -> Finding | None:
         return None
     outputs, seeds = map(list, zip(*pairs, strict=True))
     sub = Case("what is inside", outputs, seeds, wrt, depth=case.depth + 1)
-    for finding in refined(sub, slopes.look(sub)):
+    for finding in refined(sub, values.find_bad_slopes(sub)):
         return outer(case, node, finding, "inside", "Inside")
     return None
 

@@ -9,35 +9,34 @@ met: no result that is not finite leads to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
-from workbench.checks.doctor import lost, masks, words
-from workbench.checks.doctor.case import Case, counted, finite, is_leaf, kinds
+from workbench.checks.doctor import forms, words, zeros
+from workbench.checks.doctor.case import Case, Step, counted, finite, is_leaf, kinds
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import form_of
+from workbench.checks.doctor.singular import BOUNDED
 from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
 from workbench.core.tensor import Tensor, value_of
 
-__all__ = ["look", "of_cancelled", "origins", "told"]
 
-
-def look(case: Case) -> Iterator[Finding]:
+def find_bad_values(case: Case) -> Iterator[Finding]:
     """A finding for each origin of what is not finite in the outputs."""
     roots = [y for y in case.outputs if y.serial in case.unfinite]
     mended: set[int] = set()
-    for node, path in origins(case, roots).items():
+    for node, path in value_origins(case, roots).items():
         form = form_of(case, node)
         if form is not None:
             if form.whole.serial in mended:
                 continue  # the form that was named before is the same
             mended.add(form.whole.serial)
-        yield told(case, node, path)
+        yield tell_value(case, node, path)
 
 
-def origins(case: Case, roots: list[Tensor]) -> dict[Tensor, tuple[Tensor, ...]]:
+def value_origins(case: Case, roots: list[Tensor]) -> dict[Tensor, tuple[Tensor, ...]]:
     """The nodes where it began, each with the way to the result that shows it."""
     found: dict[Tensor, tuple[Tensor, ...]] = {}
     came: dict[int, Tensor | None] = {y.serial: None for y in roots}
@@ -161,7 +160,7 @@ def _path(
     return tuple(path)
 
 
-def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
+def tell_value(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
     """The finding for one origin."""
     name = case.call(node)
     if is_leaf(node):
@@ -195,7 +194,7 @@ def told(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
     if gone is not None:
         return gone
     cause, fix = said.cause, said.fix
-    unwanted = masks.dropped(case, node, _bad_entries(node))
+    unwanted = zeros.dropped(case, node, _bad_entries(node))
     if unwanted is not None:
         cause, fix = cause + unwanted.cause, unwanted.fix or fix
     return Finding(
@@ -222,7 +221,7 @@ def of_cancelled(
     """The finding where what an op cannot take is only rounding: who has cancelled."""
     if said.operand is None or node.op.custom:
         return None
-    found = lost.cancelled(case, node, said.operand, said.mask)
+    found = forms.cancelled(case, node, said.operand, said.mask)
     if found is None:
         return None
     return Finding(
@@ -232,7 +231,115 @@ def of_cancelled(
         "forward",
         f"{case.call(found.node)} cancels, and {case.call(node)} {said.trouble}",
         found.evidence,
-        lost.CAUSE,
+        forms.CAUSE,
         found.fix,
         (found.node, *path),
+    )
+
+
+# Backward: which nodes made the NaN and infinities that reach a gradient.
+#
+# From a gradient that is not finite the walk goes forward, against the sweep, through
+# what was passed on, to the first step at which a finite cotangent arrived: its rule
+# made it. An infinite slope that is multiplied by 0 further on (the sqrt of a square at
+# 0) is so blamed on the slope, and not on the product that shows NaN.
+
+
+def find_bad_slopes(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+    """A finding for each origin of what is not finite in the gradients.
+
+    ``known`` are the nodes that were blamed for values already.
+    """
+    blamed = {node.serial for node in known}
+    for step, path in slope_origins(case):
+        node = step.node
+        if node.serial in blamed:
+            continue
+        wild = [
+            x
+            for x in node.inputs
+            if isinstance(x, Tensor) and x.serial in case.unfinite
+        ]
+        if wild:
+            makers = value_origins(case, wild)
+            if any(x.serial in blamed for x in makers):
+                continue  # its values are to blame, which has been said
+            for maker, way in makers.items():
+                if maker.serial not in blamed:
+                    blamed.add(maker.serial)
+                    yield tell_value(case, maker, way)
+            continue
+        blamed.add(node.serial)
+        yield tell_slope(case, step, path)
+
+
+def slope_origins(case: Case) -> Iterator[tuple[Step, tuple[Tensor, ...]]]:
+    """The steps where it began, in the order of the sweep, each with the way on."""
+    steps = case.steps
+    passers: dict[int, list[Step]] = {}
+    for step in steps:
+        for serial, _, whole in step.passed:
+            if not whole:
+                passers.setdefault(serial, []).append(step)
+    came: dict[int, Tensor | None] = {}
+    stack = []
+    for x, g in zip(case.wrt, case.gradients, strict=True):
+        if g is not None and not finite(g) and x.serial not in came:
+            came[x.serial] = None
+            stack.append(x)
+    found: dict[int, Step] = {}
+    while stack:
+        x = stack.pop()
+        makers = passers.get(x.serial, [])
+        if not makers:
+            own = case.step_of.get(x.serial)
+            if own is not None:  # finite parts whose sum is not
+                found[x.serial] = own
+            continue
+        for step in makers:
+            serial = step.node.serial
+            if serial in came:
+                continue
+            came[serial] = x
+            if step.finite:
+                found[serial] = step
+            else:
+                stack.append(step.node)
+    for serial in sorted(found, reverse=True):
+        path = [found[serial].node]
+        while (after := came.get(path[-1].serial)) is not None:
+            path.append(after)
+        yield found[serial], tuple(path)
+
+
+def tell_slope(case: Case, step: Step, path: tuple[Tensor, ...]) -> Finding:
+    """The finding for one origin."""
+    node, name = step.node, case.call(step.node)
+    if step.arrays is None:
+        return Finding(
+            "gradient-overflow",
+            "error",
+            node,
+            "backward",
+            f"the gradient that arrives at {name} overflows",
+            f"Its norm is {step.norm:.3g}; what its readers pass on is finite, the sum"
+            " is not.",
+            "The sum of what flows back is larger than the dtype holds.",
+            words.attached(case, node, "bound the gradient there", BOUNDED),
+            path,
+        )
+    said = words.slope(case, node, *step.arrays)
+    gone = of_cancelled(case, node, said, path)
+    if gone is not None:
+        return gone
+    return Finding(
+        said.kind,
+        "error",
+        node,
+        "backward",
+        f"{name} {said.trouble}",
+        said.evidence,
+        said.cause,
+        said.fix,
+        path,
     )

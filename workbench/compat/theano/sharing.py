@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core.shared import Shared
 from workbench.errors import UsageError
-from workbench.symbolic.sharing import shared as ours
+from workbench.symbolic.sharing import shared as share
 
 __all__ = ["DEFAULT_UPDATES", "SharedVariable", "shared"]
 
@@ -46,7 +46,7 @@ def shared(
         value = np.asarray(value)
     ones = broadcastable or (False,) * len(value.shape)
     shape = tuple(1 if b else None for b in ones)
-    return ours(value, name, shape=shape, borrow=borrow)
+    return share(value, name, shape=shape, borrow=borrow)
 
 
 def _default_update(x: Shared) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.linalg import factors
+from workbench.ops.linalg import factors, triangular
 from workbench.ops.linalg.shared import complete, hermitian
 from workbench.ops.linalg.singular import singular_values
 from workbench.ops.linalg.singular import svd as _svd
@@ -21,7 +21,6 @@ from workbench.ops.linalg.spectra import eig as _eig
 from workbench.ops.linalg.spectra import eigh as _eigh
 from workbench.ops.linalg.spectra import eigvals as _eigvals
 from workbench.ops.linalg.spectra import eigvalsh as _eigvalsh
-from workbench.ops.linalg.triangular import triangular
 from workbench.scipy.linalg.checks import floating, matrix, with_values
 
 __all__ = [
@@ -140,7 +139,7 @@ def eigh(
         if type == 3:
             vectors = root @ vectors
         else:
-            vectors = triangular(hermitian(root), vectors, False)
+            vectors = triangular.triangular(hermitian(root), vectors, False)
     if subset_by_index is None and subset_by_value is None:
         return values, vectors
     chosen = _subset(values, subset_by_index, subset_by_value)
@@ -153,8 +152,8 @@ def _reduced(a: Any, root: Any, type: int) -> Any:
         raise ValueError('"type" keyword only accepts 1, 2, and 3.')
     if type > 1:  # a b v = w v, b a v = w v
         return hermitian(root) @ a @ root
-    half = triangular(root, a, True)
-    return hermitian(triangular(root, hermitian(half), True))
+    half = triangular.triangular(root, a, True)
+    return hermitian(triangular.triangular(root, hermitian(half), True))
 
 
 def _subset(values: Any, by_index: Any, by_value: Any) -> slice:
