@@ -53,19 +53,24 @@ from workbench.compat.theano import (
     updates,
 )
 from workbench.compat.theano import config as configparser
-from workbench.compat.theano.apply import Apply, NotScalarConstantError
 from workbench.compat.theano.compile import Mode, NanGuardMode
 from workbench.compat.theano.config import change_flags, config
 from workbench.compat.theano.from_graph import OpFromGraph
-from workbench.compat.theano.functions import In, Out, Param, function
+from workbench.compat.theano.functions import (
+    In,
+    Out,
+    Param,
+    SharedVariable,
+    function,
+    shared,
+)
 from workbench.compat.theano.gof import Constant, Type, Variable
 from workbench.compat.theano.gradient import Lop, Rop, grad, subgraph_grad
 from workbench.compat.theano.install import install, uninstall
-from workbench.compat.theano.op import Op, as_op
+from workbench.compat.theano.op import Apply, NotScalarConstantError, Op, as_op
 from workbench.compat.theano.printing import debugprint as dprint
 from workbench.compat.theano.printing import pp, pprint
 from workbench.compat.theano.scan_module import foldl, foldr, map, reduce, scan
-from workbench.compat.theano.sharing import SharedVariable, shared
 from workbench.compat.theano.tensor.shapes import dot
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from workbench.compat.theano.from_graph import OpFromGraph
-from workbench.compat.theano.functions import In, Out, Param, function
-from workbench.compat.theano.modes import (
+from workbench.compat.theano.config import (
     FAST_COMPILE,
     FAST_RUN,
     DebugMode,
@@ -20,8 +18,16 @@ from workbench.compat.theano.modes import (
     get_default_mode,
     get_mode,
 )
+from workbench.compat.theano.from_graph import OpFromGraph
+from workbench.compat.theano.functions import (
+    In,
+    Out,
+    Param,
+    SharedVariable,
+    function,
+    shared,
+)
 from workbench.compat.theano.op import ViewOp, as_op
-from workbench.compat.theano.sharing import SharedVariable, shared
 from workbench.errors import UnusedInputError
 from workbench.symbolic.function import Function
 

@@ -10,11 +10,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.compat.theano.apply import Apply, owner
-from workbench.compat.theano.op import Op, PureOp
-from workbench.compat.theano.tags import get_test_value
+from workbench.compat.theano.op import Apply, Op, PureOp, owner
 from workbench.compat.theano.types import TensorConstant as Constant
-from workbench.compat.theano.types import Type
+from workbench.compat.theano.types import Type, get_test_value
 from workbench.core import walk
 from workbench.core.tensor import IDENTITY
 from workbench.core.tensor import Tensor as Variable

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 from workbench import gradient as ours
 from workbench.autodiff.derivatives import label
-from workbench.compat.theano.reals import Reals, integers
+from workbench.core import deferred, types, walk
+from workbench.core.tensor import Tensor, apply
 from workbench.errors import (
     DisconnectedInputError,
     GradUndefinedError,
     NullTypeGradError,
+    WorkbenchError,
 )
 from workbench.gradient import (
     DisconnectedType,
@@ -57,6 +59,122 @@ __all__ = [
     "verify_grad",
     "zero_grad",
 ]
+
+# Derivatives by integers, as Theano has them.
+#
+# There an integer variable that an op makes floats of is differentiated like a real
+# number: ``(i * 1.5) ** 2`` at 3 has the derivative 13.5. What passes through an op
+# whose result is of integers has derivative 0. In the library itself integers do not
+# vary, so the program is made anew here with floats in their places.
+
+#: The ops, besides those of single entries, whose operands are all values: none is an
+#: index or a number of axes.
+OF_VALUES = frozenset(
+    "concatenate convolve convolve_nd cumprod cumsum einsum einsum0 logsumexp matmul"
+    " matmul0 mean prod stack std sum tensordot tensordot0 var".split()
+)
+
+
+def integers(nest: Any) -> list[Tensor]:
+    """Return the variables of integers in a nest of variables."""
+    return [x for x in _tensors(nest) if not types.differentiable(x.dtype)]
+
+
+class Reals:
+    """A program with floats in the place of some of its variables of integers.
+
+    >>> import workbench.compat.theano.tensor as T
+    >>> i = T.iscalar("i")
+    >>> y = (i * 1.5) ** 2
+    >>> program = Reals([y], [i])
+    >>> program.nest(i).dtype, program.nest(y) is y
+    (dtype('float64'), False)
+    """
+
+    def __init__(
+        self, roots: Sequence[Any], chosen: Sequence[Tensor], others: Any = ()
+    ) -> None:
+        self.reals: dict[int, Any] = {x.serial: x.astype("float64") for x in chosen}
+        #: The nodes that are made anew, by the serial of the old ones.
+        self.made: dict[int, Any] = {}
+        outputs = _tensors(list(roots))
+        for node in walk.order([*outputs, *_tensors(others)]):
+            if node.serial not in self.reals:
+                self.remake(node)
+        # One that no op made floats of stays what it is: its derivative is 0.
+        own = {x.serial for x in outputs}
+        news = [self.made[s] for s in own if s in self.made]
+        reached = {x.serial for x in walk.order(news)}
+        self.reals = {
+            s: x for s, x in self.reals.items() if x.serial in reached or s in own
+        }
+
+    def remake(self, node: Tensor) -> None:
+        """Make a node anew if it reads what is another now, with floats if it can."""
+        op, inputs, params = deferred.stripped(node)
+        news = tuple(
+            [self.made.get(x.serial, x) if isinstance(x, Tensor) else x for x in inputs]
+        )
+        casts = [self.real(x, node) for x in inputs]
+        spec: Any = types.spec_of(node)
+        smooth = (
+            any(c is not None for c in casts)
+            and isinstance(spec, types.Spec)
+            and types.differentiable(spec.dtype)
+            and (op.elementwise or op.name in OF_VALUES)
+            and not op.custom
+        )
+        made = None
+        if smooth:
+            both = zip(casts, news, strict=True)
+            try:
+                made = apply(op, tuple(n if c is None else c for c, n in both), params)
+            except WorkbenchError:  # one that takes integers alone
+                made = None
+            if made is not None and types.spec_of(made).dtype != spec.dtype:
+                made = None
+        if made is None and any(a is not b for a, b in zip(news, inputs, strict=True)):
+            made = apply(op, news, params)
+        if isinstance(made, Tensor):
+            if node.name is not None and made.name is None:
+                made.name = node.name
+            self.made[node.serial] = made
+
+    def real(self, x: Any, node: Tensor) -> Any:
+        """Return the float that stands for an operand, in the dtype of the result."""
+        found = self.reals.get(x.serial) if isinstance(x, Tensor) else None
+        spec: Any = types.spec_of(node)
+        if found is None or not isinstance(spec, types.Spec):
+            return None
+        dtype = spec.dtype
+        return found.astype(dtype) if dtype.kind == "f" else found
+
+    def nest(self, nest: Any) -> Any:
+        """Return a nest of variables with those that stand for them now."""
+        if isinstance(nest, Tensor):
+            new = self.made.get(nest.serial, nest)
+            return self.reals.get(nest.serial, new)
+        if isinstance(nest, Mapping):
+            return {self.nest(k): self.nest(v) for k, v in nest.items()}
+        if type(nest) in (list, tuple):
+            return type(nest)(map(self.nest, nest))
+        return nest
+
+
+def _tensors(nest: Any) -> list[Tensor]:
+    """The variables in a nest, keys of mappings among them."""
+    found: list[Tensor] = []
+    stack = [nest]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Tensor):
+            found.append(x)
+        elif isinstance(x, Mapping):
+            stack += [*x.keys(), *x.values()]
+        elif isinstance(x, (list, tuple)):
+            stack += reversed(x)
+    return found
+
 
 disconnected_type = DisconnectedType()
 

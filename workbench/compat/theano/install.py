@@ -3,14 +3,115 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
-from workbench.compat.theano import behaving
+import numpy as np
+
+from workbench.core.conversions import Conversions
+from workbench.core.op import declare
+from workbench.core.shared import Shared
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import UsageError
 
 __all__ = ["install", "uninstall"]
+
+# How variables behave between `install` and `uninstall`, as they did in Theano.
+#
+# Their truth, their text and what ``x.dtype`` is differ from the library's, so that
+# they are put in place for old programs only.
+
+#: Comparisons by which lists look for a variable, and what they ask in Theano.
+SAME = {declare("equal"): True, declare("not_equal"): False}
+
+#: Who sees NumPy's dtypes: the first part of the names of their modules.
+WITHIN = ("workbench", "numpy")
+
+
+class DtypeName(str):
+    """A dtype as Theano has it, its name: ``x.dtype.startswith("float")``.
+
+    It answers to what NumPy's dtype does too, and equals it.
+
+    >>> made = DtypeName("float32")
+    >>> made + "!", made.kind, made == np.float32, np.dtype(made)
+    ('float32!', 'f', True, dtype('float32'))
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np.dtype(str(self)), name)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str(self) == str(other)
+        return bool(np.dtype(str(self)) == other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+_DTYPE: Any = vars(Tensor)["dtype"]
+
+
+def _dtype(x: Tensor) -> Any:
+    """NumPy's dtype for the library, its name for programs."""
+    found = _DTYPE.__get__(x)
+    within = _within(sys._getframe(1).f_globals.get("__name__"))
+    return found if within else _named(found)
+
+
+@lru_cache(4096)
+def _within(module: Any) -> bool:
+    return str(module).partition(".")[0] in WITHIN
+
+
+_named = lru_cache(64)(DtypeName)
+
+
+def _truth(x: Tensor) -> bool:
+    """The truth of a Tensor; of ``x == y`` without a value, whether they are the same.
+
+    So ``x in [y, x]`` and ``params.index(x)`` find a variable, as in Theano. Any other
+    variable is true (``if not W: W = shared(...)``), but for conditions.
+    """
+    if x._value is None:
+        if x.op in SAME and all(isinstance(i, Tensor) for i in x.inputs):
+            a, b = x.inputs
+            return (a is b) is SAME[x.op]
+        if x.spec.dtype.kind != "b" or (x.op is IDENTITY and not x.inputs):
+            return True
+    return Conversions.__bool__(x)
+
+
+def _text(x: Tensor) -> str:
+    """The name of a variable, if it has one."""
+    return x.name or (repr(x) if x._value is None else str(x._value))
+
+
+def begin() -> None:
+    """Let variables behave as in Theano."""
+    patched: Any = Tensor
+    patched.__bool__ = _truth
+    patched.dtype = property(_dtype, doc=_DTYPE.__doc__)
+    patched.__str__ = _text
+    Shared.__str__ = _text  # type: ignore[assignment, method-assign]
+
+
+def end() -> None:
+    """Let them behave as the library has it."""
+    patched: Any = Tensor
+    for name in ("__bool__", "__str__"):
+        if name in vars(Tensor):
+            delattr(Tensor, name)
+    patched.dtype = _DTYPE
+    Shared.__str__ = Shared.__repr__  # type: ignore[assignment, method-assign]
+
 
 ROOT = __name__.rpartition(".")[0]
 
@@ -93,14 +194,14 @@ def install() -> ModuleType:
         sys.modules[f"theano.{place}"] = _found(place)
     if UNKNOWN not in sys.meta_path:
         sys.meta_path.insert(0, UNKNOWN)
-    behaving.begin()
+    begin()
     return ours
 
 
 def uninstall() -> None:
     """Forget what `install` did; what programs have imported they keep."""
     if sys.modules.get("theano") is sys.modules[ROOT]:
-        behaving.end()
+        end()
         sys.meta_path.remove(UNKNOWN)
         for name in ["theano", *(f"theano.{place}" for place in [*PLACES, *ELSEWHERE])]:
             sys.modules.pop(name, None)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano import apply, tags, types
-from workbench.compat.theano.tensor import elementwise, making, reductions, shapes
+from workbench.compat.theano import op, types
+from workbench.compat.theano.tensor import elementwise, reductions, shapes
 from workbench.compat.theano.tensor import subtensor as places
-from workbench.compat.theano.tensor.lengths import as_lengths
+from workbench.compat.theano.tensor.lifting import as_lengths
 from workbench.core.methods import ArrayMethods
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
@@ -94,11 +94,11 @@ METHODS: dict[str, Any] = {
     "norm": norm,
     "nonzero": nonzero,
     "nonzero_values": places.nonzero_values,
-    "ones_like": making.ones_like,
+    "ones_like": shapes.ones_like,
     "reshape": reshape,
     "round": rounded,
-    "zeros_like": making.zeros_like,
-    "get_scalar_constant_value": apply.scalar_value,
+    "zeros_like": shapes.zeros_like,
+    "get_scalar_constant_value": op.scalar_value,
     "get_parents": lambda x: [] if x.owner is None else [x.owner],
     "sum": _summed("sum"),
     "mean": _summed("mean"),
@@ -111,9 +111,9 @@ METHODS: dict[str, Any] = {
 PROPERTIES: dict[str, Any] = {
     "type": types.type_of,
     "broadcastable": lambda x: types.type_of(x).broadcastable,
-    "owner": apply.owner,
-    "index": apply.position,
-    "tag": tags.tag_of,
+    "owner": op.owner,
+    "index": op.position,
+    "tag": types.tag_of,
     "data": lambda x: x.value,
 }
 

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from workbench.compat.theano.apply import Apply
-from workbench.compat.theano.op import Op
+from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import types, walk
 from workbench.core.graph import Graph

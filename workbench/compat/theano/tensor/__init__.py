@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.theano import types
-from workbench.compat.theano.apply import NotScalarConstantError, scalar_value
+from workbench.compat.theano.functions import SharedVariable as TensorSharedVariable
+from workbench.compat.theano.functions import shared
 from workbench.compat.theano.gradient import (
     Lop,
     Rop,
@@ -26,13 +27,10 @@ from workbench.compat.theano.gradient import (
     jacobian,
     verify_grad,
 )
-from workbench.compat.theano.op import as_op
-from workbench.compat.theano.sharing import SharedVariable as TensorSharedVariable
-from workbench.compat.theano.sharing import shared
+from workbench.compat.theano.op import NotScalarConstantError, as_op, scalar_value
 from workbench.compat.theano.tensor import (
     elementwise,
     extra_ops,
-    making,
     nlinalg,
     nnet,
     reductions,
@@ -42,8 +40,8 @@ from workbench.compat.theano.tensor import (
     slinalg,
     subtensor,
 )
-from workbench.compat.theano.tensor.asserting import Assert
 from workbench.compat.theano.tensor.lifting import Table
+from workbench.compat.theano.tensor.shapes import Assert
 from workbench.compat.theano.types import (
     TensorConstant,
     TensorType,
@@ -59,7 +57,7 @@ TABLE: Table = {
     **elementwise.TABLE,
     **reductions.TABLE,
     **shapes.TABLE,
-    **making.TABLE,
+    **shapes.MAKERS,
     **subtensor.TABLE,
     **{name: getattr(extra_ops, name) for name in extra_ops.__all__},
     **{

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.tensor import stable
 from workbench.compat.theano.tensor.lifting import (
     Function,
     Table,
@@ -16,10 +15,64 @@ from workbench.compat.theano.tensor.lifting import (
     lifted,
     special,
 )
-from workbench.compat.theano.types import as_tensor_variable, dtype_name
+from workbench.compat.theano.types import as_tensor_variable, dtype_name, tag_of
 from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.tensor import Tensor, value_of
+from workbench.ops.indexing import GETITEM
+from workbench.ops.keys import as_index
 
 __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
+
+# Logarithms of what was made by a sigmoid or a softmax, without overflow.
+#
+# Theano rewrote ``log(sigmoid(x))`` and its like when it compiled a function, so that
+# old programs take the logarithm of a probability that is 0 to 16 digits. Here the
+# formula is chosen when the logarithm is written.
+
+
+def of_scores(probabilities: Any, scores: Any, axis: int) -> Any:
+    """Probabilities that know the scores of which they are the softmax."""
+    if isinstance(probabilities, Tensor) and probabilities._value is None:
+        tag_of(probabilities)._scores = scores, axis
+    return probabilities
+
+
+def log(x: Any) -> Any:
+    """`numpy.log`; of a sigmoid or a softmax its own formula."""
+    made = _known(x) if isinstance(x, Tensor) and x._value is None else None
+    return np.log(x) if made is None else made
+
+
+def _known(x: Tensor) -> Any:
+    from workbench.scipy import special
+
+    name = x.op.name
+    if name == "expit":
+        return -special.softplus(-x.inputs[0])
+    if name == "subtract" and _one(x.inputs[0]) and _is(x.inputs[1], "expit"):
+        return -special.softplus(x.inputs[1].inputs[0])
+    if name == "add":
+        for a, b in (x.inputs, x.inputs[::-1]):
+            if _one(a) and _is(b, "exp"):
+                return special.softplus(b.inputs[0])
+    whole = x.inputs[0] if x.op is GETITEM else x
+    found = getattr(whole.notes, "_scores", None)
+    if found is None:
+        return None
+    made = special.log_softmax(found[0], axis=found[1])
+    if whole is x:
+        return made
+    return made[as_index(x.params["key"], tuple(x.inputs[1:]))]
+
+
+def _is(x: Any, name: str) -> bool:
+    return isinstance(x, Tensor) and x.op.name == name
+
+
+def _one(x: Any) -> bool:
+    """Whether an operand is the number 1."""
+    value = value_of(x)
+    return value is not None and np.ndim(value) == 0 and bool(value == 1)
 
 
 def inv(x: Any) -> Any:
@@ -133,7 +186,7 @@ _SAME = """
     sinh sqrt tan tanh trunc angle imag real conj
 """
 _OTHER: Table = {
-    "log": stable.log,
+    "log": log,
     "abs_": np.abs,
     "abs": np.abs,
     "sgn": np.sign,

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.apply import Apply
-from workbench.compat.theano.op import Op
+from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.tensor import reductions, shapes, subtensor
-from workbench.compat.theano.tensor.lengths import one
-from workbench.compat.theano.tensor.lifting import lift
+from workbench.compat.theano.tensor.lifting import lift, one
 from workbench.compat.theano.types import TensorType, as_tensor_variable, dtype_name
 from workbench.errors import UsageError
 from workbench.ops.updates import at

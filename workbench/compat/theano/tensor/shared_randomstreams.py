@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.apply import Apply
-from workbench.compat.theano.op import Op
-from workbench.compat.theano.tensor.lengths import as_lengths
-from workbench.compat.theano.tensor.lifting import lift
+from workbench.compat.theano.op import Apply, Op
+from workbench.compat.theano.tensor.lifting import as_lengths, lift
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor

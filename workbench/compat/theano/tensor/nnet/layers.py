@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.tensor.elementwise import switch
+from workbench.compat.theano.tensor.elementwise import log, of_scores, switch
 from workbench.compat.theano.tensor.lifting import lift, special
-from workbench.compat.theano.tensor.stable import log, of_scores
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.errors import ShapeError
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.tensor.lengths import known
-from workbench.compat.theano.tensor.lifting import lift
+from workbench.compat.theano.tensor.lifting import known, lift
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core.broadcasting import largest
 from workbench.errors import UsageError
