@@ -13,7 +13,7 @@ import workbench as wb
 from workbench.core.tensor import Tensor
 from workbench.errors import MatrixError, NotDifferentiableError, ShapeError
 from workbench.scipy import stats as ours
-from workbench.scipy.stats.kinds import Continuous, Discrete
+from workbench.scipy.stats.family import Continuous, Discrete
 
 #: Shapes of each family, ordinary ones and difficult ones.
 SHAPES: dict[str, list[tuple[float, ...]]] = {

@@ -22,8 +22,13 @@ from workbench.ops.define import shape_of
 from workbench.ops.lengths import delay
 from workbench.scipy.integrate.initial import Problem
 from workbench.scipy.integrate.initial import integrate as states
-from workbench.scipy.integrate.quadrature import Integrand, integral
-from workbench.scipy.integrate.samples import cumulative_trapezoid, simpson, trapezoid
+from workbench.scipy.integrate.quadrature import (
+    Integrand,
+    cumulative_trapezoid,
+    integral,
+    simpson,
+    trapezoid,
+)
 
 __all__ = [
     "cumulative_trapezoid",

@@ -13,16 +13,14 @@ from typing import Any
 import scipy.linalg as _scipy
 
 from workbench.ops.lengths import delay
-from workbench.scipy.linalg import factors, functions, solving, spectra, structured
-from workbench.scipy.linalg.factors import *  # noqa: F403
-from workbench.scipy.linalg.functions import *  # noqa: F403
+from workbench.scipy.linalg import factors, functions, solving
+from workbench.scipy.linalg.factors import *  # noqa: F403  # noqa: F403
+from workbench.scipy.linalg.functions import *  # noqa: F403  # noqa: F403
 from workbench.scipy.linalg.solving import *  # noqa: F403
-from workbench.scipy.linalg.spectra import *  # noqa: F403
-from workbench.scipy.linalg.structured import *  # noqa: F403
 
 __all__ = sorted(
     name
-    for home in (factors, functions, solving, spectra, structured)
+    for home in (factors, functions, solving, factors, functions)
     for name in home.__all__
 )
 

@@ -16,8 +16,14 @@ from workbench.ops.linalg.equations import banded
 from workbench.ops.linalg.equations import sylvester as _sylvester
 from workbench.ops.linalg.shared import complete, eye_like, hermitian, peak
 from workbench.ops.linalg.triangular import triangular
-from workbench.scipy.linalg.checks import floating, matrix, number, right_side
-from workbench.scipy.linalg.structured import circulant, toeplitz
+from workbench.scipy.linalg.functions import (
+    circulant,
+    floating,
+    matrix,
+    number,
+    right_side,
+    toeplitz,
+)
 
 __all__ = [
     "det",

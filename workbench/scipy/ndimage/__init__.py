@@ -18,8 +18,11 @@ np.float64(-0.372147)
 from __future__ import annotations
 
 from workbench.ops.lengths import delay
-from workbench.scipy.ndimage.kernels import convolve, convolve1d, correlate, correlate1d
-from workbench.scipy.ndimage.smoothing import (
+from workbench.scipy.ndimage.filters import (
+    convolve,
+    convolve1d,
+    correlate,
+    correlate1d,
     gaussian_filter,
     gaussian_filter1d,
     uniform_filter,

@@ -28,9 +28,16 @@ from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.lengths import delay
 from workbench.ops.shaping import normal_axes
-from workbench.scipy.signal.filters import lfilter
-from workbench.scipy.signal.pairs import MODES, checked, nothing, pair, swapped
-from workbench.scipy.signal.planes import convolve2d, correlate2d
+from workbench.scipy.signal.filters import (
+    MODES,
+    checked,
+    convolve2d,
+    correlate2d,
+    lfilter,
+    nothing,
+    pair,
+    swapped,
+)
 
 __all__ = [
     "choose_conv_method",

@@ -9,39 +9,42 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from workbench.scipy.stats.continuous import (
-    beta,
-    cauchy,
-    gumbel_l,
-    gumbel_r,
-    laplace,
-    logistic,
-    norm,
-    skewnorm,
-    t,
-    uniform,
-    vonmises,
-)
-from workbench.scipy.stats.discrete import bernoulli, binom, geom, nbinom, poisson
 from workbench.scipy.stats.multivariate import (
     dirichlet,
     multinomial,
     multivariate_normal,
 )
-from workbench.scipy.stats.positive import (
+from workbench.scipy.stats.univariate import (
+    bernoulli,
+    beta,
+    binom,
+    cauchy,
     chi2,
     expon,
     f,
     gamma,
+    genextreme,
+    geom,
+    gumbel_l,
+    gumbel_r,
     halfcauchy,
     halfnorm,
     invgamma,
+    laplace,
+    logistic,
     lognorm,
+    nbinom,
+    norm,
     pareto,
+    poisson,
     rayleigh,
+    skewnorm,
+    t,
+    truncnorm,
+    uniform,
+    vonmises,
     weibull_min,
 )
-from workbench.scipy.stats.truncated import genextreme, truncnorm
 
 __all__ = [
     "bernoulli",

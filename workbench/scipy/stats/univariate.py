@@ -1,0 +1,675 @@
+"""Continuous families on the whole line or an interval, in their standard form.
+
+That is with ``loc = 0`` and ``scale = 1``. Densities and moments: N. L. Johnson, S.
+Kotz, N. Balakrishnan, "Continuous univariate distributions" (1994, 1995), with SciPy's
+names of parameters. A tail is written so that it keeps its digits: `sf` is never
+``1 - cdf``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from workbench.core.tensor import Tensor
+from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.special.define import series
+from workbench.ops.special.distributions import log_t_density
+from workbench.scipy.stats.family import INF, Continuous, Discrete, F, log_of
+
+LOG_2 = math.log(2)
+LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+EULER = 0.5772156649015329
+
+
+def or_inf(condition: Any, value: Any) -> Any:
+    """A moment, infinite where the condition fails."""
+    return np.where(condition, value, INF)
+
+
+def safe(condition: Any, value: Any) -> Any:
+    """What is divided by, 1 where the condition fails."""
+    return np.where(condition, value, 1)
+
+
+# On the whole line
+
+norm = Continuous(
+    "norm",
+    logpdf=lambda z: -0.5 * z * z - LOG_ROOT_TWO_PI,
+    cdf=lambda z: F.ndtr(z),
+    sf=lambda z: F.ndtr(-z),
+    logcdf=lambda z: F.log_ndtr(z),
+    logsf=lambda z: F.log_ndtr(-z),
+    ppf=lambda q: F.ndtri(q),
+    isf=lambda q: -F.ndtri(q),
+    mean=lambda: 0.0,
+    var=lambda: 1.0,
+    entropy=lambda: LOG_ROOT_TWO_PI + 0.5,
+)
+
+
+def _t_entropy(n: Any) -> Any:
+    """For large n by the asymptotic series of psi and gammaln: DLMF 5.11."""
+    large = np.greater(n, 200)
+    a, b = 1 / np.where(large, n, 1), np.where(large, 1, n)
+    rest = a * (1 + a * (1 / 4 + a * (-1 / 6 + a * (-1 / 8 + a * (0.3 + a / 4)))))
+    direct = 0.5 * (b + 1) * (F.psi(0.5 * (b + 1)) - F.psi(0.5 * b))
+    direct = direct + 0.5 * np.log(b) + F.betaln(0.5 * b, 0.5)
+    return np.where(large, LOG_ROOT_TWO_PI + 0.5 + rest, direct)
+
+
+t = Continuous(
+    "t",
+    "df",
+    inner=lambda n: 0.0,
+    logpdf=lambda z, n: log_t_density(n, z),
+    cdf=lambda z, n: F.stdtr(n, z),
+    sf=lambda z, n: F.stdtr(n, -z),
+    ppf=lambda q, n: F.stdtrit(n, q),
+    isf=lambda q, n: -F.stdtrit(n, q),
+    mean=lambda n: or_inf(np.greater(n, 1), np.zeros_like(n)),
+    var=lambda n: np.where(
+        np.greater(n, 1),
+        or_inf(np.greater(n, 2), 1 + 2 / safe(np.greater(n, 2), n - 2)),
+        np.nan,
+    ),
+    entropy=_t_entropy,
+)
+
+
+def _cauchy_quantile(q: Any) -> Any:
+    """-1 / tan(pi q), from the nearer end."""
+    high = q > 0.5
+    y = 1 / np.tan(math.pi * np.where(high, 1 - q, q))
+    return np.where(high, y, -y)
+
+
+cauchy = Continuous(
+    "cauchy",
+    logpdf=lambda z: -math.log(math.pi) - np.log1p(z * z),
+    cdf=lambda z: np.arctan2(1, -z) / math.pi,
+    sf=lambda z: np.arctan2(1, z) / math.pi,
+    ppf=_cauchy_quantile,
+    isf=lambda q: -_cauchy_quantile(q),
+    mean=lambda: math.nan,
+    var=lambda: math.nan,
+    entropy=lambda: math.log(4 * math.pi),
+)
+
+
+def _laplace_logcdf(z: Any) -> Any:
+    left = z < 0
+    tail = -0.5 * np.exp(-np.where(left, 1, z))
+    return np.where(left, z - LOG_2, np.log1p(tail))
+
+
+laplace = Continuous(
+    "laplace",
+    logpdf=lambda z: -np.abs(z) - LOG_2,
+    logcdf=_laplace_logcdf,
+    logsf=lambda z: _laplace_logcdf(-z),
+    ppf=lambda q: np.where(
+        q > 0.5,
+        -np.log(2 * np.where(q > 0.5, 1 - q, 0.5)),
+        np.log(2 * np.where(q > 0.5, 0.5, q)),
+    ),
+    isf=lambda q: np.where(
+        q > 0.5,
+        np.log(2 * np.where(q > 0.5, 1 - q, 0.5)),
+        -np.log(2 * np.where(q > 0.5, 0.5, q)),
+    ),
+    mean=lambda: 0.0,
+    var=lambda: 2.0,
+    entropy=lambda: LOG_2 + 1,
+)
+
+logistic = Continuous(
+    "logistic",
+    logpdf=lambda z: F.log_expit(z) + F.log_expit(-z),
+    cdf=lambda z: F.expit(z),
+    sf=lambda z: F.expit(-z),
+    logcdf=lambda z: F.log_expit(z),
+    logsf=lambda z: F.log_expit(-z),
+    ppf=lambda q: F.logit(q),
+    isf=lambda q: -F.logit(q),
+    mean=lambda: 0.0,
+    var=lambda: math.pi**2 / 3,
+    entropy=lambda: 2.0,
+)
+
+gumbel_r = Continuous(
+    "gumbel_r",
+    logpdf=lambda z: -z - np.exp(-z),
+    logcdf=lambda z: -np.exp(-z),
+    sf=lambda z: -np.expm1(-np.exp(-z)),
+    ppf=lambda q: -np.log(-np.log(q)),
+    isf=lambda q: -np.log(-np.log1p(-q)),
+    mean=lambda: EULER,
+    var=lambda: math.pi**2 / 6,
+    entropy=lambda: EULER + 1,
+)
+
+gumbel_l = Continuous(
+    "gumbel_l",
+    logpdf=lambda z: z - np.exp(z),
+    logsf=lambda z: -np.exp(z),
+    cdf=lambda z: -np.expm1(-np.exp(z)),
+    ppf=lambda q: np.log(-np.log1p(-q)),
+    isf=lambda q: np.log(-np.log(q)),
+    mean=lambda: -EULER,
+    var=lambda: math.pi**2 / 6,
+    entropy=lambda: EULER + 1,
+)
+
+# Azzalini's; its distribution function is Owen's (1956)
+
+skewnorm = Continuous(
+    "skewnorm",
+    "a",
+    valid=lambda a: np.isfinite(a),
+    inner=lambda a: 0.0,
+    logpdf=lambda z, a: LOG_2 + norm.function("logpdf")(z) + F.log_ndtr(a * z),
+    cdf=lambda z, a: F.ndtr(z) - 2 * F.owens_t(z, a),
+    sf=lambda z, a: F.ndtr(-z) - 2 * F.owens_t(-z, -a),
+    mean=lambda a: math.sqrt(2 / math.pi) * a / np.sqrt(1 + a * a),
+    var=lambda a: 1 - 2 / math.pi * a * a / (1 + a * a),
+)
+
+vonmises = Continuous(
+    "vonmises",
+    "kappa",
+    valid=lambda kappa: np.greater_equal(kappa, 0),
+    logpdf=lambda z, kappa: (
+        kappa * F.cosm1(z) - math.log(2 * math.pi) - np.log(F.i0e(kappa))
+    ),
+    mean=lambda kappa: 0.0 * kappa,
+    entropy=lambda kappa: (
+        math.log(2 * math.pi) + np.log(F.i0e(kappa))
+        + kappa * (1 - F.i1e(kappa) / F.i0e(kappa))
+    ),
+)  # fmt: skip
+
+# On an interval
+
+uniform = Continuous(
+    "uniform",
+    support=(0.0, 1.0),
+    logpdf=lambda z: 0 * z,
+    cdf=lambda z: z,
+    sf=lambda z: 1 - z,
+    ppf=lambda q: q,
+    isf=lambda q: 1 - q,
+    mean=lambda: 0.5,
+    var=lambda: 1 / 12,
+    entropy=lambda: 0.0,
+)
+
+beta = Continuous(
+    "beta",
+    "a b",
+    support=(0.0, 1.0),
+    logpdf=lambda z, a, b: F.xlogy(a - 1, z) + F.xlog1py(b - 1, -z) - F.betaln(a, b),
+    cdf=lambda z, a, b: F.betainc(a, b, z),
+    sf=lambda z, a, b: F.betaincc(a, b, z),
+    ppf=lambda q, a, b: F.betaincinv(a, b, q),
+    isf=lambda q, a, b: F.betainccinv(a, b, q),
+    mean=lambda a, b: a / (a + b),
+    var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
+    entropy=lambda a, b: (
+        F.betaln(a, b)
+        - (a - 1) * F.psi(a)
+        - (b - 1) * F.psi(b)
+        + (a + b - 2) * F.psi(a + b)
+    ),
+)
+
+
+# The discrete families in their standard form, ``loc = 0``.
+#
+# Probabilities and moments: N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate discrete
+# distributions" (2005), with SciPy's names of parameters.
+
+
+def _probability(p: Any) -> Any:
+    return np.greater_equal(p, 0) & np.less_equal(p, 1)
+
+
+def _count(n: Any) -> Any:
+    return np.greater_equal(n, 0) & np.equal(np.floor(n), n)
+
+
+poisson = Discrete(
+    "poisson",
+    "mu",
+    support=(0, INF),
+    valid=lambda mu: np.greater_equal(mu, 0),
+    logpmf=lambda k, mu: F.xlogy(k, mu) - F.gammaln(k + 1) - mu,
+    cdf=lambda k, mu: F.pdtr(k, mu),
+    sf=lambda k, mu: F.pdtrc(k, mu),
+    mean=lambda mu: mu,
+    var=lambda mu: mu,
+)
+
+bernoulli = Discrete(
+    "bernoulli",
+    "p",
+    support=(0, 1),
+    valid=_probability,
+    typical=(0.5,),
+    logpmf=lambda k, p: F.xlogy(k, p) + F.xlog1py(1 - k, -p),
+    cdf=lambda k, p: 1 - p,
+    sf=lambda k, p: p,
+    mean=lambda p: p,
+    var=lambda p: p * (1 - p),
+    entropy=lambda p: F.entr(p) + F.entr(1 - p),
+)
+
+
+def _binom_logpmf(k: Any, n: Any, p: Any) -> Any:
+    n = np.floor(n)  # which does not vary
+    ways = F.gammaln(n + 1) - F.gammaln(k + 1) - F.gammaln(n - k + 1)
+    return ways + F.xlogy(k, p) + F.xlog1py(n - k, -p)
+
+
+binom = Discrete(
+    "binom",
+    "n p",
+    support=lambda n, p: (0, np.floor(n)),
+    valid=lambda n, p: _count(n) & _probability(p),
+    typical=(1.0, 0.5),
+    logpmf=_binom_logpmf,
+    cdf=lambda k, n, p: F.betaincc(k + 1, np.maximum(np.floor(n) - k, 1), p),
+    sf=lambda k, n, p: F.betainc(k + 1, np.maximum(np.floor(n) - k, 1), p),
+    mean=lambda n, p: n * p,
+    var=lambda n, p: n * p * (1 - p),
+)
+
+geom = Discrete(
+    "geom",
+    "p",
+    support=(1, INF),
+    valid=lambda p: np.greater(p, 0) & np.less_equal(p, 1),
+    typical=(0.5,),
+    logpmf=lambda k, p: F.xlog1py(k - 1, -p) + np.log(p),
+    cdf=lambda k, p: -np.expm1(F.xlog1py(k, -p)),
+    sf=lambda k, p: np.exp(F.xlog1py(k, -p)),
+    mean=lambda p: 1 / p,
+    var=lambda p: (1 - p) / (p * p),
+    entropy=lambda p: F.entr(p) / p + F.entr(1 - p) / p,
+)
+
+nbinom = Discrete(
+    "nbinom",
+    "n p",
+    support=(0, INF),
+    valid=lambda n, p: np.greater(n, 0) & np.greater(p, 0) & np.less_equal(p, 1),
+    typical=(1.0, 0.5),
+    logpmf=lambda k, n, p: (
+        F.gammaln(n + k) - F.gammaln(k + 1) - F.gammaln(n)
+        + n * np.log(p) + F.xlog1py(k, -p)
+    ),
+    cdf=lambda k, n, p: F.betainc(n, k + 1, p),
+    sf=lambda k, n, p: F.betaincc(n, k + 1, p),
+    mean=lambda n, p: n * (1 - p) / p,
+    var=lambda n, p: n * (1 - p) / (p * p),
+)  # fmt: skip
+
+
+# Continuous families on the positive half line, in their standard form.
+#
+# That is with ``loc = 0`` and ``scale = 1``; formulas are from the books cited in
+# `continuous.py`.
+
+POSITIVE = (0.0, INF)
+
+expon = Continuous(
+    "expon",
+    support=POSITIVE,
+    logpdf=lambda z: -z,
+    cdf=lambda z: -np.expm1(-z),
+    logsf=lambda z: -z,
+    ppf=lambda q: -np.log1p(-q),
+    isf=lambda q: -np.log(q),
+    mean=lambda: 1.0,
+    var=lambda: 1.0,
+    entropy=lambda: 1.0,
+)
+
+
+def _gamma_entropy(a: Any) -> Any:
+    """a + gammaln(a) + (1 - a) psi(a); for large a, by DLMF 5.11.1 and 5.11.2."""
+    large = np.greater(a, 250)
+    b, c = np.where(large, a, 1), np.where(large, 1, a)
+    rest = -1 / (3 * b) - 1 / (12 * b**2) - 1 / (90 * b**3) + 1 / (120 * b**4)
+    return np.where(
+        large,
+        LOG_ROOT_TWO_PI + 0.5 + 0.5 * np.log(b) + rest,
+        c + F.gammaln(c) + (1 - c) * F.psi(c),
+    )
+
+
+gamma = Continuous(
+    "gamma",
+    "a",
+    support=POSITIVE,
+    logpdf=lambda z, a: F.xlogy(a - 1, z) - z - F.gammaln(a),
+    cdf=lambda z, a: F.gammainc(a, z),
+    sf=lambda z, a: F.gammaincc(a, z),
+    ppf=lambda q, a: F.gammaincinv(a, q),
+    isf=lambda q, a: F.gammainccinv(a, q),
+    mean=lambda a: a,
+    var=lambda a: a,
+    entropy=_gamma_entropy,
+)
+
+chi2 = Continuous(
+    "chi2",
+    "df",
+    support=POSITIVE,
+    logpdf=lambda z, n: (
+        F.xlogy(0.5 * n - 1, z) - 0.5 * z - F.gammaln(0.5 * n) - 0.5 * LOG_2 * n
+    ),
+    cdf=lambda z, n: F.gammainc(0.5 * n, 0.5 * z),
+    sf=lambda z, n: F.gammaincc(0.5 * n, 0.5 * z),
+    ppf=lambda q, n: 2 * F.gammaincinv(0.5 * n, q),
+    isf=lambda q, n: 2 * F.gammainccinv(0.5 * n, q),
+    mean=lambda n: n,
+    var=lambda n: 2 * n,
+    entropy=lambda n: LOG_2 + _gamma_entropy(0.5 * n),
+)
+
+
+def _f_quantile(w: Any, m: Any, n: Any) -> Any:
+    """From ``1 - w``, the part that the second degrees of freedom have."""
+    return n * (1 - w) / (m * w)
+
+
+f = Continuous(
+    "f",
+    "dfn dfd",
+    support=POSITIVE,
+    logpdf=lambda z, m, n: (
+        0.5 * m * np.log(m)
+        + 0.5 * n * np.log(n)
+        + F.xlogy(0.5 * m - 1, z)
+        - 0.5 * (m + n) * np.log(n + m * z)
+        - F.betaln(0.5 * m, 0.5 * n)
+    ),
+    cdf=lambda z, m, n: F.fdtr(m, n, z),
+    sf=lambda z, m, n: F.fdtrc(m, n, z),
+    ppf=lambda q, m, n: F.fdtri(m, n, q),
+    isf=lambda q, m, n: _f_quantile(F.betaincinv(0.5 * n, 0.5 * m, q), m, n),
+    mean=lambda m, n: or_inf(np.greater(n, 2), n / safe(np.greater(n, 2), n - 2)),
+    var=lambda m, n: or_inf(
+        np.greater(n, 4),
+        2 * n * n * (m + n - 2) / (m * safe(n > 4, (n - 2) ** 2 * (n - 4))),
+    ),
+    entropy=lambda m, n: (
+        np.log(n) - np.log(m)
+        + F.betaln(0.5 * m, 0.5 * n)
+        + (1 - 0.5 * m) * F.psi(0.5 * m)
+        - (1 + 0.5 * n) * F.psi(0.5 * n)
+        + 0.5 * (m + n) * F.psi(0.5 * (m + n))
+    ),
+)  # fmt: skip
+
+lognorm = Continuous(
+    "lognorm",
+    "s",
+    support=POSITIVE,
+    open=True,
+    logpdf=lambda z, s: (
+        -0.5 * np.square(np.log(z) / s) - np.log(z) - np.log(s) - LOG_ROOT_TWO_PI
+    ),
+    cdf=lambda z, s: F.ndtr(np.log(z) / s),
+    sf=lambda z, s: F.ndtr(-np.log(z) / s),
+    logcdf=lambda z, s: F.log_ndtr(np.log(z) / s),
+    logsf=lambda z, s: F.log_ndtr(-np.log(z) / s),
+    ppf=lambda q, s: np.exp(s * F.ndtri(q)),
+    isf=lambda q, s: np.exp(-s * F.ndtri(q)),
+    mean=lambda s: np.exp(0.5 * s * s),
+    var=lambda s: np.expm1(s * s) * np.exp(s * s),
+    entropy=lambda s: LOG_ROOT_TWO_PI + 0.5 + np.log(s),
+)
+
+pareto = Continuous(
+    "pareto",
+    "b",
+    support=(1.0, INF),
+    logpdf=lambda z, b: np.log(b) - (b + 1) * np.log(z),
+    cdf=lambda z, b: -np.expm1(-b * np.log(z)),
+    logsf=lambda z, b: -b * np.log(z),
+    sf=lambda z, b: z**-b,
+    ppf=lambda q, b: (1 - q) ** (-1 / b),
+    isf=lambda q, b: q ** (-1 / b),
+    mean=lambda b: or_inf(np.greater(b, 1), b / safe(np.greater(b, 1), b - 1)),
+    var=lambda b: or_inf(
+        np.greater(b, 2), b / safe(np.greater(b, 2), (b - 2) * (b - 1) ** 2)
+    ),
+    entropy=lambda b: 1 + 1 / b - np.log(b),
+)
+
+weibull_min = Continuous(
+    "weibull_min",
+    "c",
+    support=POSITIVE,
+    logpdf=lambda z, c: np.log(c) + F.xlogy(c - 1, z) - z**c,
+    cdf=lambda z, c: -np.expm1(-(z**c)),
+    logsf=lambda z, c: -(z**c),
+    ppf=lambda q, c: (-np.log1p(-q)) ** (1 / c),
+    isf=lambda q, c: (-np.log(q)) ** (1 / c),
+    mean=lambda c: F.gamma(1 + 1 / c),
+    var=lambda c: F.gamma(1 + 2 / c) - np.square(F.gamma(1 + 1 / c)),
+    entropy=lambda c: EULER + 1 - EULER / c - np.log(c),
+)
+
+halfnorm = Continuous(
+    "halfnorm",
+    support=POSITIVE,
+    logpdf=lambda z: LOG_2 - LOG_ROOT_TWO_PI - 0.5 * z * z,
+    cdf=lambda z: F.erf(z / math.sqrt(2)),
+    logsf=lambda z: LOG_2 + F.log_ndtr(-z),
+    sf=lambda z: F.erfc(z / math.sqrt(2)),
+    ppf=lambda q: math.sqrt(2) * F.erfinv(q),
+    isf=lambda q: math.sqrt(2) * F.erfcinv(q),
+    mean=lambda: math.sqrt(2 / math.pi),
+    var=lambda: 1 - 2 / math.pi,
+    entropy=lambda: LOG_ROOT_TWO_PI - LOG_2 + 0.5,
+)
+
+halfcauchy = Continuous(
+    "halfcauchy",
+    support=POSITIVE,
+    logpdf=lambda z: math.log(2 / math.pi) - np.log1p(z * z),
+    cdf=lambda z: 2 / math.pi * np.arctan(z),
+    sf=lambda z: 2 / math.pi * np.arctan2(1, z),
+    ppf=lambda q: np.tan(0.5 * math.pi * q),
+    isf=lambda q: 1 / np.tan(0.5 * math.pi * q),
+    mean=lambda: INF,
+    var=lambda: INF,
+    entropy=lambda: math.log(2 * math.pi),
+)
+
+invgamma = Continuous(
+    "invgamma",
+    "a",
+    support=POSITIVE,
+    open=True,
+    logpdf=lambda z, a: -(a + 1) * np.log(z) - F.gammaln(a) - 1 / z,
+    cdf=lambda z, a: F.gammaincc(a, 1 / z),
+    sf=lambda z, a: F.gammainc(a, 1 / z),
+    ppf=lambda q, a: 1 / F.gammainccinv(a, q),
+    isf=lambda q, a: 1 / F.gammaincinv(a, q),
+    mean=lambda a: or_inf(np.greater(a, 1), 1 / safe(np.greater(a, 1), a - 1)),
+    var=lambda a: or_inf(
+        np.greater(a, 2), 1 / safe(np.greater(a, 2), (a - 1) ** 2 * (a - 2))
+    ),
+    entropy=lambda a: _gamma_entropy(a) - 2 * F.psi(a),
+)
+
+rayleigh = Continuous(
+    "rayleigh",
+    support=POSITIVE,
+    open=True,
+    logpdf=lambda z: np.log(z) - 0.5 * z * z,
+    cdf=lambda z: -np.expm1(-0.5 * z * z),
+    logsf=lambda z: -0.5 * z * z,
+    ppf=lambda q: np.sqrt(-2 * np.log1p(-q)),
+    isf=lambda q: np.sqrt(-2 * np.log(q)),
+    mean=lambda: math.sqrt(math.pi / 2),
+    var=lambda: 2 - math.pi / 2,
+    entropy=lambda: 0.5 * EULER + 1 - 0.5 * LOG_2,
+)
+
+
+# Families whose support depends on their shapes: `truncnorm`, `genextreme`.
+
+# The normal distribution between a and b
+
+
+def _end(x: Any) -> Any:
+    """An end of the interval; an infinite one stays, whatever scale divides it.
+
+    Its tangent, as of ``(inf - loc) / scale``, is infinite, and 0 times that no number.
+    """
+    if not isinstance(x, Tensor):
+        return x
+    held = np.where(np.isinf(x), stop_gradient(x), x)
+    return held.astype(x.dtype)
+
+
+class _Truncated(Continuous):
+    """`truncnorm`, whose ends may be infinite."""
+
+    def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
+        a, b, *settings = super().parameters(args, kwds)
+        return [_end(a), _end(b), *settings]
+
+
+def _log_mass(a: Any, b: Any) -> Any:
+    """log(ndtr(b) - ndtr(a)), by the tail on whose side the interval lies."""
+    right = np.greater(a, 0)
+    low, high = np.where(right, -b, a), np.where(right, -a, b)
+    low = np.where(np.isinf(low), -1e18, low)  # no mass beyond, and a finite slope
+    tail = np.less_equal(high, 0)
+    top = F.log_ndtr(np.where(tail, high, 0))
+    # log(exp(top) - exp(bottom))
+    difference = F.log_ndtr(np.where(tail, low, -1)) - top
+    in_tail = top + log_of(-np.expm1(difference))
+    around = np.log1p(
+        -F.ndtr(np.where(tail, -1, low)) - F.ndtr(-np.where(tail, 1, high))
+    )
+    return np.where(tail, in_tail, around)
+
+
+def _share(part: Any, rest: Any, whole: Any) -> Any:
+    """The logarithm of a part of the mass; near 0 by the rest, which is small there."""
+    direct = part - whole
+    large = direct > -0.1
+    return np.where(large, np.log1p(-np.exp(np.where(large, rest - whole, -1))), direct)
+
+
+def _density(z: Any) -> Any:
+    z = np.where(np.isinf(z), 1e3, z)  # 0 there too, and flat
+    return np.exp(-0.5 * z * z - LOG_ROOT_TWO_PI)
+
+
+def _moment(z: Any) -> Any:
+    """z times the density, 0 where z is infinite."""
+    finite = np.isfinite(z)
+    safe = np.where(finite, z, 0)
+    return safe * _density(safe)
+
+
+def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
+    mass = _log_mass(a, b)
+    left = np.less(a, 0)
+    p, r = np.where(left, q, 0.5), np.where(left, 0.5, q)
+    from_left = F.ndtri_exp(np.logaddexp(F.log_ndtr(a), np.log(p) + mass))
+    from_right = -F.ndtri_exp(np.logaddexp(F.log_ndtr(-b), np.log1p(-r) + mass))
+    return np.where(left, from_left, from_right)
+
+
+def _truncnorm_isf(q: Any, a: Any, b: Any) -> Any:
+    mass = _log_mass(a, b)
+    left = np.less(b, 0)
+    p, r = np.where(left, q, 0.5), np.where(left, 0.5, q)
+    from_left = F.ndtri_exp(np.logaddexp(F.log_ndtr(a), np.log1p(-p) + mass))
+    from_right = -F.ndtri_exp(np.logaddexp(F.log_ndtr(-b), np.log(r) + mass))
+    return np.where(left, from_left, from_right)
+
+
+def _truncnorm_mean(a: Any, b: Any) -> Any:
+    return (_density(a) - _density(b)) / np.exp(_log_mass(a, b))
+
+
+truncnorm = _Truncated(
+    "truncnorm",
+    "a b",
+    support=lambda a, b: (a, b),
+    valid=lambda a, b: np.less(a, b),
+    typical=(-1.0, 1.0),
+    inner=lambda a, b: np.minimum(np.maximum(a, 0.0), b),
+    logpdf=lambda z, a, b: -0.5 * z * z - LOG_ROOT_TWO_PI - _log_mass(a, b),
+    logcdf=lambda z, a, b: _share(_log_mass(a, z), _log_mass(z, b), _log_mass(a, b)),
+    logsf=lambda z, a, b: _share(_log_mass(z, b), _log_mass(a, z), _log_mass(a, b)),
+    ppf=_truncnorm_ppf,
+    isf=_truncnorm_isf,
+    mean=_truncnorm_mean,
+    var=lambda a, b: (
+        1
+        + (_moment(a) - _moment(b)) / np.exp(_log_mass(a, b))
+        - np.square(_truncnorm_mean(a, b))
+    ),
+    entropy=lambda a, b: (
+        LOG_ROOT_TWO_PI + 0.5 + _log_mass(a, b)
+        + 0.5 * (_moment(a) - _moment(b)) / np.exp(_log_mass(a, b))
+    ),
+)  # fmt: skip
+
+
+# Extreme values: the distribution function is exp(-exp(L)), L = log(1 - c z) / c
+
+
+def _level(z: Any, c: Any) -> Any:
+    """log1p(-c z) / c, by its series where c z is near 0: no special point at c = 0."""
+    u = c * z
+    near = np.abs(u) < 0.05
+    a, b = np.where(near, u, 0), np.where(near, -1, u)
+    ratio = np.where(
+        near, series(a, *[-1 / (k + 1) for k in range(14)]), np.log1p(-b) / b
+    )
+    return z * ratio
+
+
+def _extreme_quantile(y: Any, c: Any) -> Any:
+    """(1 - y**c) / c for y = -log(probability)."""
+    return -F.boxcox(y, c)
+
+
+def _extreme_ends(c: Any) -> tuple[Any, Any]:
+    flat = np.equal(c, 0)
+    end = 1 / np.where(flat, 1, c)
+    return (
+        np.where(np.less(c, 0), end, -INF),
+        np.where(np.greater(c, 0), end, INF),
+    )
+
+
+genextreme = Continuous(
+    "genextreme",
+    "c",
+    support=_extreme_ends,
+    valid=lambda c: np.isfinite(c),
+    inner=lambda c: 0.0 * c,
+    open=True,
+    logpdf=lambda z, c: -np.exp(_level(z, c)) + _level(z, c) - np.log1p(-c * z),
+    logcdf=lambda z, c: -np.exp(_level(z, c)),
+    sf=lambda z, c: -np.expm1(-np.exp(_level(z, c))),
+    ppf=lambda q, c: _extreme_quantile(-np.log(q), c),
+    isf=lambda q, c: _extreme_quantile(-np.log1p(-q), c),
+    entropy=lambda c: EULER * (1 - c) + 1,
+)
