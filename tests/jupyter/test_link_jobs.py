@@ -14,7 +14,7 @@ import workbench as wb
 from tests.jupyter.page import Page, model
 from workbench.checks.doctor.finding import Findings
 from workbench.checks.report import Report
-from workbench.jupyter import worker
+from workbench.jupyter import link
 from workbench.session import Session
 from workbench.session.wire.protocol import STATUSES
 
@@ -152,7 +152,7 @@ class Slow:
 def test_one_long_request_at_a_time(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch), opened(session, worker.start)
+    slow, page = Slow(monkeypatch), opened(session, link.start)
     page.send("check", request=1)
     assert slow.started.wait(10)
     page.send("diagnose", request=2)
@@ -172,7 +172,7 @@ def test_one_long_request_at_a_time(
 def test_a_check_that_is_stopped_gives_what_it_has(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch), opened(session, worker.start)
+    slow, page = Slow(monkeypatch), opened(session, link.start)
     page.send("check", request=1)
     assert slow.started.wait(10)
     page.send("stop", request=2, of=1)
@@ -190,7 +190,7 @@ def test_a_check_that_is_stopped_gives_what_it_has(
 def test_what_does_not_hear_is_interrupted(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch, hears=False), opened(session, worker.start)
+    slow, page = Slow(monkeypatch, hears=False), opened(session, link.start)
     page.send("check", request=1)
     assert slow.started.wait(10)
     page.send("stop", request=2, of=1)
@@ -206,10 +206,10 @@ def test_what_does_not_hear_is_interrupted(
 def test_an_interrupt_of_the_kernel_stops_it(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch, hears=False), opened(session, worker.start)
+    slow, page = Slow(monkeypatch, hears=False), opened(session, link.start)
     page.send("diagnose", request=1)
     assert slow.started.wait(10)
-    worker.stop()
+    link.stop()
     assert page.until("failure", 1)["message"] == "Stopped."
     assert session.findings is None
 
@@ -217,7 +217,7 @@ def test_an_interrupt_of_the_kernel_stops_it(
 def test_what_was_found_meanwhile_is_stale(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch), opened(session, worker.start)
+    slow, page = Slow(monkeypatch), opened(session, link.start)
     page.send("diagnose", request=1)
     assert slow.started.wait(10)
     session.override("tanh", "0.5 * d")
@@ -323,8 +323,8 @@ def test_a_plot_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) ->
         while True:
             time.sleep(0.001)
 
-    monkeypatch.setattr("workbench.jupyter.plotting.jacobian_plot", slow)
-    page = opened(session, worker.start)
+    monkeypatch.setattr("workbench.jupyter.plots.jacobian_plot", slow)
+    page = opened(session, link.start)
     page.send("plot", request=1, plot="jacobian", of=None, wrt=[], window=None)
     assert started.wait(10)
     page.send("plot", request=2, plot="hessian", of=None, wrt=[], window=None)

@@ -10,7 +10,7 @@ from plotly import graph_objects as go
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.jupyter import plotting
+from workbench.jupyter import plots
 
 
 def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
@@ -24,7 +24,7 @@ def dots(plot: Any, name: str) -> Any:
 def test_a_jacobian_is_drawn_entry_by_entry() -> None:
     A = np.array([[1.0, -2.0, 0.0], [0.5, 0.0, 4.0]])
     session = session_of(lambda x: A @ x, np.ones(3), seed=np.ones(2))
-    plot = plotting.jacobian_plot(session)
+    plot = plots.jacobian_plot(session)
     (heat,) = plot.figure.data
     np.testing.assert_allclose(heat.z, A)
     assert (heat.zmin, heat.zmax) == (-4.0, 4.0)
@@ -34,14 +34,14 @@ def test_a_jacobian_is_drawn_entry_by_entry() -> None:
 
 def test_a_hessian_has_its_cross_blocks() -> None:
     session = session_of(lambda x, y: x * x * y, 3.0, 5.0)
-    plot = plotting.hessian_plot(session)
+    plot = plots.hessian_plot(session)
     np.testing.assert_allclose(plot.figure.data[0].z, [[10.0, 6.0], [6.0, 0.0]])
     assert list(plot.figure.layout.xaxis.ticktext) == ["x", "y"]
 
 
 def test_a_pooled_plot_is_small_and_says_so() -> None:
     session = session_of(np.tanh, np.ones(900), seed=np.ones(900))
-    plot = plotting.jacobian_plot(session)
+    plot = plots.jacobian_plot(session)
     assert "the largest magnitude of its block (5 × 5)" in plot.note
     assert len(json.dumps(plot.data)) < 1_000_000
 
@@ -49,7 +49,7 @@ def test_a_pooled_plot_is_small_and_says_so() -> None:
 def test_infinity_is_drawn_apart_and_counted() -> None:
     with np.errstate(all="ignore"):
         session = session_of(np.sqrt, np.array([0.0, 4.0]), seed=np.ones(2))
-        plot = plotting.jacobian_plot(session)
+        plot = plots.jacobian_plot(session)
     assert plot.figure.data[0].z[1][1] == 0.25
     assert "not finite" in plot.note
     assert dots(plot, "not finite") is not None
@@ -59,7 +59,7 @@ def test_infinity_is_drawn_apart_and_counted() -> None:
 def test_complex_entries_are_drawn_as_magnitudes_from_zero_on() -> None:
     x = np.array([1.0, 2.0, 3.0])
     session = session_of(np.fft.fft, x, seed=np.ones(3, complex))
-    plot = plotting.jacobian_plot(session)
+    plot = plots.jacobian_plot(session)
     (heat,) = plot.figure.data
     np.testing.assert_allclose(heat.z, 1.0)
     assert (heat.zmin, heat.zmax) == (0.0, pytest.approx(1.0))
@@ -72,25 +72,25 @@ def test_complex_entries_are_drawn_as_magnitudes_from_zero_on() -> None:
 def test_names_are_text_and_never_markup() -> None:
     graph = wb.trace(lambda x: np.sum(x * x))(np.ones(2))
     graph.inputs[0].name = "<b>x</b>"
-    plot = plotting.hessian_plot(wb.Session(graph))
+    plot = plots.hessian_plot(wb.Session(graph))
     assert "<b>" not in json.dumps(plot.data)
     assert "&lt;b&gt;x" in plot.figure.data[0].x[0]
 
 
 def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
     session = session_of(lambda x, y: np.sum(x * x) + y, np.array([1.0, 2.0]), 1.0)
-    good = plotting.check_plot(session)
+    good = plots.check_plot(session)
     assert len(dots(good, "agrees").x) == 3
     assert dots(good, "tolerance").line.dash == "dot"
     assert good.figure.layout.yaxis.type == "log"
     session.override("multiply", "2 * d")
-    changed = plotting.check_plot(session)
+    changed = plots.check_plot(session)
     # The true gradient is compared: that by x agrees, but it is not what is passed on.
     assert len(dots(changed, "agrees").x) == 1
     assert len(dots(changed, "changed on purpose, the true one agrees").x) == 2
     assert dots(changed, "rule changed on purpose").y == pytest.approx([2.0])
     double = wb.custom_vjp(lambda x: x * x, vjp=lambda node, g: 4 * g * node.inputs[0])
-    bad = plotting.check_plot(
+    bad = plots.check_plot(
         session_of(lambda x: np.sum(double(x)), np.array([1.0, 2.0]))
     )
     # The true gradient is 2x, the rule doubles it: off by 2x.
@@ -101,7 +101,7 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
 
 def test_the_errors_of_steps_are_drawn_as_a_v() -> None:
     session = session_of(lambda x: np.sum(np.tanh(x)), np.linspace(0.3, 1, 5))
-    plot = plotting.steps_plot(session, "tanh 1")
+    plot = plots.steps_plot(session, "tanh 1")
     central = [e for e in dots(plot, "central").y if e is not None]
     lowest = int(np.argmin(central))
     assert central[0] > 1e3 * central[lowest] < central[-1]
@@ -109,12 +109,12 @@ def test_the_errors_of_steps_are_drawn_as_a_v() -> None:
     assert plot.figure.layout.xaxis.type == plot.figure.layout.yaxis.type == "log"
     assert "complex step" in plot.note
     with pytest.raises(UsageError, match="is not computed from arrays"):
-        plotting.steps_plot(session, "x")
+        plots.steps_plot(session, "x")
 
 
 def test_a_kink_is_named() -> None:
     session = session_of(lambda x: np.sum(np.abs(x)), np.array([0.0, 1.0]))
-    plot = plotting.check_plot(session)
+    plot = plots.check_plot(session)
     assert len(dots(plot, "kink").x) == 1
     assert "x[0]: kink" in [note.text for note in plot.figure.layout.annotations]
 

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
 from workbench.errors import DisconnectedInputError, UsageError
-from workbench.jupyter import plotting, worker
-from workbench.jupyter.axis import Axis
+from workbench.jupyter import link, plots
+from workbench.jupyter.heat import Axis
 
 
 def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
@@ -63,7 +63,7 @@ def test_labels_that_stand_side_by_side_have_room() -> None:
 def test_a_window_is_that_part_of_the_whole(rng: np.random.Generator) -> None:
     A = rng.normal(size=(300, 450))
     session = linear(A)
-    plot = plotting.jacobian_plot(session, window=((100, 110), (40, 60)))
+    plot = plots.jacobian_plot(session, window=((100, 110), (40, 60)))
     (heat,) = plot.figure.data
     assert_allclose(heat.z, A[100:110, 40:60], rtol=1e-12)
     assert heat.x[0] == "x[40]"
@@ -81,15 +81,15 @@ def test_a_window_is_that_part_of_the_whole(rng: np.random.Generator) -> None:
         "block": [1, 1],
     }
     asked = {"rows": [100, 110], "columns": [40, 60]}
-    assert text_of(plotting.jacobian_plot(session, window=asked)) == text_of(plot)
-    assert plotting.jacobian_plot(session, window=((0, 300), (7, 8))).matrix is not None
+    assert text_of(plots.jacobian_plot(session, window=asked)) == text_of(plot)
+    assert plots.jacobian_plot(session, window=((0, 300), (7, 8))).matrix is not None
 
 
 def test_G2_zooming_from_all_to_one_entry(rng: np.random.Generator) -> None:
     A = rng.normal(size=(1000, 450))
     A[123, 45], A[999, 449] = -99.0, np.nan
     session = linear(A)
-    whole = plotting.jacobian_plot(session)
+    whole = plots.jacobian_plot(session)
     assert whole.matrix is not None
     assert whole.matrix["block"] == [5, 3]
     heat, bad = whole.figure.data
@@ -99,9 +99,9 @@ def test_G2_zooming_from_all_to_one_entry(rng: np.random.Generator) -> None:
     assert bad.text[199, 149] == "NaN at [999], [449]"
     assert np.count_nonzero(~np.isnan(bad.z)) == 1
     assert "1 entry is not finite, at matmul 1[999], x[449]" in whole.note
-    part = plotting.jacobian_plot(session, window=((120, 125), (45, 48)))
+    part = plots.jacobian_plot(session, window=((120, 125), (45, 48)))
     assert part.figure.data[0].z[3, 0] == -99.0
-    one = plotting.jacobian_plot(session, window=((123, 124), (45, 46)))
+    one = plots.jacobian_plot(session, window=((123, 124), (45, 46)))
     assert_array_equal(one.figure.data[0].z, [[-99.0]])
     assert list(one.figure.data[0].x) == ["x[45]"]
     text_of(whole)
@@ -117,16 +117,16 @@ def test_zooming_does_not_record_the_program_again() -> None:
 
     session = session_of(lambda x: np.sin(x), np.arange(4.0), seed=np.ones(4))
     session.override("sin", rule)
-    plotting.jacobian_plot(session, session.output, "x")
+    plots.jacobian_plot(session, session.output, "x")
     before = calls
-    plot = plotting.jacobian_plot(session, session.output, "x", ((1, 2), (0, 4)))
+    plot = plots.jacobian_plot(session, session.output, "x", ((1, 2), (0, 4)))
     assert calls == before
     assert_allclose(plot.figure.data[0].z, [[0, np.cos(1.0), 0, 0]])
     session.run(x=np.arange(4.0) + 1)
-    plot = plotting.jacobian_plot(session, session.output, "x", ((1, 2), (0, 4)))
+    plot = plots.jacobian_plot(session, session.output, "x", ((1, 2), (0, 4)))
     assert_allclose(plot.figure.data[0].z, [[0, np.cos(2.0), 0, 0]])
     session.override("sin", "2 * d")
-    plot = plotting.jacobian_plot(session, session.output, "x", ((1, 2), (0, 4)))
+    plot = plots.jacobian_plot(session, session.output, "x", ((1, 2), (0, 4)))
     assert_allclose(plot.figure.data[0].z, [[0, 2 * np.cos(2.0), 0, 0]])
 
 
@@ -134,13 +134,13 @@ def test_a_jacobian_larger_than_memory_is_drawn() -> None:
     n = 9104
     x = np.linspace(-2, 2, n)
     session = session_of(np.tanh, x, seed=np.ones(n))
-    plot = plotting.jacobian_plot(session)
+    plot = plots.jacobian_plot(session)
     (heat,) = plot.figure.data
     slopes = 1 - np.tanh(x) ** 2
     blocks = [np.max(slopes[k : k + 46]) for k in range(0, n, 46)]
     assert_allclose(np.diag(heat.z), blocks)
     assert "over 99% zeros" in plot.note
-    part = plotting.jacobian_plot(session, window=((9000, 9010), (9000, 9010)))
+    part = plots.jacobian_plot(session, window=((9000, 9010), (9000, 9010)))
     assert_allclose(part.figure.data[0].z, np.diag(slopes[9000:9010]))
 
 
@@ -155,7 +155,7 @@ def test_a_robust_scale_says_what_lies_beyond() -> None:
 
 def test_complex_entries_can_be_read() -> None:
     session = session_of(lambda x: 1j * x + x, np.ones(2), seed=np.ones(2, complex))
-    heat = plotting.jacobian_plot(session).figure.data[0]
+    heat = plots.jacobian_plot(session).figure.data[0]
     assert_allclose(heat.z, np.sqrt(2) * np.eye(2))
     assert heat.text[0, 0] == " = |1+1j|"
 
@@ -164,24 +164,24 @@ def test_bad_windows_are_refused_with_what_to_write() -> None:
     session = linear(np.ones((3, 4)))
     for window in (((0, 9), (0, 4)), 7, (1, 2, 3), {"rows": [1, 1], "columns": None}):
         with pytest.raises(UsageError, match=r"rows=.*(Write|A window begins)"):
-            plotting.jacobian_plot(session, window=window)
+            plots.jacobian_plot(session, window=window)
     with pytest.raises(UsageError, match="columns"):
-        plotting.sparsity_plot(session, session.output, window=(None, (-1, 2)))
+        plots.sparsity_plot(session, session.output, window=(None, (-1, 2)))
 
 
 def test_no_path_is_a_sentence() -> None:
     session = session_of(lambda x: np.sum(np.tanh(x)), np.ones(2))
     with pytest.raises(DisconnectedInputError, match="Swap them"):
-        plotting.jacobian_plot(session, "x", session.output)
+        plots.jacobian_plot(session, "x", session.output)
 
 
 def test_an_empty_matrix_is_an_empty_figure() -> None:
     session = session_of(lambda x: x.sum() + np.zeros(3), np.zeros(0), seed=np.ones(3))
     for plot in (
-        plotting.jacobian_plot(session),
-        plotting.singular_plot(session),
-        plotting.sparsity_plot(session, session.output),
-        plotting.spectrum_plot(session),
+        plots.jacobian_plot(session),
+        plots.singular_plot(session),
+        plots.sparsity_plot(session, session.output),
+        plots.spectrum_plot(session),
     ):
         text_of(plot)
 
@@ -200,7 +200,7 @@ def test_a_derivative_draws_itself() -> None:
 def test_a_spectrum_is_sorted_signed_and_has_a_condition_number() -> None:
     A = np.diag([3.0, -0.5, 0.0, 1e-3])
     session = session_of(lambda x: x @ A @ x / 2, np.ones(4))
-    plot = plotting.spectrum_plot(session)
+    plot = plots.spectrum_plot(session)
     by_name = {trace.name: trace for trace in plot.figure.data}
     assert_allclose(by_name["positive"].customdata, [3.0, 1e-3])
     assert_allclose(by_name["positive"].x, [1, 2])
@@ -219,7 +219,7 @@ def test_the_condition_number_is_that_of_numpy(rng: np.random.Generator) -> None
     A = rng.normal(size=(6, 6))
     A = A + A.T
     session = session_of(lambda x: x @ A @ x / 2, np.ones(6))
-    note = plotting.spectrum_plot(session).note
+    note = plots.spectrum_plot(session).note
     assert f"condition number {np.linalg.cond(A):.3g}" in note
     assert "differs from its transpose" not in note
 
@@ -227,7 +227,7 @@ def test_the_condition_number_is_that_of_numpy(rng: np.random.Generator) -> None
 def test_an_asymmetric_hessian_is_said_to_be_so() -> None:
     session = session_of(lambda x, y: np.sin(x) * y * y, 0.3, 2.0)
     session.override("multiply", "d * (1 + x0)")
-    note = plotting.spectrum_plot(session).note
+    note = plots.spectrum_plot(session).note
     found = session.hessian()
     one, other = float(found["x"]["y"]), float(found["y"]["x"])
     assert abs(one - other) > 0.1
@@ -238,20 +238,20 @@ def test_what_has_no_spectrum_is_said() -> None:
     with np.errstate(all="ignore"):
         session = session_of(lambda x: np.sum(np.sqrt(x)), np.array([0.0, 1.0]))
     with pytest.raises(UsageError, match=r"not finite, the first .*session\.diagnose"):
-        plotting.spectrum_plot(session)
-    assert "not finite" in plotting.hessian_plot(session).note
+        plots.spectrum_plot(session)
+    assert "not finite" in plots.hessian_plot(session).note
     with pytest.raises(UsageError, match="complex"):
-        plotting.spectrum_plot(session_of(lambda z: np.sum(z**3), np.array([1j, 2.0])))
+        plots.spectrum_plot(session_of(lambda z: np.sum(z**3), np.array([1j, 2.0])))
     zero = session_of(lambda x: np.sum(x), np.ones(3))
-    assert "every eigenvalue is zero" in plotting.spectrum_plot(zero).note
-    text_of(plotting.spectrum_plot(zero))
+    assert "every eigenvalue is zero" in plots.spectrum_plot(zero).note
+    text_of(plots.spectrum_plot(zero))
 
 
 def test_singular_values_with_the_rank_at_a_stated_tolerance(
     rng: np.random.Generator,
 ) -> None:
     A = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))
-    plot = plotting.singular_plot(linear(A))
+    plot = plots.singular_plot(linear(A))
     by_name = {trace.name: trace for trace in plot.figure.data}
     expected = np.linalg.svd(A, compute_uv=False)
     assert_allclose(by_name["singular values"].y, expected[:2])
@@ -259,12 +259,12 @@ def test_singular_values_with_the_rank_at_a_stated_tolerance(
     assert "singular up to rounding" in plot.note
     assert any(name.startswith("zero by rounding below") for name in by_name)
     assert plot.views == ("jacobian", "singular", "sparsity")
-    full = plotting.singular_plot(linear(np.diag([4.0, 2.0])))
+    full = plots.singular_plot(linear(np.diag([4.0, 2.0])))
     assert "condition number 2" in full.note
     # Within few decades Plotly would write digits alone, in a smaller type.
     assert full.figure.layout.yaxis.tickformat
     assert not full.figure.layout.showlegend
-    zero = plotting.singular_plot(linear(np.zeros((2, 2))))
+    zero = plots.singular_plot(linear(np.zeros((2, 2))))
     assert "every singular value is zero" in zero.note
     text_of(zero)
 
@@ -277,7 +277,7 @@ def test_a_pattern_counts_its_band_and_its_blocks() -> None:
         return np.concatenate([x[1:] - x[:-1], x[-1:]])
 
     session = session_of(f, np.arange(50.0), seed=np.ones(50))
-    plot = plotting.sparsity_plot(session, session.output)
+    plot = plots.sparsity_plot(session, session.output)
     z = plot.figure.data[0].z
     assert_array_equal(~np.isnan(z), np.eye(50) + np.eye(50, k=1) > 0)
     assert "99 of 2,500 entries are not zero (4%)" in plot.note
@@ -287,28 +287,28 @@ def test_a_pattern_counts_its_band_and_its_blocks() -> None:
     assert plot.matrix["kind"] == "sparsity"
     blocks = np.kron(np.eye(4), np.ones((2, 3)))
     session = linear(blocks)
-    note = plotting.sparsity_plot(session, session.output).note
+    note = plots.sparsity_plot(session, session.output).note
     assert "falls into 4 independent blocks" in note
     assert "empty" not in note
     blocks[:, 0] = 0
     session = linear(blocks)
-    assert "1 empty column" in plotting.sparsity_plot(session, session.output).note
+    assert "1 empty column" in plots.sparsity_plot(session, session.output).note
 
 
 def test_a_pattern_without_a_node_is_that_of_the_hessian() -> None:
     session = session_of(lambda x, y: np.sum(x * x) + y * y, np.ones(3), 1.0)
-    plot = plotting.sparsity_plot(session)
+    plot = plots.sparsity_plot(session)
     assert_array_equal(~np.isnan(plot.figure.data[0].z), np.eye(4, dtype=bool))
     assert plot.views == ("hessian", "spectrum", "sparsity")
     assert "diagonal" in plot.note
-    part = plotting.sparsity_plot(session, window=((3, 4), (0, 4)))
+    part = plots.sparsity_plot(session, window=((3, 4), (0, 4)))
     assert part.figure.data[0].z.shape == (1, 4)
 
 
 def test_a_large_pattern_shows_how_full_each_block_is() -> None:
     n = 1000
     session = session_of(np.sin, np.ones(n), seed=np.ones(n))
-    plot = plotting.sparsity_plot(session, session.output)
+    plot = plots.sparsity_plot(session, session.output)
     z = plot.figure.data[0].z
     assert z.shape == (200, 200)
     assert_allclose(np.diag(z), 0.2)
@@ -319,10 +319,10 @@ def test_a_large_pattern_shows_how_full_each_block_is() -> None:
 def test_progress_is_passed_on_and_stops() -> None:
     session = linear(np.ones((3, 4)))
     with pytest.raises(KeyboardInterrupt, match="stopped after 3 of 3 sweeps"):
-        plotting.jacobian_plot(session, progress=lambda done, total: True)
+        plots.jacobian_plot(session, progress=lambda done, total: True)
     with pytest.raises(KeyboardInterrupt):
-        plotting.singular_plot(session, progress=lambda done, total: True)
-    assert "rank 1 of 3" in plotting.singular_plot(session).note
+        plots.singular_plot(session, progress=lambda done, total: True)
+    assert "rank 1 of 3" in plots.singular_plot(session).note
 
 
 def test_stop_ends_a_long_plot_and_the_next_one_is_right() -> None:
@@ -332,16 +332,16 @@ def test_stop_ends_a_long_plot_and_the_next_one_is_right() -> None:
 
     def work() -> None:
         try:
-            plotting.jacobian_plot(session, progress=lambda done, total: begun.set())
+            plots.jacobian_plot(session, progress=lambda done, total: begun.set())
         except KeyboardInterrupt as error:
             seen.append(error)
         finally:
             ended.set()
 
-    worker.start(work)
+    link.start(work)
     assert begun.wait(60)
-    worker.stop()
+    link.stop()
     assert ended.wait(60)
     assert len(seen) == 1
-    plot = plotting.jacobian_plot(session, window=((0, 2), (0, 2)))
+    plot = plots.jacobian_plot(session, window=((0, 2), (0, 2)))
     assert_array_equal(plot.figure.data[0].z, np.eye(2))

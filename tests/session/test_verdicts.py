@@ -14,7 +14,7 @@ from tests.session.network import NAMES, TRUE, by_hand, fresh
 from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.errors import GradientError
-from workbench.jupyter import plotting
+from workbench.jupyter import plots
 from workbench.jupyter.picture import MOST_NODES, picture
 from workbench.session import derivative as derivatives
 from workbench.session.wire import take
@@ -248,7 +248,7 @@ def test_the_still_picture_says_it_too(model: wb.Session) -> None:
 
 def test_the_plot_of_errors_has_a_mark_for_it(model: wb.Session) -> None:
     model.override("h", "0 * d", name="stop")
-    plot = plotting.check_plot(model)
+    plot = plots.check_plot(model)
     traces = {trace.name: trace for trace in plot.figure.data}
     changed = traces["changed on purpose, the true one agrees"]
     assert len(changed.x) == 6 + 2
@@ -283,20 +283,20 @@ def test_every_plot_of_a_derivative_names_them(model: wb.Session) -> None:
     model.override("h", "0.5 * d", name="half")
     words = "overrides in force: half"
     for plot in (
-        plotting.jacobian_plot(model, "h", "W1"),
-        plotting.singular_plot(model, "h", "W1"),
-        plotting.sparsity_plot(model, "h", "W1"),
-        plotting.hessian_plot(model),
-        plotting.spectrum_plot(model),
-        plotting.sparsity_plot(model),
+        plots.jacobian_plot(model, "h", "W1"),
+        plots.singular_plot(model, "h", "W1"),
+        plots.sparsity_plot(model, "h", "W1"),
+        plots.hessian_plot(model),
+        plots.spectrum_plot(model),
+        plots.sparsity_plot(model),
     ):
         assert words in plot.note
         assert words in plot.figure.layout.title.subtitle.text
     held = model.derivative("h", "W1").plot()
     assert words in held.layout.title.subtitle.text
     model.switch(model.overrides[0], False)
-    assert "force" not in plotting.jacobian_plot(model, "h", "W1").note
-    assert "force" not in plotting.hessian_plot(model).note
+    assert "force" not in plots.jacobian_plot(model, "h", "W1").note
+    assert "force" not in plots.hessian_plot(model).note
 
 
 def test_patterns_and_nodes_inside_loops_are_in_force_where_they_run() -> None:

@@ -62,7 +62,7 @@ def show(x: Any) -> None:
 def _show(x: Any, window: Any) -> Any:
     """Show a session, or draw a derivative: what these know no notebook for."""
     if isinstance(x, Derivative):
-        from workbench.jupyter import plotting
+        from workbench.jupyter import plots
 
-        return plotting.drawn(x, window)
+        return plots.drawn(x, window)
     return show(x)

@@ -12,15 +12,26 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+import difflib
+import re
+import shlex
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType
+from dataclasses import dataclass
+from keyword import iskeyword
+from types import CodeType, TracebackType
 from typing import Any
 
 import numpy as np
 
-from workbench.core import aliases, trace, traces, types, walk
+from workbench.core import aliases, hooks, source, trace, traces, types, walk
 from workbench.core.graph import Graph
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor, next_serial
 from workbench.core.tree import is_sparse
 from workbench.errors import (
@@ -28,17 +39,341 @@ from workbench.errors import (
     DtypeError,
     TraceError,
     UsageError,
+    WorkbenchError,
+    wrapped_text,
 )
 from workbench.jupyter import rewrite
-from workbench.jupyter.cell_context import cell_number, uninterrupted, warning_at_lines
-from workbench.jupyter.failure import shown
-from workbench.jupyter.items import Runtime
-from workbench.jupyter.memory import Memory, is_array, plain, root
-from workbench.jupyter.options import Options, close, is_input
-from workbench.jupyter.plain import Plain
+from workbench.jupyter.memory import Memory, Plain, is_array, plain, root
+from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
 
-__all__ = ["Cell"]
+# What surrounds the run of a cell: its number, its warnings, interrupts.
+
+_NUMBER = re.compile(r"\d+")
+
+
+def cell_number(shell: Any) -> int:
+    """The number that the notebook shows at the cell that runs now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        label = shell.compile.format_code_name(frame.f_code.co_filename)
+        found = _NUMBER.search(label[1]) if label else None
+        if found is not None:
+            return int(found.group())
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return int(shell.execution_count)
+
+
+@contextmanager
+def warning_at_lines() -> Iterator[None]:
+    """Let NumPy's warnings name the user's line, not the one where an op computes."""
+
+    def warn(what: str, _: int) -> None:
+        frame = sys._getframe(1)
+        op = None
+        while source.internal(frame) and frame.f_back is not None:
+            found = frame.f_locals.get("op")
+            op = found if op is None and isinstance(found, Op) else op
+            frame = frame.f_back
+        where = "" if op is None else f" in {op.name}"
+        warnings.warn_explicit(
+            f"{what} encountered{where}",
+            RuntimeWarning,
+            frame.f_code.co_filename,
+            frame.f_lineno,
+            module=frame.f_globals.get("__name__"),
+            registry=frame.f_globals.setdefault("__warningregistry__", {}),
+        )
+
+    modes: Any = {k: "call" for k, mode in np.geterr().items() if mode == "warn"}
+    with np.errstate(call=warn, **modes):
+        yield
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold an interrupt back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[Any] = []
+    old = signal.signal(signal.SIGINT, lambda *args: held.append(args))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, old)
+    if held and callable(old):
+        old(*held[0])
+
+
+#: The shells whose cells are called by their numbers.
+_SHELLS: list[Any] = []
+
+
+def name_cells(shell: Any) -> None:
+    """Let every place in a cell of this notebook read ``[3]:1``."""
+    if shell not in _SHELLS:
+        _SHELLS.append(shell)
+
+
+@hooks.source.set
+def cell_name(filename: str) -> str | None:
+    """Return ``"[3]"`` for the file name of the third cell; None for another file."""
+    for shell in _SHELLS:
+        label = shell.compile.format_code_name(filename)
+        if label is not None:
+            return str(label[1]).removeprefix("In")
+    return None
+
+
+# An exception of a cell as the notebook shows it: the user's frames, no others.
+#
+# The exception itself stays as it is, with its whole traceback for a debugger;
+# only what IPython displays is cut.
+
+
+def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
+    """The exception to raise out of the magic, so that IPython shows it well.
+
+    Parameters
+    ----------
+    error
+        What the cell has raised.
+    shell
+        The IPython shell, which renders it.
+    filename
+        The name under which the cell was compiled.
+    """
+    frames = _users(error, filename)
+    if isinstance(error, SyntaxError):
+        # IPython would list all frames above a SyntaxError that a magic raises.
+        listed = traceback.extract_tb(frames)
+        lines = shell.SyntaxTB.structured_traceback(type(error), error, listed)
+        made: BaseException = type(type(error).__name__, (_Shown,), {})(error)
+        _render(made, lambda: lines)
+        return made
+
+    def render() -> list[str]:
+        cause, suppress = error.__cause__, error.__suppress_context__
+        if isinstance(error, WorkbenchError) or _raised_here(error):
+            # Its text holds all that is worth reading of the cause.
+            error.__cause__, error.__suppress_context__ = None, True
+        try:
+            lines: list[str] = shell.InteractiveTB.structured_traceback(
+                # No line of the user: our own mistake, shown whole.
+                type(error),
+                error,
+                frames or error.__traceback__,
+                tb_offset=0,
+            )
+        finally:
+            error.__cause__, error.__suppress_context__ = cause, suppress
+        return wrapped_text(lines) if isinstance(error, WorkbenchError) else lines
+
+    _render(error, render)
+    return error
+
+
+def _raised_here(error: BaseException) -> bool:
+    """Whether Workbench raised it, such as an IndexError that tells the user's line."""
+    step, name = error.__traceback__, ""
+    while step is not None:
+        name = step.tb_frame.f_globals.get("__name__", "")
+        step = step.tb_next
+    return name.startswith("workbench.")
+
+
+class _Shown(Exception):
+    """Stands in for an error that IPython would show with all its frames."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _render(error: BaseException, render: Any) -> None:
+    """What IPython asks an exception for before it makes a traceback itself."""
+    error._render_traceback_ = render  # type: ignore[attr-defined]
+
+
+def _users(error: BaseException, filename: str) -> TracebackType | None:
+    """The traceback from the cell on, without Workbench's frames."""
+    found: list[TracebackType] = []
+    raised: BaseException | None = error
+    while raised is not None and not found:
+        # What a closing trace has put in other words still knows the line.
+        step = raised.__traceback__
+        inside = False
+        while step is not None:
+            frame = step.tb_frame
+            inside = inside or frame.f_code.co_filename == filename
+            name = frame.f_globals.get("__name__", "")
+            if inside and not name.startswith("workbench."):
+                found.append(step)
+            step = step.tb_next
+        raised = raised.__cause__
+    made = None
+    for step in reversed(found):
+        made = TracebackType(made, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return made
+
+
+# The line after ``%%autodiff``: what it says, and what Tab offers.
+
+#: What ``--show`` can name.
+PARTS = {
+    "graph": "both passes, live",
+    "jacobian": "the derivative of what the output is computed from",
+    "hessian": "the second derivatives",
+    "check": "the gradient against differences",
+    "none": "nothing",
+}
+_FLAGS = {
+    "--wrt": "differentiate by these variables",
+    "--name": "call the session so",
+    "--show": "show these parts",
+    "--seed": "the variable that holds the cotangent of an output of many numbers",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for.
+
+    Attributes
+    ----------
+    output
+        The variable to differentiate; None: the cell's last expression.
+    wrt
+        What to differentiate by; empty: every input that reaches the output.
+    name
+        The session's name in the notebook.
+    show
+        Parts to display, in order.
+    seed
+        The variable with the output's cotangent, or None.
+    """
+
+    output: str | None = None
+    wrt: tuple[str, ...] = ()
+    name: str = "ad"
+    show: tuple[str, ...] = ("graph",)
+    seed: str | None = None
+
+
+def parse_line(line: str) -> Options:
+    """Read the line.
+
+    Raises
+    ------
+    UsageError
+        In one line: what is wrong and what to write.
+    """
+    try:
+        words = shlex.split(line.replace(",", " "), comments=True)
+    except ValueError as error:
+        raise UsageError(f"%%autodiff: {error} in {line.strip()!r}") from None
+    given: dict[str, list[str]] = {"": []}
+    flag = ""
+    for word in words:
+        if not word.startswith("-"):
+            if flag in ("--name", "--seed") and given[flag]:
+                flag = ""  # these take one word; the next is the output
+            given[flag].append(word)
+            continue
+        flag, equals, rest = word.partition("=")
+        if flag not in _FLAGS:
+            raise UsageError(
+                f"%%autodiff has no option {flag}{close(flag, _FLAGS)};"
+                f" there are {', '.join(_FLAGS)}"
+            )
+        if flag in given:
+            raise UsageError(f"%%autodiff: {flag} stands there twice")
+        given[flag] = [rest] if equals else []
+    for flag, values in given.items():
+        if flag and not values:
+            raise UsageError(f"%%autodiff: {flag} needs a value ({_FLAGS[flag]})")
+        if flag in ("", "--name", "--seed") and len(values) > 1:
+            what = flag or "the output"
+            hint = f"; did you mean --wrt {' '.join(values[1:])}?" if flag == "" else ""
+            raise UsageError(
+                f"%%autodiff: {what} is one name, not {' '.join(values)}{hint}"
+            )
+    shown = _unique(given.get("--show", ["graph"]))
+    for part in shown:
+        if part not in PARTS:
+            raise UsageError(
+                f"%%autodiff: --show has no {part!r}{close(part, PARTS)};"
+                f" there are {', '.join(PARTS)}"
+            )
+    made = Options(
+        next(iter(given[""]), None),
+        _unique(given.get("--wrt", [])),
+        given.get("--name", ["ad"])[0],
+        tuple(part for part in shown if part != "none"),
+        next(iter(given.get("--seed", [])), None),
+    )
+    for name in (made.output, *made.wrt, made.name, made.seed):
+        if name is not None and (not name.isidentifier() or iskeyword(name)):
+            raise UsageError(f"%%autodiff: {name!r} is no name of a variable")
+    return made
+
+
+def _unique(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
+
+
+def close(word: str, known: Iterable[str]) -> str:
+    """``", did you mean W1?"``, or nothing where no name is close."""
+    found = difflib.get_close_matches(word, list(known), 1, 0.5)
+    if not found:
+        lower = {name.lower(): name for name in known}
+        found = [lower[word.lower()]] if word.lower() in lower else []
+    return f", did you mean {found[0]}?" if found else ""
+
+
+def is_input(value: Any) -> bool:
+    """Whether a variable of the notebook becomes an input: float arrays, numbers."""
+    if type(value) in (float, complex):
+        return True
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind in ("f", "c") and (
+        type(value) is np.ndarray
+        or isinstance(value, np.generic)
+        or hasattr(value, "__cuda_array_interface__")
+    )
+
+
+def complete_line(text: str, names: Mapping[str, Any]) -> list[str]:
+    """What Tab offers after ``text``, the line up to the cursor."""
+    words = text.split()
+    if text[-1:].isspace() or not words:
+        words.append("")
+    current, before = words[-1], words[1:-1]
+    used = {word for word in before if word.startswith("--")}
+    flag = next((word for word in reversed(before) if word.startswith("--")), "")
+    offered = [f for f in _FLAGS if f not in used]
+    if current.startswith("-"):
+        return [f for f in offered if f.startswith(current)]
+    variables = sorted(
+        n for n, v in names.items() if not n.startswith("_") and is_input(v)
+    )
+    last = before[-1] if before else ""
+    if flag == "--show":
+        found = [p for p in PARTS if p not in before]
+    elif flag == "--wrt":
+        found = [v for v in variables if v not in before[before.index("--wrt") :]]
+    elif flag == "--seed":
+        found = variables if last == "--seed" else []
+    elif flag == "--name":
+        found = ["ad", "model"] if last == "--name" else []
+    else:
+        found = [] if before else variables
+    if last not in _FLAGS:
+        found = found + offered
+    return [word for word in found if word.startswith(current)]
+
 
 Names = dict[str, Any]
 

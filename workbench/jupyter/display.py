@@ -20,8 +20,8 @@ from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.jupyter import plots
+from workbench.jupyter.figure import current_shell, in_notebook, publish
 from workbench.jupyter.link import Later, after
-from workbench.jupyter.output import current_shell, in_notebook, publish
 from workbench.jupyter.picture import picture
 from workbench.session import Session
 from workbench.session.matrix import host

@@ -3,17 +3,132 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from plotly import graph_objects as go
 
-from workbench.jupyter.axis import Axis
 from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
 from workbench.session.derivative import Derivative, Second
-from workbench.session.matrix import Matrix, Pooled
+from workbench.session.matrix import Matrix, Pattern, Pooled, starts_of
 
-__all__ = ["Window", "axes_of", "heat_map", "looks_of", "size_note", "told"]
+# The entries along one side of a matrix, and the cells of a figure that show them.
+
+#: The most cells of a figure along one axis.
+MOST_CELLS = 200
+#: About the width of a letter and the height of a line of the small type.
+LETTER, LINE = 6.4, 15
+
+
+class Axis:
+    """Groups of named, indexed entries; those of a window fall into cells.
+
+    >>> axis = Axis([("W", (2, 3)), ("b", ())])
+    >>> axis.labels
+    ['W[0, 0]', 'W[0, 1]', 'W[0, 2]', 'W[1, 0]', 'W[1, 1]', 'W[1, 2]', 'b']
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[str, tuple[int, ...]]],
+        window: tuple[int, int] | None = None,
+    ) -> None:
+        names = [name for name, _ in parts]
+        self.parts = [
+            (name if names.count(name) == 1 else f"{name} ({k + 1})", shape)
+            for k, (name, shape) in enumerate(parts)
+        ]
+        sizes = [int(np.prod(shape, dtype=np.int64)) for _, shape in parts]
+        self._edges = [0, *accumulate(sizes)]
+        self.size = self._edges[-1]
+        self.window = window or (0, self.size)
+        self.block = max(1, -(-(self.window[1] - self.window[0]) // MOST_CELLS))
+        #: The first entry of each cell of the figure, and the end.
+        self.starts = starts_of(self._edges, self.window, self.block)
+
+    @property
+    def cells(self) -> int:
+        """How many cells the figure has along it."""
+        return len(self.starts) - 1
+
+    def _part(self, flat: int) -> int:
+        return int(np.searchsorted(self._edges, flat, "right")) - 1
+
+    def index(self, flat: int) -> str:
+        """The index of an entry within its node: ``[3, 1]``; empty of one number."""
+        part = self._part(flat)
+        shape = self.parts[part][1]
+        if not shape:
+            return ""
+        found = np.unravel_index(flat - self._edges[part], shape)
+        return f"[{', '.join(str(int(i)) for i in found)}]"
+
+    def entry(self, flat: int) -> str:
+        """How one writes an entry: ``W1[3, 1]``."""
+        return self.parts[self._part(flat)][0] + self.index(flat)
+
+    @property
+    def labels(self) -> list[str]:
+        """One text for each cell."""
+        found = []
+        for begin, end in pairwise(self.starts):
+            label = self.entry(begin)
+            if end - begin > 1:
+                label += f" … {self.entry(end - 1)}"
+            found.append(label)
+        return found
+
+    def edges(self) -> list[int]:
+        """The cells at which groups begin, within the window, and the end."""
+        low, high = self.window
+        inside = [low, *(e for e in self._edges if low < e < high), high]
+        places = np.searchsorted(self.starts, inside)
+        return sorted({int(k) for k in places})
+
+    def settings(self, pixels: int, *, across: bool) -> dict[str, Any]:
+        """The axis of the figure: names at their middles, or single entries.
+
+        ``pixels``: about how long it is drawn; ``across``: labels stand side by side.
+        """
+        made: dict[str, Any] = {
+            "type": "category",
+            "tickfont": {"size": 11},
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "",
+            "tickmode": "array",
+            "automargin": True,
+        }
+        if not across:
+            made["tickangle"] = 0  # across a narrow page they stand upright
+        if not self.cells:
+            return made | {"tickvals": [], "ticktext": []}
+        names = list(pairwise(self.edges()))
+        longest = max(
+            self.entry(self.starts[0]), self.entry(self.starts[-2]), key=len
+        )  # of each group, about
+        middles: list[float]
+        need = (len(longest) + 2) * LETTER if across else LINE
+        fits = max(1, int(pixels // need))
+        if len(names) == 1 or self.cells <= fits:
+            middles = list(range(0, self.cells, -(-self.cells // min(fits, 16))))
+            texts = [self.entry(self.starts[int(k)]) for k in middles]
+        else:
+            middles, texts = [], []
+            for a, b in names:
+                name = self.parts[self._part(self.starts[a])][0]
+                room = (b - a) / self.cells * pixels
+                if room >= ((len(name) + 1) * LETTER if across else LINE):
+                    middles.append((a + b - 1) / 2)
+                    texts.append(name)
+        texts = [plain_text(_short(text)) for text in texts]
+        return made | {"tickvals": middles, "ticktext": texts}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 32 else f"{text[:14]}…{text[-16:]}"
+
 
 Array = np.ndarray[Any, Any]
 #: Rows and columns, each from and to; None for all.
@@ -245,3 +360,106 @@ def _share(part: float) -> str:
     if part < 1 and text == "100%":
         return "over 99%"
     return "under 1%" if part > 0 and text == "0%" else text
+
+
+# Which entries of a matrix are not zero, as a figure.
+
+#: From few entries of a block to all of it: read on white and on black alike.
+SHADES = [(0.0, "rgba(98, 128, 164, 0.6)"), (1.0, "rgba(98, 128, 164, 1)")]
+#: The most entries of which the blocks are counted.
+MOST_JOINED = 2**22
+
+
+def sparsity_map(
+    found: Matrix, rows: Axis, columns: Axis, title: str, progress: Any = None
+) -> Plot:
+    """The pattern of a matrix: a mark for each entry, or block, that is not zero."""
+    blocks = (rows.block, columns.block)
+    pattern = found.pattern(rows.window, columns.window, blocks, progress)
+    sizes = np.outer(np.diff(rows.starts), np.diff(columns.starts))
+    share = pattern.counts / np.maximum(sizes, 1)
+    single = pattern.size == pattern.counts.size
+    marks = go.Heatmap(
+        z=np.where(pattern.counts > 0, share, np.nan).astype(np.float32),
+        x=[plain_text(text) for text in columns.labels],
+        y=[plain_text(text) for text in rows.labels],
+        colorscale=[[0, SHADES[1][1]], [1, SHADES[1][1]]] if single else SHADES,
+        zmin=0.0,
+        zmax=1.0,
+        showscale=not single,
+        colorbar={
+            "thickness": 10,
+            "outlinewidth": 0,
+            "tickfont": {"size": 10},
+            "tickformat": ".0%",
+        },
+        hovertemplate="%{y}, %{x}"
+        + ("" if single else "<br>%{z:.2~p} of the block")
+        + "<extra></extra>",
+        name="not zero",
+        # Marks that touch grow into one: a gap keeps single entries apart.
+        xgap=1 if columns.cells <= 40 else 0,
+        ygap=1 if rows.cells <= 40 else 0,
+    )
+    said = size_note(found, rows, columns) + _words(pattern)
+    if not single:
+        said.append(f"each cell is a block ({rows.block} × {columns.block})")
+    if found.rows == found.columns and rows.window == columns.window:
+        said += _band(pattern)
+    if pattern.size == found.rows * found.columns:
+        said += _joined(pattern, found)
+    note = "; ".join(said)
+    looks = looks_of(title, note, rows, columns)
+    return Plot(title, note, Figure(data=[marks], layout=looks))
+
+
+def _words(pattern: Pattern) -> list[str]:
+    total = pattern.total
+    if not total:
+        return ["every entry is zero"]
+    share = f"{total / max(pattern.size, 1):.2g}" if pattern.size else "0"
+    percent = f"{100 * float(share):.3g}%"
+    verb = "is" if total == 1 else "are"
+    return [f"{total:,} of {pattern.size:,} entries {verb} not zero ({percent})"]
+
+
+def _band(pattern: Pattern) -> list[str]:
+    """How far entries reach from the diagonal, if that is less than all."""
+    if not pattern.total:
+        return []
+    if pattern.below == pattern.above == 0:
+        return ["diagonal"]
+    below, above = pattern.below, pattern.above
+    if max(below, above) >= np.sqrt(pattern.size) - 1:
+        return []
+    if below == above:
+        return [f"bandwidth {below:,}"]
+    return [f"bandwidth {below:,} below the diagonal, {above:,} above"]
+
+
+def _joined(pattern: Pattern, found: Matrix) -> list[str]:
+    """Into how many blocks the matrix falls when rows and columns are sorted."""
+    if pattern.places is None or not 0 < pattern.total <= MOST_JOINED:
+        return []
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    rows, columns = pattern.places
+    count = found.rows + found.columns
+    true = np.ones(len(rows), bool)  # host array: SciPy's
+    links = sparse.csr_array(
+        (true, (rows, columns.astype(np.int64) + found.rows)), shape=(count, count)
+    )
+    _, names = csgraph.connected_components(links, directed=False)
+    # A row or column of zeros is joined to nothing.
+    used = np.unique(names[rows])
+    said = []
+    if len(used) > 1:
+        said.append(f"falls into {len(used):,} independent blocks")
+    empty = found.columns - len(np.unique(columns))
+    if empty:
+        said.append(f"{empty:,} empty column{'s' * (empty != 1)}")
+    empty = found.rows - len(np.unique(rows))
+    if empty:
+        said.append(f"{empty:,} empty row{'s' * (empty != 1)}")
+    return said

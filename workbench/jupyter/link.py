@@ -9,6 +9,9 @@ knows a widget: messages leave through a function.
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import signal
 import threading
 import time
 import weakref
@@ -16,13 +19,469 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import UsageError, WorkbenchError
-from workbench.jupyter import worker
-from workbench.jupyter.handlers import COMMANDS, LONG, QUESTIONS, cut, integer, plotted
-from workbench.jupyter.jobs import Job, Jobs
+from workbench.jupyter import plots
 from workbench.session import Session
-from workbench.session.wire import Snapshot, changes, take
+from workbench.session.applied_override import Attached
+from workbench.session.wire import Snapshot, changes, detail, read_target, take
 
-__all__ = ["Later", "Link", "after"]
+# Long work for the page: one check or diagnosis at a time, and plots.
+#
+# Each runs in a thread of its own on the session as it was, says how far it is, and can
+# be stopped. What it finds belongs to the session as it was: if that has changed
+# meanwhile, it is stale from the first.
+
+#: Seconds from one word of progress to the next.
+PROGRESS_PAUSE = 0.2
+#: Seconds after which a job that does not stop by itself is interrupted.
+PATIENCE = 1.0
+#: So many plots are computed at once.
+MOST_PLOTS = 8
+
+Clock = Callable[[], float]
+Post = Callable[[dict[str, Any]], object]
+
+
+class Job:
+    """One long request.
+
+    Attributes
+    ----------
+    request, kind
+        The number by which the page knows it, and what it asks for.
+    stopped
+        Whether it was told to stop.
+    """
+
+    def __init__(self, request: int, kind: str, clock: Clock, post: Post) -> None:
+        self.request = request
+        self.kind = kind
+        self.stopped = False
+        self.over = False
+        self._clock = clock
+        self._post = post
+        self._began = self._told = clock()
+        self._done = self._total = 0
+        self._interrupt: Callable[[], object] | None = None
+
+    def progress(self, done: Any, total: Any) -> bool:
+        """Say how far it is, at most five times a second; whether to stop.
+
+        What a check or a diagnosis is given as its ``progress``.
+        """
+        now = self._clock()
+        self._done, self._total = int(done), int(total)
+        if now - self._told >= PROGRESS_PAUSE and not self.over:
+            self._told = now
+            left = None
+            if 0 < self._done <= self._total:
+                rest = self._total - self._done
+                left = (now - self._began) / self._done * rest
+            self._post(
+                {
+                    "type": "progress",
+                    "request": self.request,
+                    "done": self._done,
+                    "total": self._total,
+                    "left": left,
+                }
+            )
+        return self.stopped
+
+    def interrupt(self) -> None:
+        """Raise a KeyboardInterrupt in it, wherever it is."""
+        if not self.over and self._interrupt is not None:
+            self._interrupt()
+
+    @property
+    def words(self) -> str:
+        """What it is doing, for who asks for another."""
+        what = {"check": "The gradient check", "diagnose": "The doctor"}
+        far = f" ({self._done} of {self._total} nodes)" if self._total else ""
+        return f"{what.get(self.kind, 'A plot')} is still at work{far}"
+
+
+class Jobs:
+    """The long requests of one session that have not been answered yet.
+
+    Parameters
+    ----------
+    clock, later, start
+        The time in seconds, what calls back after some, and what does long work: it
+        returns something with ``stop`` and ``running``, or None once it is done.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        later: Callable[[float, Callable[[], None]], object],
+        start: Callable[[Callable[[], None]], Any],
+    ) -> None:
+        self._clock = clock
+        self._later = later
+        self._start = start
+        self._lock = threading.Lock()
+        #: Jobs with their threads; two pages may give two the same number.
+        self._known: dict[Job, Any] = {}
+
+    def begin(
+        self, request: int, kind: str, post: Post, work: Callable[[Job], None]
+    ) -> None:
+        """Start one.
+
+        Raises
+        ------
+        UsageError
+            If a check or the doctor is at work and another is asked for, or if too
+            many plots are.
+        """
+        job = Job(request, kind, self._clock, post)
+        with self._lock:
+            running = self._running()
+            plots = [one for one in running if one.kind == "plot"]
+            if kind == "plot" and len(plots) >= MOST_PLOTS:
+                raise UsageError(
+                    f"{len(plots)} plots are computed at the moment: wait for them, or"
+                    " stop some."
+                )
+            others = [one for one in running if one.kind != "plot"]
+            if kind != "plot" and others:
+                raise UsageError(f"{others[0].words}: wait for it, or stop it.")
+            self._known[job] = None
+
+        def run() -> None:
+            try:
+                work(job)
+            finally:
+                job.over = True
+
+        try:
+            thread = self._start(run)
+        except BaseException:
+            job.over = True
+            raise
+        job._interrupt = getattr(thread, "stop", None)
+        with self._lock:
+            if job in self._known:
+                self._known[job] = thread
+
+    def stop(self, request: int) -> None:
+        """Let one stop with what it has; one that has nothing to give is interrupted.
+
+        One that is over, or never was, is nothing to stop.
+        """
+        with self._lock:
+            found = [job for job in self._running() if job.request == request]
+        for job in found:
+            again, job.stopped = job.stopped, True
+            if job.kind == "plot" or again:
+                job.interrupt()
+            else:
+                self._later(PATIENCE, job.interrupt)
+
+    def _running(self) -> list[Job]:
+        """Those that are still at work; the others are forgotten."""
+        # A thread that was interrupted at its very end may not have said so.
+        self._known = {
+            job: thread
+            for job, thread in self._known.items()
+            if not job.over and (thread is None or thread.running)
+        }
+        return list(self._known)
+
+
+# Long answers in threads of their own, which an interrupt of the kernel stops.
+#
+# The page's questions arrive in another thread than the cells run in (or in the same
+# one, in older kernels). While one is answered, others must be too; and a press on
+# Stop interrupts the kernel, which tells only the main thread.
+
+_running: set[int] = set()
+_lock = threading.Lock()
+
+
+class Work:
+    """Something that runs in a thread of its own."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not come to its end."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Raise a KeyboardInterrupt at its next step; nothing once it is over."""
+        with _lock:
+            if self._thread.ident in _running:
+                _interrupt(self._thread.ident)
+
+
+def start(work: Callable[[], None]) -> Work:
+    """Run something in a thread of its own; what stops it is a KeyboardInterrupt."""
+
+    def run() -> None:
+        ident = threading.get_ident()
+        with _lock:
+            _running.add(ident)
+        try:
+            work()
+        except KeyboardInterrupt:
+            pass  # stopped after it had answered
+        finally:
+            _forget(ident)
+
+    thread = threading.Thread(target=run, daemon=True, name="workbench")
+    thread.start()
+    return Work(thread)
+
+
+def _forget(ident: int) -> None:
+    while True:
+        try:
+            with _lock:
+                _running.discard(ident)
+            return
+        except KeyboardInterrupt:  # too late to stop anything
+            continue
+
+
+def stop() -> None:
+    """Stop all that `start` has started, each at its next step."""
+    with _lock:
+        for ident in _running:
+            _interrupt(ident)
+
+
+def _interrupt(ident: int | None) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(ident or 0), ctypes.py_object(KeyboardInterrupt)
+    )
+
+
+def listen() -> None:
+    """Let an interrupt of a kernel that runs no cell stop what we have started.
+
+    While a cell runs, an interrupt is the cell's; in between, kernels ignore it.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return  # no kernel
+
+    def install(left: int) -> None:
+        known = signal.getsignal(signal.SIGINT)
+        if known is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, _interrupted)
+        elif known is not _interrupted and left:
+            loop.call_later(0.5, install, left - 1)  # the cell still runs
+
+    if threading.current_thread() is threading.main_thread():
+        loop.call_soon(install, 20)
+
+
+def _interrupted(number: int, frame: Any) -> None:
+    stop()
+
+
+# What a page may ask for: every field of a message is looked at before it is used.
+
+#: The longest text that is taken from or sent to the page.
+MOST_TEXT = 2000
+
+Message = dict[str, Any]
+Progress = Callable[[int, int], object]
+
+
+def cut(text: str) -> str:
+    """A text of bearable length, which can be sent: no half of a character."""
+    text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+# Plots
+
+
+def plotted(session: Session, message: Message, progress: Progress) -> Message:
+    """A figure of derivatives, with what it shows of its matrix."""
+    kind, of, wrt = message.get("plot"), message.get("of"), message.get("wrt")
+    if of is not None:
+        of = integer(message, "of")
+    if not isinstance(wrt, list) or any(type(x) is not int for x in wrt):
+        raise UsageError("wrt is no list of nodes")
+    window = read_window(message.get("window"))
+    make = PLOTS.get(kind) if isinstance(kind, str) else None
+    if make is None:
+        raise UsageError(f"there is no plot {cut(repr(kind))}")
+    plot = make(session, of, wrt or None, window, progress)
+    return {
+        "type": "plot",
+        "title": plot.title,
+        "note": plot.note,
+        "figure": plot.data,
+        "matrix": plot.matrix,
+        "views": list(plot.views),
+    }
+
+
+Span = tuple[int, int]
+
+
+def read_window(window: Any) -> tuple[Span, Span] | None:
+    """Rows and columns of a matrix, each from and to; None for all of it."""
+    if window is None:
+        return None
+    if not isinstance(window, dict):
+        raise UsageError("the window is neither null nor rows and columns")
+    return read_span(window, "rows"), read_span(window, "columns")
+
+
+def read_span(window: Message, which: str) -> Span:
+    """From and to, excluded; empty ones are none."""
+    span = window.get(which)
+    if (
+        not isinstance(span, list)
+        or len(span) != 2
+        or any(type(x) is not int for x in span)
+        or not 0 <= span[0] < span[1]
+    ):
+        raise UsageError(f"the {which} of the window are no [from, to]")
+    return span[0], span[1]
+
+
+PLOTS: dict[str, Callable[..., Any]] = {
+    "jacobian": lambda s, of, by, w, p: plots.jacobian_plot(s, of, by, w,
+        progress=p),
+    "hessian": lambda s, of, by, w, p: plots.hessian_plot(s, by, w, progress=p),
+    "singular": lambda s, of, by, w, p: plots.singular_plot(s, of, by, p),
+    "spectrum": lambda s, of, by, w, p: plots.spectrum_plot(s, by, p),
+    "sparsity": lambda s, of, by, w, p: plots.sparsity_plot(s, of, by, w, p),
+    "check": lambda s, of, by, w, p: plots.check_plot(s, by),
+    "steps": lambda s, of, by, w, p: plots.steps_plot(s, of),
+}  # fmt: skip
+
+
+# Questions
+
+
+def _inspect(session: Session, message: Message) -> Message:
+    return {"type": "detail", **detail(session, integer(message, "node"))}
+
+
+def _check_expression(session: Session, message: Message) -> Message:
+    try:
+        # Of an override that is there, its own target: it may be no data.
+        known = message.get("id") is not None
+        target = _attached(session, message) if known else _target(message)
+        words, ok = session.check_rule(target, _text(message, "rule")), True
+    except WorkbenchError as error:
+        words, ok = str(error), False
+    return {"type": "expression", "ok": ok, "message": cut(words)}
+
+
+QUESTIONS: dict[Any, Callable[[Session, Message], Message]] = {
+    "inspect": _inspect,
+    "check-expression": _check_expression,
+}
+
+
+# Commands
+
+
+def _override(session: Session, message: Message) -> None:
+    replacing = integer(message, "id") if message.get("id") is not None else None
+    label = _text(message, "label").strip()
+    session.override(
+        _target(message),
+        _text(message, "rule"),
+        name=label or None,
+        replacing=replacing,
+    )
+
+
+def _switch(session: Session, message: Message) -> None:
+    enabled = message.get("enabled")
+    if not isinstance(enabled, bool):
+        raise UsageError("enabled is neither true nor false")
+    session.switch(integer(message, "id"), enabled)
+
+
+def _remove(session: Session, message: Message) -> None:
+    session.remove(integer(message, "id"))
+
+
+def _edit(session: Session, message: Message) -> None:
+    label = _text(message, "label").strip()
+    session.edit(integer(message, "id"), _text(message, "rule"), name=label or None)
+
+
+def _fix(session: Session, message: Message) -> None:
+    position = integer(message, "finding")
+    if position < 0:
+        raise UsageError("findings are counted from 0")
+    session.fix(position)
+
+
+def _steps(message: Message) -> int:
+    return integer(message, "steps") if message.get("steps") is not None else 1
+
+
+COMMANDS: dict[Any, Callable[[Session, Message], None]] = {
+    "override": _override,
+    "switch": _switch,
+    "remove": _remove,
+    "edit": _edit,
+    "move": lambda session, m: session.move(integer(m, "id"), integer(m, "to")),
+    "undo": lambda session, message: session.undo(_steps(message)),
+    "redo": lambda session, message: session.redo(_steps(message)),
+    "fix": _fix,
+}
+
+
+# Long work: what a session keeps of it, and how it is found
+
+
+LONG: dict[Any, tuple[str, Callable[[Session, Progress], Any]]] = {
+    "check": ("report", lambda session, progress: session.check(progress=progress)),
+    "diagnose": (
+        "findings",
+        lambda session, progress: session.diagnose(progress=progress),
+    ),
+}
+
+
+# Fields
+
+
+def integer(message: Message, field: str) -> int:
+    """A field that is a whole number."""
+    value = message.get(field)
+    if type(value) is not int:
+        raise UsageError(f"{field} is no whole number")
+    return value
+
+
+def _text(message: Message, field: str) -> str:
+    value = message.get(field)
+    if not isinstance(value, str) or len(value) > MOST_TEXT:
+        raise UsageError(f"{field} is no text of bearable length")
+    return value
+
+
+def _attached(session: Session, message: Message) -> Attached:
+    which = integer(message, "id")
+    for one in session.overrides:
+        if one.id == which:
+            return one
+    raise UsageError(f"there is no override {which}")
+
+
+def _target(message: Message) -> Any:
+    target = message.get("target")
+    if not isinstance(target, dict):
+        raise UsageError("the target is none")
+    return read_target(target)
+
 
 #: Seconds from one patch to the next.
 PAUSE = 0.05
@@ -61,7 +520,7 @@ class Link:
         *,
         clock: Callable[[], float] = time.monotonic,
         later: Later = after,
-        start: Callable[[Callable[[], None]], Any] = worker.start,
+        start: Callable[[Callable[[], None]], Any] = start,
     ) -> None:
         self._session = weakref.ref(session)
         self._send = send
@@ -167,7 +626,7 @@ class Link:
                 request = None
             self._answer(message, request)
         except KeyboardInterrupt as error:
-            worker.stop()  # it was meant for whatever runs
+            stop()  # it was meant for whatever runs
             self._fail(request, error)
         except Exception as error:
             self._fail(request, error)

@@ -8,9 +8,7 @@ from IPython.core import error, magic
 
 from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import DtypeError, UsageError
-from workbench.jupyter import options
-from workbench.jupyter.cell import RUNTIME, Cell
-from workbench.jupyter.cell_context import name_cells
+from workbench.jupyter.cell import RUNTIME, Cell, complete_line, name_cells, parse_line
 from workbench.session import Session
 
 __all__ = ["AutodiffMagics", "load"]
@@ -58,7 +56,7 @@ class AutodiffMagics(magic.Magics):
             loss = np.mean((h - t) ** 2)
         """
         try:
-            chosen = options.parse(line)
+            chosen = parse_line(line)
             shell: Any = self.shell
             old = shell.user_ns.get(chosen.name)
             run = Cell(shell, chosen, line, cell, self.raw)
@@ -81,7 +79,7 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
 
     def completer(_: Any, event: Any) -> list[str]:
-        return options.complete(event.text_until_cursor, shell.user_ns)
+        return complete_line(event.text_until_cursor, shell.user_ns)
 
     def remember(info: Any) -> None:
         magics.raw = info.raw_cell

@@ -17,10 +17,17 @@ On plain arrays each of them does what Python would have done.
 from __future__ import annotations
 
 import ast
+import operator
 import symtable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
-__all__ = ["DRAWS", "MAKERS", "RUNTIME", "assigned", "names_read", "rewrite"]
+import numpy as np
+
+from workbench.core.tensor import Tensor, value_of
+from workbench.jupyter.memory import Memory, is_array, is_buffer, older, overlap
+from workbench.ops.updates import at
 
 #: The name under which the rewritten code finds `items.py`, among the builtins.
 RUNTIME = "__workbench__"
@@ -206,3 +213,280 @@ def assigned(tree: ast.Module) -> list[str]:
         stack.extend(ast.iter_child_nodes(node))
     found.sort(key=lambda x: (x.lineno, x.col_offset))
     return list(dict.fromkeys([x.id for x in found] + names))
+
+
+# What the rewritten code of a cell calls: stores, makers and names.
+#
+# On plain arrays everything here does what Python does, inside a cell or not. Where
+# a Tensor takes part, ``out[i] = v`` and ``out += v`` are functional updates, which
+# `memory.py` makes known to all that held the old value.
+
+
+class Runtime:
+    """What rewritten code finds under `RUNTIME`."""
+
+    def __init__(self) -> None:
+        #: The memory of the cell that runs now.
+        self.memory: Memory | None = None
+
+    # What the code calls
+
+    def name(self, value: Any, text: str) -> Place:
+        """The place behind a name, or any other expression."""
+        return Place(self, value, text)
+
+    def attribute(self, owner: Any, name: str, text: str) -> Place:
+        """The place behind ``owner.name``."""
+        return Place(self, getattr(owner, name), text, owner=owner, key=name)
+
+    def owner(self, owner: Any, text: str) -> Owner:
+        """An object one of whose attributes is changed by ``+=``."""
+        return Owner(self, owner, text)
+
+    def named(self, value: Any, name: str) -> Any:
+        """The value itself; a node that had no name has this one."""
+        if type(value) is Tensor and value.name is None:
+            value.name = name
+        return value
+
+    def each_named(self, value: Any, names: tuple[str, ...]) -> Any:
+        """The value itself; the entries of a tuple of so many have these names."""
+        if isinstance(value, tuple) and len(value) == len(names):
+            for x, name in zip(value, names, strict=True):
+                if name:
+                    self.named(x, name)
+        return value
+
+    def augment(self, method: str, old: Any, operand: Any, text: str) -> Any:
+        """``old += operand`` and its kin."""
+        change = getattr(operator, method)
+        plain = not isinstance(old, Tensor) and not isinstance(operand, Tensor)
+        memory = self.memory
+        if memory is None or not is_array(old) or (plain and _writeable(old)):
+            return self.named(change(old, operand), text)
+        place = Place(self, old, text)
+        del old
+        memory.check(place.value, text)
+        held = [] if isinstance(place.value, Tensor) else memory.holders(place)
+        if plain:
+            new = change(np.copy(place.value), operand)
+        else:
+            new = _in_dtype(method, place.value, operand)
+        memory.replace(place, new, None, held)
+        return new
+
+    def maker(self, function: Any) -> Any:
+        """``np.array`` and its kin as they are, or one that keeps Tensors."""
+        known = getattr(function, "__name__", "")
+        numpys: Callable[..., Any] = function
+        if known not in MAKERS or function is not vars(np)[known]:
+            return function
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            if not _holds_tensor(args) and not _holds_tensor(list(kwargs.values())):
+                return numpys(*args, **kwargs)
+            return _MAKERS[known](*args, **kwargs)
+
+        return make
+
+    def drawer(self, function: Any) -> Any:
+        """A draw of a generator of NumPy's as a node of the program, or it itself."""
+        owner = getattr(function, "__self__", None)
+        if type(owner) is not np.random.Generator:
+            return function
+        from workbench.random import Generator
+
+        return getattr(Generator(owner), function.__name__)
+
+
+class Place:
+    """Where ``...[key] = value`` writes to.
+
+    ``value`` is the array or container; ``owner`` and ``key`` tell where it was
+    found: an attribute of an object, or an item of another place.
+    """
+
+    __slots__ = ("key", "owner", "runtime", "text", "value")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        value: Any,
+        text: str,
+        owner: Any = None,
+        key: Any = None,
+    ) -> None:
+        self.runtime = runtime
+        self.value = value
+        self.text = text
+        self.owner = owner
+        self.key = key
+
+    def __getitem__(self, key: Any) -> Place:
+        return Place(self.runtime, self.value[key], f"{self.text}[...]", self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tensors = isinstance(self.value, Tensor) or _holds_tensor((value, key))
+        memory = self.runtime.memory
+        if (
+            memory is None
+            or not is_array(self.value)
+            or (not tensors and _writeable(self.value))
+        ):
+            self.value[key] = value
+            return
+        owner, held = self.owner, []
+        inside = isinstance(owner, Place) and is_array(owner.value)
+        if not inside:
+            if not isinstance(self.value, Tensor) and _is_foreign(owner):
+                raise older(self.text)
+            memory.check(self.value, self.text)
+            if not isinstance(self.value, Tensor):
+                held = memory.holders(self)
+        if tensors:
+            new = at(self.value)[key].set(value)
+        else:
+            new = np.copy(self.value)
+            new[key] = value
+        if not inside:
+            memory.replace(self, new, key, held)
+            if isinstance(owner, Place):
+                owner.value[self.key] = new
+            elif owner is not None:
+                setattr(owner, self.key, new)
+        elif overlap(value_of(self.value), value_of(owner.value)):
+            # `out[0][1] = v`: the middle is a view that nobody else has. (Of an
+            # index that copies, NumPy too changes only the copy.)
+            owner[self.key] = new
+
+    def _augmented(self, method: str, operand: Any) -> Any:
+        owner = self.owner
+        inside = isinstance(owner, Place) and is_array(owner.value)
+        tensors = isinstance(self.value, Tensor) or isinstance(operand, Tensor)
+        if not inside:
+            return self.runtime.augment(method, self.value, operand, self.text)
+        if tensors and is_array(self.value):
+            return _in_dtype(method, self.value, operand)
+        if is_array(self.value) and not _writeable(self.value):
+            return getattr(operator, method)(np.copy(self.value), operand)
+        return getattr(operator, method)(self.value, operand)
+
+
+def _augmenting(method: str) -> Callable[[Place, Any], Any]:
+    def augmented(self: Place, operand: Any) -> Any:
+        return self._augmented(method, operand)
+
+    return augmented
+
+
+_OPERATORS = "add and floordiv lshift matmul mod mul or pow rshift sub truediv xor"
+for _name in _OPERATORS.split():
+    setattr(Place, f"__i{_name}__", _augmenting(f"i{_name}"))
+
+
+class Owner:
+    """An object with an attribute that ``+=`` changes."""
+
+    __slots__ = ("_object", "_runtime", "_text")
+
+    _object: Any
+    _runtime: Runtime
+    _text: str
+
+    def __init__(self, runtime: Runtime, owner: Any, text: str) -> None:
+        object.__setattr__(self, "_runtime", runtime)
+        object.__setattr__(self, "_object", owner)
+        object.__setattr__(self, "_text", text)
+
+    def __getattr__(self, name: str) -> Place:
+        return Place(self._runtime, getattr(self._object, name), self._text)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._object, name, value)
+
+
+def _is_foreign(owner: Any) -> bool:
+    """Whether an array that this has for an attribute may be anybody's."""
+    return (
+        owner is not None
+        and not isinstance(owner, (Place, SimpleNamespace))
+        and getattr(owner, "__module__", None) != "__main__"
+    )
+
+
+def _writeable(array: Any) -> bool:
+    """Whether no trace has caught an array, nor what it is a view of.
+
+    Of another library's arrays that is not known.
+    """
+    while type(array) is np.ndarray:
+        if not array.flags.writeable:
+            return False
+        if array.base is None:
+            return True
+        array = array.base
+    return isinstance(array, np.ndarray) or not is_buffer(array)
+
+
+def _in_dtype(method: str, old: Any, operand: Any) -> Any:
+    """The result of an in-place operator: in the shape and dtype of ``old``."""
+    name = method[1:]
+    binary = getattr(operator, f"{name}_" if name in ("and", "or") else name)
+    new = binary(old, operand)
+    have = value_of(old)
+    if new.shape != have.shape or new.dtype != have.dtype:
+        # NumPy's own refusal, where it refuses; else its rounding.
+        getattr(operator, method)(np.copy(have), value_of(operand))
+        new = new.astype(have.dtype)
+    return new
+
+
+def _holds_tensor(values: Sequence[Any]) -> bool:
+    """Whether a Tensor is among the values, or in lists and tuples there."""
+    stack: list[Any] = list(values)
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Tensor):
+            return True
+        if type(x) in (list, tuple):
+            stack.extend(x)
+    return False
+
+
+def _array(
+    values: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    **settings: Any,
+) -> Any:
+    made = np.copy(values) if isinstance(values, Tensor) and copy else _stacked(values)
+    if dtype is not None and made.dtype != np.dtype(dtype):
+        made = made.astype(dtype)
+    return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin else made
+
+
+def _asarray(values: Any, dtype: Any = None, order: Any = None, **settings: Any) -> Any:
+    return _array(values, dtype, copy=settings.get("copy"))
+
+
+def _stacked(values: Any) -> Any:
+    """Nested lists with Tensors inside as one Tensor."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    if not _holds_tensor(values):
+        return np.array(values)
+    return np.stack([_stacked(x) for x in values])
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, **settings: Any) -> Any:
+    made = np.copy(np.broadcast_to(fill_value, shape))
+    return made if dtype is None else made.astype(dtype)
+
+
+_MAKERS: dict[str, Callable[..., Any]] = dict.fromkeys(MAKERS, _asarray) | {
+    "array": _array,
+    "full": _full,
+    "full_like": cast(Any, np.full_like),
+}

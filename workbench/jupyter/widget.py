@@ -8,7 +8,7 @@ from typing import Any
 from ipywidgets import DOMWidget
 from traitlets import Int, Unicode
 
-from workbench.jupyter import worker
+from workbench.jupyter import link
 from workbench.jupyter.link import Link
 from workbench.session import Session
 
@@ -37,7 +37,7 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
     def __init__(self, session: Session, **settings: Any) -> None:
         super().__init__(**settings)
         self._link = Link(session, self.send)
-        worker.listen()
+        link.listen()
         weakref.finalize(session, _close, weakref.ref(self)).atexit = False
 
     def open(self) -> None:
