@@ -25,7 +25,6 @@ then go in reverse mode by themselves.
 
 from __future__ import annotations
 
-from workbench.overrides.shipped.angles import safe_arccos, safe_arcsin, safe_atan2
 from workbench.overrides.shipped.clipping import (
     clip,
     clip_by_norm,
@@ -33,15 +32,18 @@ from workbench.overrides.shipped.clipping import (
     normalise,
     reverse,
     sanitise,
+    sanitise_entries,
     scale,
     stop,
     straight_through,
 )
-from workbench.overrides.shipped.entries import sanitise_entries
 from workbench.overrides.shipped.fisher import fisher, kfac
 from workbench.overrides.shipped.natural import natural
 from workbench.overrides.shipped.noise import noise
 from workbench.overrides.shipped.safe import (
+    safe_arccos,
+    safe_arcsin,
+    safe_atan2,
     safe_divide,
     safe_exp,
     safe_log,

@@ -12,19 +12,29 @@ from workbench.errors import (
     GradUndefinedError,
     NullTypeGradError,
 )
-from workbench.gradient.differences import numeric_grad
-from workbench.gradient.matrices import hessian, hessian_vector_product, jacobian
-from workbench.gradient.nulls import NullType, grad_not_implemented, grad_undefined
-from workbench.gradient.products import Lop, Rop, pullback, pushforward
-from workbench.gradient.shaped import (
+from workbench.gradient.products import (
+    Lop,
+    Rop,
+    hessian,
+    hessian_vector_product,
+    jacobian,
+    pullback,
+    pushforward,
+)
+from workbench.gradient.verify import GradientError, numeric_grad, verify_grad
+from workbench.gradient.whole import (
     consider_constant,
     disconnected_grad,
+    format_as,
+    grad,
     grad_clip,
+    grad_not_implemented,
     grad_scale,
+    grad_undefined,
+    subgraph_grad,
     zero_grad,
 )
-from workbench.gradient.verify import GradientError, verify_grad
-from workbench.gradient.whole import format_as, grad, subgraph_grad
+from workbench.ops.nulls import NullType
 
 __all__ = [
     "DisconnectedInputError",

@@ -205,9 +205,9 @@ from workbench.numpy.dtypes import (
     finfo,
     iinfo,
 )
-from workbench.numpy.elementwise import clip
-from workbench.numpy.ordering import (
+from workbench.numpy.functions import (
     argsort,
+    clip,
     count_nonzero,
     nonzero,
     sort,

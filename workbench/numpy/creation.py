@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import WEAK_TYPES, weak
-from workbench.numpy.places import constant, is_host, made_on, same_device
+from workbench.numpy.dtypes import constant, is_host, made_on, same_device
 
 __all__ = [
     "arange",

@@ -23,7 +23,7 @@ from numpy.fft import (
     rfftn,
 )
 
-from workbench.numpy.places import constant, made_on
+from workbench.numpy.dtypes import constant, made_on
 
 __all__ = [
     "fft",

@@ -21,8 +21,7 @@ from workbench.overrides.lambdas import lambda_text, written
 from workbench.overrides.patterns import Condition, called, check_condition
 from workbench.overrides.regions import Region, Step
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes
-from workbench.rewrite.forms import own_op, through
-from workbench.rewrite.values import equal, named
+from workbench.rewrite.forms import equal, named, own_op, through
 
 __all__ = ["ROLES", "ByLinear", "Subscripts"]
 

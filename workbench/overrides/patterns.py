@@ -15,9 +15,8 @@ from workbench.errors import OverrideError
 from workbench.overrides.lambdas import body_of, lambda_text, short, written
 from workbench.overrides.regions import Region
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes
-from workbench.rewrite.forms import Form, Forms
+from workbench.rewrite.forms import Form, Forms, same
 from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
-from workbench.rewrite.values import same
 
 __all__ = ["ByPattern", "Condition", "check_condition", "pattern"]
 

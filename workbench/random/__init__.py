@@ -47,10 +47,7 @@ from typing import Any
 import numpy as np
 
 from workbench.random.checking import waiting
-from workbench.random.families import Families
-from workbench.random.laws import Laws
-from workbench.random.order import Order
-from workbench.random.shapes import Shapes
+from workbench.random.laws import Families, Laws, Order, Shapes
 
 __all__ = ["Generator", "Stream", "default_rng", "stream"]
 

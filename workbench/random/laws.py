@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame, source
-from workbench.core.tensor import admit, value_of
-from workbench.errors import ShapeError
-from workbench.ops.define import shape_of
-from workbench.random.checking import (
-    Drawing,
-    checked,
-    constant,
-    extent,
-    fitted,
-    traced,
-)
-
-__all__ = ["Laws"]
+from workbench.core.op import OPS
+from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.errors import ShapeError, TraceError
+from workbench.ops.define import no_out, shape_of
+from workbench.ops.indexing import getitem
+from workbench.ops.random import draws
+from workbench.ops.random.implicit import BETA, GAMMA, beta_tail, gamma_tail
+from workbench.random.checking import Drawing, checked, constant, extent, fitted, traced
 
 
 class Laws(Drawing):
@@ -128,3 +124,358 @@ class Laws(Drawing):
             else:
                 raise ValueError("method must be 'svd', 'eigh' or 'cholesky'")
             return mean + z @ factor
+
+
+# The families of one pattern, and those without a gradient.
+
+
+class Families(Drawing):
+    """`exponential`, `laplace`, `poisson`, ...: each is made by a table below."""
+
+
+def _scaled(
+    name: str, base: str, law: Callable[..., Any], *defaults: tuple[str, Any]
+) -> Callable[..., Any]:
+    """A method whose draw is ``law(parameters, noise)`` of noise without parameters."""
+    names = [key for key, _ in defaults]
+    lowest = ("scale", "a")
+
+    def method(self: Drawing, *given: Any, size: Any = None, **named: Any) -> Any:
+        settings = dict(defaults) | dict(zip(names, given, strict=False)) | named
+        if len(given) > len(names):
+            size = given[len(names)]
+        missing = [key for key in names if settings[key] is None]
+        if missing or set(settings) - set(names) or len(given) > len(names) + 1:
+            raise TypeError(f"{name}() takes {', '.join(names)} and size")
+        if not traced(*settings.values()):
+            return self._plain(name, size, **settings)
+        with source.pinned():
+            parameters = {key: admit(x) for key, x in settings.items()}
+            bounded = {k: x for k, x in parameters.items() if k in lowest}
+            checked(f"rng.{name}", lambda v: v >= 0, **bounded)
+            size = extent(f"rng.{name}", size, *parameters.values())
+            more = {"loc": 0.0, "scale": 1.0} if base == name else {}
+            z = self._plain(base, size, **more)
+            return law(*parameters.values(), fitted(z, *parameters.values()))
+
+    made: Callable[..., Any] = _described(
+        method, name, "with gradients by its parameters"
+    )
+    return made
+
+
+def _described(method: Any, name: str, more: str) -> Any:
+    method.__name__, method.__qualname__ = name, f"Generator.{name}"
+    method.__doc__ = f"As NumPy's; {more}."
+    return method
+
+
+def _located_law(loc: Any, scale: Any, z: Any) -> Any:
+    return loc + scale * z
+
+
+_E = "standard_exponential"
+_LOCATION = (("loc", 0.0), ("scale", 1.0))
+for _made in (
+    _scaled("laplace", "laplace", _located_law, *_LOCATION),
+    _scaled("logistic", "logistic", _located_law, *_LOCATION),
+    _scaled("gumbel", "gumbel", _located_law, *_LOCATION),
+    _scaled("exponential", _E, lambda s, z: s * z, ("scale", 1.0)),
+    _scaled("rayleigh", _E, lambda s, z: s * np.sqrt(2.0 * z), ("scale", 1.0)),
+    _scaled("weibull", _E, lambda a, z: z ** (1.0 / a), ("a", None)),
+    _scaled("pareto", _E, lambda a, z: np.expm1(z / a), ("a", None)),
+    _scaled("power", _E, lambda a, z: (-np.expm1(-z)) ** (1.0 / a), ("a", None)),
+):
+    setattr(Families, _made.__name__, _made)
+
+
+def _without_parameters(name: str) -> Any:
+    numpys = getattr(np.random.Generator, name)
+
+    def method(self: Drawing, size: Any = None, *rest: Any, **more: Any) -> Any:
+        if rest or more.get("out") is not None or not draws.inside():
+            return numpys(self, size, *rest, **more)
+        return self._plain(name, size, **more)
+
+    return _described(method, name, "a node in a traced program")
+
+
+for _name in ("random", "standard_normal", "standard_exponential", "standard_cauchy"):
+    setattr(Families, _name, _without_parameters(_name))
+
+
+def _counting(name: str, *names: str, **defaults: Any) -> Any:
+    """A draw that no derivative goes through."""
+    numpys = getattr(np.random.Generator, name)
+
+    def method(self: Drawing, *given: Any, **named: Any) -> Any:
+        if not draws.inside():
+            return numpys(self, *given, **named)
+        settings = defaults | dict(zip((*names, "size"), given, strict=False)) | named
+        if len(given) > len(names) + 1:
+            return numpys(self, *given, **named)
+        for key in names:
+            settings[key] = constant(settings.get(key), f"rng.{name}({key}=x)")
+        return self._plain(name, settings.pop("size", None), **settings)
+
+    return _described(method, name, "without a derivative by its parameters")
+
+
+for _made in (
+    _counting("binomial", "n", "p"),
+    _counting("geometric", "p"),
+    _counting("hypergeometric", "ngood", "nbad", "nsample"),
+    _counting("integers", "low", "high"),
+    _counting("logseries", "p"),
+    _counting("multinomial", "n", "pvals"),
+    _counting("multivariate_hypergeometric", "colors", "nsample"),
+    _counting("negative_binomial", "n", "p"),
+    _counting("poisson", "lam", lam=1.0),
+    _counting("wald", "mean", "scale"),
+    _counting("zipf", "a"),
+):
+    setattr(Families, _made.__name__, _made)
+
+
+# Draws of an order, or of some entries: they gather.
+
+
+class Order(Drawing):
+    """`permutation`, `permuted`, `shuffle`, `choice`."""
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """As NumPy's; the gradient goes back to where each entry came from."""
+        if not traced(x):
+            if draws.unknown() is None:
+                return super().permutation(x, axis)
+            if np.ndim(x) == 0:
+                return self._plain("permutation", None, n=int(x))
+        x = admit(x)
+        index = self._plain("permutation", None, n=shape_of(x)[axis])
+        return _taken(x, index, axis)
+
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """As NumPy's; the gradient goes back to where each entry came from."""
+        if not traced(x) and draws.unknown() is None:
+            return super().permuted(x, axis=axis, out=out)
+        no_out("rng.permuted", out)
+        x = admit(x)
+        flat = np.reshape(x, -1) if axis is None else x
+        rank = len(shape_of(flat))
+        along = 0 if axis is None else axis % rank
+        settings = {"shape": shape_of(flat), "axis": along}
+        index = self._plain("permuted", None, **settings)
+        if rank == 1:
+            return np.reshape(_taken(flat, index, 0), shape_of(x))
+        return np.take_along_axis(admit(x), index, along)
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """As NumPy's, of plain arrays: it works in place."""
+        if traced(x) and not isinstance(x, list):
+            raise TraceError(
+                f"rng.shuffle(x){blame.here()} works in place, and a traced value never"
+                " changes. Write x = rng.permutation(x)."
+            )
+        super().shuffle(x, axis)
+
+    def choice(
+        self,
+        a: Any,
+        size: Any = None,
+        replace: bool = True,
+        p: Any = None,
+        axis: int = 0,
+        shuffle: bool = True,
+    ) -> Any:
+        """As NumPy's; of a Tensor, the gradient goes to the entries that were taken."""
+        p = constant(p, "rng.choice(p=x)")
+        inside = draws.unknown() is not None
+        if not traced(a, p) and not inside:
+            return super().choice(a, size, replace, p, axis, shuffle)
+        number = shape_of(admit(a)) == ()
+        settings = {"a": int(value_of(a)) if number else shape_of(admit(a))[axis]}
+        more = {"replace": replace, "p": p, "shuffle": shuffle}
+        index = self._plain("choice", size, **settings, **more)
+        return index if number else _taken(admit(a), index, axis)
+
+
+def _taken(x: Any, index: Any, axis: int) -> Any:
+    """The slices of ``x`` at an index, which may have no value yet."""
+    if isinstance(x, Tensor) or not isinstance(index, Tensor):
+        return np.take(x, index, axis=axis)
+    before = (slice(None),) * (axis % len(shape_of(x)))
+    return getitem(x, (*before, index))
+
+
+# Laws with a shape: gamma, beta, and what is made of them.
+
+_normal = np.random.Generator.standard_normal
+_gamma = np.random.Generator.standard_gamma
+
+
+class Shapes(Drawing):
+    """`gamma`, `beta`, `dirichlet`, `chisquare`, `f`, `standard_t`, ..."""
+
+    # By the shape of a gamma or beta law
+
+    def standard_gamma(
+        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None
+    ) -> Any:
+        """As NumPy's; the gradient by ``shape`` is implicit."""
+        if not traced(shape):
+            if out is not None:
+                return super().standard_gamma(shape, size, dtype, out)
+            return self._plain("standard_gamma", size, shape=shape, dtype=dtype)
+        no_out("rng.standard_gamma", out)
+        with source.pinned():
+            made = self._gammas("rng.standard_gamma", admit(shape), size)
+            return made if np.dtype(dtype) == np.float64 else made.astype(dtype)
+
+    def _gammas(self, call: str, a: Any, size: Any, known: Any = None) -> Any:
+        """Gamma draws of shape ``a``; ``known`` are the values, if drawn already."""
+        checked(call, lambda v: v >= 0, shape=a)
+        size = extent(call, size, a)
+        if a._value is None or draws.unknown() is not None:
+            return apply(GAMMA, (a, self._plain("random", size) - 0.5))
+        value = a._value
+        y = super().standard_gamma(value, size) if known is None else known
+        return self._held(GAMMA, (a,), gamma_tail(value, y), y)
+
+    def _held(self, made: Any, shapes: tuple[Any, ...], tail: Any, y: Any) -> Any:
+        noise = draws.node(OPS["random_uniform"], (tail,), tail)
+        return draws.node(made, (*shapes, noise), y)
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
+        """As NumPy's: ``scale * standard_gamma(shape)``."""
+        if not traced(shape, scale):
+            return self._plain("gamma", size, shape=shape, scale=scale)
+        with source.pinned():
+            shape, scale = admit(shape), admit(scale)
+            size = extent("rng.gamma", size, shape, scale)
+            return scale * self.standard_gamma(shape, size)
+
+    def chisquare(self, df: Any, size: Any = None) -> Any:
+        """As NumPy's: ``2 * standard_gamma(df / 2)``."""
+        if not traced(df):
+            return self._plain("chisquare", size, df=df)
+        with source.pinned():
+            return 2.0 * self.standard_gamma(admit(df) / 2, size)
+
+    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
+        """As NumPy's; the gradients by both shapes are implicit."""
+        if not traced(a, b):
+            return self._plain("beta", size, a=a, b=b)
+        with source.pinned():
+            a, b = admit(a), admit(b)
+            checked("rng.beta", lambda v: v > 0, a=a, b=b)
+            size = extent("rng.beta", size, a, b)
+            p, q = value_of(a), value_of(b)
+            if p is None or q is None or draws.unknown() is not None:
+                return apply(BETA, (a, b, self._plain("random", size) - 0.5))
+            y = super().beta(p, q, size)
+            return self._held(BETA, (a, b), beta_tail(p, q, y), y)
+
+    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
+        """As NumPy's: gamma draws over their sum; for small shapes, broken sticks."""
+        if not traced(alpha):
+            return self._plain("dirichlet", size, alpha=alpha)
+        with source.pinned():
+            alpha = admit(alpha)
+            (count,) = shape_of(alpha)
+            lead = () if size is None else extent("rng.dirichlet", size)
+            value = alpha._value
+            if value is None or np.max(value) >= 0.1:
+                made = self.standard_gamma(alpha, (*lead, count))
+                return made / np.sum(made, axis=-1, keepdims=True)
+            rest = np.cumsum(alpha[::-1])[::-1]
+            parts = self.beta(alpha[:-1], rest[1:], (*lead, count - 1))
+            left = np.cumprod(1 - parts, axis=-1)
+            ones = np.ones_like(left[..., :1])
+            taken = np.concatenate([parts, ones], axis=-1)
+            return taken * np.concatenate([ones, left], axis=-1)
+
+    # Several laws in turn: NumPy draws all of an entry before the next entry
+
+    def _in_turn(self, call: str, kinds: list[Any], size: Any) -> list[Any]:
+        """Draws of several laws: a shape for a gamma law, None for a normal one."""
+        known = draws.unknown() is None and all(
+            a is None or value_of(a) is not None for a in kinds
+        )
+        if not known:
+            return [
+                self._plain("standard_normal", size)
+                if a is None
+                else self._gamma_or_plain(call, a, size)
+                for a in kinds
+            ]
+        shape = size or ()
+        values = [
+            None if a is None else np.broadcast_to(value_of(a), shape) for a in kinds
+        ]
+        rows: list[Any] = [np.empty(shape) for _ in kinds]  # host array: draws
+        for index in np.ndindex(shape):
+            for row, value in zip(rows, values, strict=True):
+                row[index] = (
+                    _normal(self) if value is None else _gamma(self, value[index])
+                )
+        made = []
+        for a, row in zip(kinds, rows, strict=True):
+            if isinstance(a, Tensor):
+                made.append(self._gammas(call, a, size, row))
+            else:
+                name = "standard_normal" if a is None else "standard_gamma"
+                made.append(draws.node(OPS[f"random_{name}"], (row,), row))
+        return made
+
+    def _gamma_or_plain(self, call: str, a: Any, size: Any) -> Any:
+        if isinstance(a, Tensor):
+            return self._gammas(call, a, size)
+        return self._plain("standard_gamma", size, shape=a)
+
+    def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
+        """As NumPy's: a quotient of two scaled `chisquare` draws."""
+        if not traced(dfnum, dfden):
+            return self._plain("f", size, dfnum=dfnum, dfden=dfden)
+        with source.pinned():
+            dfnum, dfden = admit(dfnum), admit(dfden)
+            size = extent("rng.f", size, dfnum, dfden)
+            above, below = self._in_turn("rng.f", [dfnum / 2, dfden / 2], size)
+            return above * dfden / (below * dfnum)
+
+    def standard_t(self, df: Any, size: Any = None) -> Any:
+        """As NumPy's: a normal draw over the root of a gamma draw."""
+        if not traced(df):
+            return self._plain("standard_t", size, df=df)
+        with source.pinned():
+            df = admit(df)
+            size = extent("rng.standard_t", size, df)
+            z, y = self._in_turn("rng.standard_t", [None, df / 2], size)
+            return np.sqrt(df / 2) * z / np.sqrt(y)
+
+    def noncentral_chisquare(self, df: Any, nonc: Any, size: Any = None) -> Any:
+        """As NumPy's; with a gradient for ``df`` above 1."""
+        if not traced(df, nonc):
+            return self._plain("noncentral_chisquare", size, df=df, nonc=nonc)
+        with source.pinned():
+            df, nonc = admit(df), admit(nonc)
+            call = "rng.noncentral_chisquare (with a gradient, for df above 1)"
+            checked(call, lambda v: v > 1, df=df)
+            checked(call, lambda v: v >= 0, nonc=nonc)
+            size = extent("rng.noncentral_chisquare", size, df, nonc)
+            y, z = self._in_turn(call, [(df - 1) / 2, None], size)
+            return 2.0 * y + (z + np.sqrt(nonc)) ** 2
+
+    def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Any = None) -> Any:
+        """As NumPy's; with a gradient for ``dfnum`` above 1."""
+        if not traced(dfnum, dfden, nonc):
+            more = {"dfnum": dfnum, "dfden": dfden, "nonc": nonc}
+            return self._plain("noncentral_f", size, **more)
+        with source.pinned():
+            dfnum, dfden, nonc = admit(dfnum), admit(dfden), admit(nonc)
+            call = "rng.noncentral_f (with a gradient, for dfnum above 1)"
+            checked(call, lambda v: v > 1, dfnum=dfnum)
+            size = extent("rng.noncentral_f", size, dfnum, dfden, nonc)
+            kinds = [(dfnum - 1) / 2, None, dfden / 2]
+            y, z, below = self._in_turn(call, kinds, size)
+            above = 2.0 * y + (z + np.sqrt(nonc)) ** 2
+            return above * dfden / (2.0 * below * dfnum)

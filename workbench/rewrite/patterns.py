@@ -19,15 +19,19 @@ from typing import Any, NamedTuple
 from workbench.core import types
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.rewrite.forms import Form, Forms, own_inputs, own_op, through
-from workbench.rewrite.values import (
+from workbench.rewrite.forms import (
     MISSING,
+    Form,
+    Forms,
     equal,
     is_value,
     kinds_of,
     named,
+    own_inputs,
+    own_op,
     same,
     same_settings,
+    through,
 )
 
 __all__ = ["COMMUTATIVE", "Match", "Matches", "Ranks", "find", "fit_ranks"]

@@ -9,18 +9,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.tensor import Tensor
 from workbench.errors import TraceError
-from workbench.numpy.places import constant
-
-__all__ = [
-    "argsort",
-    "count_nonzero",
-    "nonzero",
-    "sort",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+from workbench.numpy.dtypes import constant
 
 
 def argsort(
@@ -165,3 +154,30 @@ def unique_values(x: Any, /) -> Any:
     array([1, 3])
     """
     return _unique(x, "unique_values")[0]
+
+
+# Elementwise functions where the standard differs from NumPy.
+
+
+def clip(
+    x: Any,
+    /,
+    min: Any = None,
+    max: Any = None,
+    *,
+    a_min: Any = None,
+    a_max: Any = None,
+) -> Any:
+    """``x`` with its entries brought between two bounds; None is no bound.
+
+    NumPy takes both bounds by position or both by name; the standard any mix.
+    ``a_min`` and ``a_max`` are NumPy's names for them.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench.numpy as wnp
+    >>> wnp.clip(np.arange(4), 1, max=2)
+    array([1, 1, 2, 2])
+    """
+    low = a_min if min is None else min
+    return np.clip(x, low, a_max if max is None else max)
