@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from workbench.control_flow.while_loop import while_loop
     from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
+    from workbench.custom.graph_rule import graph_rule
     from workbench.custom.kernels import KernelOp
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
-    from workbench.custom.rules import graph_rule
     from workbench.jupyter import plots, show
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
@@ -155,7 +155,7 @@ _LATER = {
     "function": "workbench.symbolic",
     "gnvp": "workbench.autodiff.products",
     "hvp": "workbench.autodiff.products",
-    "graph_rule": "workbench.custom.rules",
+    "graph_rule": "workbench.custom.graph_rule",
     "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.custom.messages import counted, placed
+from workbench.custom.registry import counted, placed
 from workbench.errors import UsageError
 
 __all__ = ["check_takes"]

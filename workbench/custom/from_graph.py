@@ -22,18 +22,18 @@ from workbench.core import source, types
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
-from workbench.custom.from_graph_checks import (
+from workbench.custom.from_graph_rules import (
+    GraphOp,
+    Rules,
     check_symbols,
     closure,
     fitted,
     missing,
     unused,
 )
-from workbench.custom.from_graph_rules import Rules
-from workbench.custom.from_graph_true import GraphOp
-from workbench.custom.many import many
 from workbench.custom.program_op import Whole
 from workbench.custom.registry import Entry, enter
+from workbench.custom.running import many
 from workbench.errors import ShapeError
 from workbench.ops import several
 

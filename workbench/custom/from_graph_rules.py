@@ -8,27 +8,305 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff.call_rule import NOTHING, WITHOUT, takes_arrays
-from workbench.core.op import Op
-from workbench.core.tensor import NO_PARAMS, Tensor
-from workbench.custom.from_graph_checks import listed
-from workbench.custom.from_graph_true import GraphOp
-from workbench.custom.messages import check_signature, counted, placed
-from workbench.custom.registry import registered
+from workbench.core import blame, types
+from workbench.core.op import Op, declare
+from workbench.core.shared import Shared
+from workbench.core.tensor import IDENTITY, NO_PARAMS, Tensor, admit, apply
+from workbench.core.trace import blank, live
+from workbench.custom.program_op import Whole, key_of
+from workbench.custom.registry import (
+    Entry,
+    check_signature,
+    counted,
+    placed,
+    registered,
+)
 from workbench.custom.running import Derivatives, OpNode
-from workbench.errors import ShapeError, UsageError
+from workbench.errors import (
+    DtypeError,
+    MissingInputError,
+    ShapeError,
+    UnusedInputError,
+    UsageError,
+)
 from workbench.ops import several
+from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
 from workbench.overrides.rule_parser import Bound, read
 from workbench.overrides.rules import Node, Pull, Push, filled, has_derivative
 from workbench.overrides.targets import name_of
 
-__all__ = ["Rules"]
+# What an op made of a graph takes: its symbols, and the arguments of a call.
+
+STRONG = declare("strong")
+
+
+def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Refuse inputs that are no symbols, one given twice, and outputs of no graph."""
+    seen: set[int] = set()
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor):
+            raise UsageError(
+                f"{name}: input {i} is {x!r}, not a symbol. Declare one with"
+                " wb.scalar, wb.vector, wb.matrix or wb.tensor."
+            )
+        if isinstance(x, Shared):
+            raise UsageError(
+                f"{name}: input {i} is {x.described()}, which the op reads by itself."
+                " Leave it out of the inputs, or write a symbol in its place."
+            )
+        if x.op is not IDENTITY or x.inputs or x._value is not None:
+            what = "holds a value" if x._value is not None else "is an expression"
+            raise UsageError(
+                f"{name}: input {i}, {blame.describe(x)}{blame.at(x.site)}, {what}."
+                " Inputs are symbols (wb.scalar, wb.vector, ...): build the outputs on"
+                " a symbol, and give this to the call."
+            )
+        if x.serial in seen:
+            raise UsageError(
+                f"{name}: {listed([x], i)} is given twice. Each input is given once;"
+                " two symbols may get the same value in the call."
+            )
+        seen.add(x.serial)
+    if not outputs:
+        raise UsageError(f"{name}: there is no output. Give a Tensor, or a list.")
+    for i, y in enumerate(outputs):
+        if not isinstance(y, Tensor):
+            raise UsageError(
+                f"{name}: output {i} is {type(y).__name__}, not an expression of the"
+                " inputs. An output that never changes is wb.constant(value)."
+            )
+        if isinstance(types.spec_of(y), tuple):
+            raise UsageError(
+                f"{name}: output {i} is the tuple of all outputs of"
+                f" {y.op.name}. Give each of them."
+            )
+
+
+def closure(
+    name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor], set[int]]:
+    """What the outputs read: shared values and live Tensors; missing symbols; all."""
+    seen = {y.serial: y for y in outputs}
+    stops = {x.serial for x in inputs}
+    stack = list(seen.values())
+    implicit, lost = [], []
+    while stack:
+        node = stack.pop()
+        if node.serial in stops:
+            continue
+        if isinstance(node, Shared) and node.spec.dtype == object:
+            raise UsageError(
+                f"{name}: a random draw is inside{blame.at(node.site)}, and its"
+                " gradient would draw anew. Draw outside, and give the noise as an"
+                " input."
+            )
+        if node._value is not None or isinstance(node, Shared):
+            if live(node):
+                implicit.append(node)
+            continue
+        if not node.inputs and node.op is IDENTITY:
+            lost.append(node)
+            continue
+        for x in node.inputs:
+            if isinstance(x, Tensor) and x.serial not in seen:
+                seen[x.serial] = x
+                stack.append(x)
+    by_age = lambda x: x.serial  # noqa: E731
+    return sorted(implicit, key=by_age), sorted(lost, key=by_age), set(seen)
+
+
+def missing(name: str, x: Tensor, inputs: Sequence[Tensor]) -> MissingInputError:
+    """The error for a symbol that an output needs and nobody gives."""
+    given = ", ".join(listed([y], i) for i, y in enumerate(inputs)) or "none"
+    return MissingInputError(
+        f"{name}: an output needs the symbol {types.spec_of(x)}{_called(x)}"
+        f"{blame.at(x.site)}, which is no input (inputs: {given}). Add it to the"
+        " inputs, or make it a wb.shared or a wb.constant value."
+    )
+
+
+def unused(name: str, inputs: Sequence[Tensor], needed: set[int], policy: str) -> None:
+    """Refuse an input that no output needs, warn of it, or let it pass."""
+    if policy not in ("raise", "warn", "ignore"):
+        raise UsageError(
+            f"{name}: on_unused_input is 'raise', 'warn' or 'ignore', not {policy!r}."
+        )
+    for i, x in enumerate(inputs):
+        if x.serial not in needed and policy != "ignore":
+            text = (
+                f"{name}: no output needs {listed([x], i)}{blame.at(x.site)}. Leave it"
+                " out, or write on_unused_input='ignore'."
+            )
+            if policy == "raise":
+                raise UnusedInputError(text)
+            warnings.warn(text, stacklevel=4)
+
+
+def listed(symbols: Sequence[Tensor], first: int = 0) -> str:
+    """Inputs as an error names them: ``input 'x', input 'y'``."""
+    return ", ".join(
+        f"input {x.name!r}" if x.name else f"input {i}"
+        for i, x in enumerate(symbols, first)
+    )
+
+
+def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[Any]:
+    """The arguments of a call in the dtypes of their symbols.
+
+    Raises
+    ------
+    UsageError, ShapeError, DtypeError
+        For a wrong number, a rank or length, or a dtype that does not fit.
+    """
+    if len(args) != len(symbols):
+        raise UsageError(
+            f"{name} takes {counted(len(symbols), 'array')} ({listed(symbols)}), not"
+            f" {len(args)}{blame.here()}."
+        )
+    return [
+        _fitted(name, x, i, given)
+        for i, (x, given) in enumerate(zip(symbols, args, strict=True))
+    ]
+
+
+def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
+    if not isinstance(given, Tensor):
+        plain = types.weak(given) or isinstance(given, (list, tuple))
+        if not types.weak(given):
+            given = admit(given)
+        if (plain and not isinstance(given, Tensor)) or not hasattr(given, "dtype"):
+            given = np.asarray(given)
+            if given.dtype.kind not in "biufc":
+                raise DtypeError(
+                    f"{name}: {listed([x], i)} takes an array of {x.dtype}, and is"
+                    f" given one of dtype {given.dtype}{blame.here()}."
+                )
+            if np.can_cast(given.dtype, x.dtype, "same_kind"):
+                given = given.astype(x.dtype)  # numbers of Python have no width
+    elif types.weak(given._value):
+        given = apply(STRONG, (given,))  # inside, it is an array like any other
+    shape, want = shape_of(given), x.spec.shape
+    if len(shape) != len(want):
+        raise ShapeError(
+            f"{name}: {listed([x], i)} has {counted(len(want), 'axis')}, and is given"
+            f" an array of shape {shape}{blame.here()}. Reshape it, or declare the"
+            f" symbol with {len(shape)}."
+        )
+    if any(
+        type(n) is int and type(m) is int and n != m
+        for n, m in zip(want, shape, strict=True)
+    ):
+        raise ShapeError(
+            f"{name}: {listed([x], i)} has shape {want}, and is given an array of shape"
+            f" {shape}{blame.here()}."
+        )
+    if given.dtype == x.dtype:
+        return given
+    if not np.can_cast(given.dtype, x.dtype, "safe"):
+        raise DtypeError(
+            f"{name}: {listed([x], i)} is of dtype {x.dtype}, and is given"
+            f" {given.dtype}{blame.here()}, which does not fit without a loss. Cast it"
+            f" on purpose: .astype(np.{x.dtype})."
+        )
+    return given.astype(x.dtype)
+
+
+def _called(x: Tensor) -> str:
+    return f" {x.name!r}" if x.name else ""
+
+
+# An op made of a graph, with the derivatives of that graph: no rule stands here.
+
+
+class GraphOp(Op):
+    """What an op made of a graph holds, and what its graph derives.
+
+    Attributes
+    ----------
+    inputs, outputs
+        The symbols that it takes, and what it computes of them.
+    implicit
+        What the graph reads besides its inputs: shared values, Tensors of a trace.
+    single
+        Whether there is one output, which comes as itself.
+    whole
+        The graph as an op, of `inputs` and `implicit`.
+    declared
+        The connection pattern of the inputs, if the user has given one.
+    entry
+        What is known of it by its name; those made on one line are one definition.
+    """
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    implicit: list[Tensor]
+    single: bool
+    whole: Whole
+    declared: list[Any] | None
+    entry: Entry
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._wholes: dict[Hashable, Whole] = {}
+
+    @cached_property
+    def _key(self) -> Hashable:
+        return key_of(self.whole.leaves)
+
+    def _whole(self, values: Sequence[Any]) -> Whole:
+        """The graph for values of these shapes: recorded once for each."""
+        key = key_of(values)
+        if key is None or key == self._key:
+            return self.whole
+        found = self._wholes.get(key)
+        if found is None:
+            leaves = [
+                blank(types.spec_of(v), x.name)
+                for v, x in zip(values, self.whole.leaves, strict=True)
+            ]
+            found = Whole(self.name, leaves, self.whole.program(leaves))
+            self._wholes[key] = found
+        return found
+
+    def true_pull(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...]
+    ) -> list[Any]:
+        """The cotangents that the graph passes on, as far as it is connected."""
+        whole = self._whole(inputs)
+        if self.declared is None:
+            return whole._pull(mask, g, y, inputs, {})
+        everything = [True] * len(self.outputs)
+        rows = [*self.declared, *[everything] * len(self.implicit)]
+        places: dict[tuple[bool, ...], int] = {}
+        for i, row in enumerate(rows):
+            if mask >> i & 1:
+                places[tuple(row)] = places.get(tuple(row), 0) | 1 << i
+        passed: list[Any] = [None] * len(inputs)
+        for row, chosen in places.items():
+            parts = (g,) if self.single else tuple(g)
+            kept = [c if on else None for c, on in zip(parts, row, strict=True)]
+            if all(c is None for c in kept):
+                continue
+            arriving = kept[0] if self.single else several.Parts(kept)
+            made = whole._pull(chosen, arriving, y, inputs, {})
+            for i, c in enumerate(made):
+                if chosen >> i & 1:
+                    passed[i] = c
+        return passed
+
+    def true_push(self, tangents: tuple[Any, ...], y: Any, inputs: Any) -> Any:
+        """The tangents of the graph."""
+        return self._whole(inputs)._push(tangents, y, inputs, {})
+
 
 Rule = Callable[..., Any]
 
@@ -347,11 +625,13 @@ class Named:
 
     @property
     def __name__(self) -> str:
+        """The name of the rule that the user gave, with its line."""
         given = registered(self.op.entry.key) if self.given is None else self.given
         ours = isinstance(given, (list, str, Expression)) or takes_arrays(given)
         return _text(given) if ours else placed(given)
 
     def __call__(self, node: Node, *arriving: Any) -> Any:
+        """Run the rule."""
         return self.run(node, *arriving)
 
 

@@ -6,15 +6,16 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 from functools import cached_property as Kept
+from math import inf
 from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
 
-from workbench.core import tensor
+import numpy as np
+
+from workbench.core import tensor, types
 from workbench.core.op import Op as Core
-from workbench.core.tensor import Tensor
-from workbench.custom.many import again
-from workbench.custom.messages import placed
-from workbench.custom.registry import Entry, enter, home_of, snake
+from workbench.core.tensor import Tensor, admit
+from workbench.custom.registry import Entry, counted, enter, home_of, placed, snake
 from workbench.custom.results import (
     Compute,
     Inferred,
@@ -24,12 +25,46 @@ from workbench.custom.results import (
     connections,
     probed,
 )
-from workbench.custom.running import Derivatives
-from workbench.custom.taking import input_counts, numbers, operand
+from workbench.custom.running import Derivatives, again
 from workbench.errors import UsageError
 from workbench.ops import several
 
-__all__ = ["Op"]
+# What a user's op takes: how many inputs, and what may be one.
+
+
+def input_counts(cls: Any) -> tuple[float, float]:
+    """How many inputs the `compute` of a class takes: at least, at most."""
+    kind = type(inspect.getattr_static(cls, "compute"))
+    own = 0 if kind in (staticmethod, classmethod) else 1
+    try:
+        parameters = list(inspect.signature(cls.compute).parameters.values())[own:]
+    except (TypeError, ValueError):
+        return 0, inf
+    places = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    least = sum(p.default is p.empty for p in places)
+    return least, inf if many else len(places)
+
+
+def numbers(least: float, most: float) -> str:
+    """``2 inputs``, ``1 to 2 inputs``, ``at least 1 input``."""
+    if least == most:
+        return counted(int(least), "input")
+    if most == inf:
+        return f"at least {counted(int(least), 'input')}"
+    return f"{int(least)} to {counted(int(most), 'input')}"
+
+
+def operand(x: Any) -> Any:
+    """What an op takes: arrays and Tensors as they are, lists as arrays."""
+    if isinstance(x, (list, tuple)):
+        found = admit(x)
+        return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
+    if isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype"):
+        return x
+    if x is None:
+        types.spec_of(x)  # says so
+    return admit(x)
 
 
 class Bound(Core):

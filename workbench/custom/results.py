@@ -15,8 +15,7 @@ from workbench.core.op import Op as Core
 from workbench.core.shape_constraints import meet, noted
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
-from workbench.custom.messages import counted, placed
-from workbench.custom.registry import Entry
+from workbench.custom.registry import Entry, counted, placed
 from workbench.custom.running import shaped
 from workbench.errors import (
     DtypeError,

@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.core.tensor import Tensor
-from workbench.custom.rules import graph_rule
+from workbench.custom.graph_rule import graph_rule
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding

@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.custom.kernels.sources import needs_c
-from workbench.custom.kernels import cache, native, toolchain
+from workbench.custom.kernels import native, toolchain
 
 PROGRAM = """
 import numpy as np, workbench as wb
@@ -102,12 +102,12 @@ def test_a_second_process_finds_it(
 @needs_c
 def test_what_it_is_made_of_is_its_name(tmp_path: Path) -> None:
     names = {
-        cache.key("a", ["cc", "-O2"], "1"),
-        cache.key("b", ["cc", "-O2"], "1"),
-        cache.key("a", ["cc", "-O3"], "1"),
-        cache.key("a", ["cc", "-O2"], "2"),
-        cache.key("a", ["cc", "-O2", ""], "1"),
-        cache.key("a", ["cc", "-O2", "-march=native"], "1"),
+        toolchain.key("a", ["cc", "-O2"], "1"),
+        toolchain.key("b", ["cc", "-O2"], "1"),
+        toolchain.key("a", ["cc", "-O3"], "1"),
+        toolchain.key("a", ["cc", "-O2"], "2"),
+        toolchain.key("a", ["cc", "-O2", ""], "1"),
+        toolchain.key("a", ["cc", "-O2", "-march=native"], "1"),
     }
     assert len(names) == 6
 
@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_used(
     real = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: real + 1)
     with pytest.warns(RuntimeWarning, match="it belongs to another user"):
-        assert cache._usable() != cache.folder()
+        assert toolchain._usable() != toolchain.folder()
 
 
 @needs_c
@@ -176,7 +176,7 @@ def test_several_processes_at_once(tmp_path: Path) -> None:
     assert [process.wait(60) for process in running] == [0] * 2
     files = kept(tmp_path)
     assert files
-    assert all(file.suffix == cache.SUFFIX for file in files)
+    assert all(file.suffix == toolchain.SUFFIX for file in files)
     before = {file: file.stat().st_mtime_ns for file in files}
     run(tmp_path)
     assert {file: file.stat().st_mtime_ns for file in kept(tmp_path)} == before
@@ -202,10 +202,10 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.folder() == tmp_path / "workbench" / "kernels"
+    assert toolchain.folder() == tmp_path / "workbench" / "kernels"
     for told in ("", "relative/folder"):
         monkeypatch.setenv("XDG_CACHE_HOME", told)
-        assert cache.folder().is_relative_to(Path.home())
+        assert toolchain.folder().is_relative_to(Path.home())
 
 
 def test_importing_workbench_looks_for_no_compiler() -> None:

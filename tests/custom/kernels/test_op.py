@@ -440,11 +440,11 @@ def test_inputs_by_name_and_arrays_that_mean_something_else() -> None:
 def test_two_threads_compile_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.custom.kernels import cache
+    from workbench.custom.kernels import toolchain
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     builds = []
-    run = cache.toolchain.run
+    run = toolchain.toolchain.run
 
     def counted(command: Any, *rest: Any) -> Any:
         builds.append(command)
@@ -457,7 +457,7 @@ def test_two_threads_compile_once(
 
     op, found = Threaded(), []
     KernelSquares()(np.ones(1))  # the version of the compiler is known now
-    monkeypatch.setattr(cache.toolchain, "run", counted)
+    monkeypatch.setattr(toolchain.toolchain, "run", counted)
     threads = [
         threading.Thread(target=lambda: found.append(op(np.array([3.0]))))
         for _ in range(8)

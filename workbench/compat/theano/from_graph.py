@@ -16,7 +16,7 @@ from workbench.compat.theano.config import config
 from workbench.compat.theano.op import plain
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.custom.from_graph import OpFromGraph as Ours
-from workbench.custom.messages import placed
+from workbench.custom.registry import placed
 from workbench.errors import UsageError
 
 __all__ = ["OpFromGraph"]

@@ -21,9 +21,8 @@ from workbench.core.op import CUSTOM
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import live
 from workbench.core.types import Spec
-from workbench.custom.messages import placed
 from workbench.custom.op import Op as OurOp
-from workbench.custom.registry import snake
+from workbench.custom.registry import placed, snake
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.ops import several
 from workbench.ops.several import ITEM

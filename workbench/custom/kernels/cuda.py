@@ -17,9 +17,8 @@ import numpy as np
 
 from workbench.core.types import Spec
 from workbench.custom.kernels import toolchain
-from workbench.custom.kernels.places import Text
 from workbench.custom.kernels.signature import Signature
-from workbench.custom.kernels.units import CUDA, SOURCE, declaration, unit
+from workbench.custom.kernels.units import CUDA, SOURCE, Text, declaration, unit
 from workbench.errors import KernelError, UsageError
 
 __all__ = ["ARCHITECTURE", "BLOCK", "check", "is_device", "launch"]

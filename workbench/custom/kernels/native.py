@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.custom.kernels import cache, toolchain
-from workbench.custom.kernels.places import Text
+from workbench.custom.kernels import toolchain
 from workbench.custom.kernels.signature import Signature
-from workbench.custom.kernels.units import LANGUAGES, MOST_SAID, declaration, unit
+from workbench.custom.kernels.units import LANGUAGES, MOST_SAID, Text, declaration, unit
 from workbench.errors import KernelError
 
 __all__ = ["Native", "native"]
@@ -136,7 +135,7 @@ def native(
     guarded = language == "cpp"
     strict = STRICT if language == "c" else ()
     command = (*found, STANDARDS[language], *FLAGS, *strict, *flags)
-    name = cache.key(whole, command, toolchain.version(found))
+    name = toolchain.key(whole, command, toolchain.version(found))
     with _turn(name):
         call = _LOADED.get(name)
         if call is not None:
@@ -153,7 +152,7 @@ def native(
             )
 
         try:
-            file = cache.built(name, whole, spoken.suffix, command, limit, failed)
+            file = toolchain.built(name, whole, spoken.suffix, command, limit, failed)
         except OSError as error:
             raise KernelError(
                 f"{signature.op}: the compiled kernel cannot be written: {error}. Make"

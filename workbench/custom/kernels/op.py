@@ -2,41 +2,297 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import prod
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from workbench.autodiff.flat import pulled, pushed
-from workbench.core import blame, types
+from workbench.core import blame, source, types
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
-from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device
-from workbench.custom.kernels.declared import (
-    arrays,
-    flags_of,
-    kinds_of,
-    letters,
-    sources_of,
-    threads_of,
-    told,
-)
-from workbench.custom.kernels.native import Native
-from workbench.custom.kernels.places import Home, Text
-from workbench.custom.kernels.running import (
-    by_fallback,
-    on_device,
-    on_host,
-    several,
-)
-from workbench.custom.kernels.signature import Bound, Signature
+from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device, launch
+from workbench.custom.kernels.native import Native, native
+from workbench.custom.kernels.signature import Bound, Pattern, Signature
+from workbench.custom.kernels.toolchain import MissingCompiler
+from workbench.custom.kernels.units import SETTINGS, THROWN, Home, Text
 from workbench.custom.op import Op
 from workbench.custom.registry import snake
 from workbench.errors import KernelError, UsageError, WorkbenchError
 
-__all__ = ["KernelOp"]
+# What the class of a kernel declares: its settings, sources and threads.
+
+#: What a class declares; none of it is a setting.
+DECLARED = (
+    "inputs", "outputs", "types", "c", "cpp", "cuda", "flags", "threads", "messages",
+    "derivatives", "time_limit",
+)  # fmt: skip
+
+#: What a setting of each type may be.
+WANTED: dict[type, Any] = {bool: (bool, np.bool_), int: Integral, float: Real}
+
+
+_ARRAY = re.compile(r"\s*([^:\[\],]+?)\s*:\s*([^:\[\],]+\[[^\[\]]*\])\s*(?:,|$)")
+
+
+def arrays(cls: Any, which: str) -> dict[str, str]:
+    """The arrays of ``"x: float64[n, 3], w: float64[n]"``, or of a mapping."""
+    told = getattr(cls, which)
+    if not isinstance(told, str):
+        return dict(told)
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(told.rstrip()):
+        part = _ARRAY.match(told, at)
+        if part is None or part[1] in found:
+            raise KernelError(
+                f"{cls.__qualname__}: {which} = {told!r}: {told[at:].strip()!r} is no"
+                " list of arrays with a name, dtype and shape each. Write"
+                f' {which} = "x: float64[n, d], y: float64[]".'
+            )
+        found[part[1]] = part[2]
+        at = part.end()
+    return found
+
+
+def letters(cls: Any) -> dict[str, Sequence[str]]:
+    """The dtypes of ``"T: int32 | float64"``, or of a mapping."""
+    told = cls.types
+    if not isinstance(told, str):
+        return dict(told)
+    found: dict[str, Sequence[str]] = {}
+    for part in filter(str.strip, told.split(",")):
+        letter, _, names = part.partition(":")
+        found[letter.strip()] = [name.strip() for name in names.split("|")]
+    return found
+
+
+def kinds_of(cls: type) -> dict[str, type]:
+    """The type of each setting: what a kernel can be told."""
+    found: dict[str, type] = {}
+    for base in reversed(cls.__mro__):
+        if not issubclass(base, Op):
+            continue
+        for name, told in vars(base).get("__annotations__", {}).items():
+            if "ClassVar" in str(told) or name.startswith("_"):
+                continue
+            if name in DECLARED:
+                raise UsageError(
+                    f"{cls.__qualname__}: {name} is no setting but belongs to the"
+                    f" class: write {name} = ... without an annotation."
+                )
+            spelled = {kind.__name__: kind for kind in SETTINGS}
+            kind = spelled.get(getattr(told, "__name__", told))
+            if kind is None:
+                raise KernelError(
+                    f"{cls.__qualname__}: the setting {name} is declared as {told!r};"
+                    " a kernel takes settings of type bool, int or float."
+                )
+            found[name] = kind
+    return found
+
+
+def sources_of(cls: Any, home: Home) -> dict[str, Text]:
+    """The sources of a class, by their language."""
+    found = {}
+    for language in ("c", "cpp", "cuda"):
+        told = getattr(cls, language)
+        if told is None:
+            continue
+        if isinstance(told, Path):
+            try:
+                found[language] = Text(told.read_text(encoding="utf-8"), home, told)
+            except OSError as error:
+                raise KernelError(
+                    f"{cls.__qualname__}: {language} = {told!r} cannot be read:"
+                    f" {error.strerror}."
+                ) from error
+        elif isinstance(told, str):
+            found[language] = Text(told, home)
+        else:
+            raise KernelError(
+                f"{cls.__qualname__}: {language} = {told!r} is no source. Write its"
+                " text, or the pathlib.Path of its file."
+            )
+    if {"c", "cpp"} <= found.keys():
+        raise KernelError(f"{cls.__qualname__} has C and C++ source. Keep one of them.")
+    if not found and not cls._has_fallback():
+        raise KernelError(
+            f"{cls.__qualname__} has no source: write c, cpp or cuda = '''...'''."
+        )
+    return found
+
+
+def flags_of(cls: Any) -> tuple[str, ...]:
+    """The flags of a text, ``"-O3 -fopenmp"``, or of a sequence."""
+    try:
+        found = shlex.split(cls.flags) if isinstance(cls.flags, str) else [*cls.flags]
+        wrong = not all(isinstance(flag, str) for flag in found)
+    except (TypeError, ValueError):
+        wrong = True
+    if wrong:
+        raise KernelError(
+            f"{cls.__qualname__}: flags = {cls.flags!r} are no flags of a compiler."
+            ' Write flags = "-O3 -fopenmp".'
+        )
+    return tuple(found)
+
+
+def threads_of(cls: Any, signature: Signature) -> Pattern:
+    """The text of ``threads`` as a length of the declaration's letters."""
+    told = "1" if cls.threads is None else cls.threads
+    made = Pattern.of(cls.name, "threads", f"int64[{told}]")
+    known = {*signature.letters, *signature.settings, "size"}
+    free = [x for x in made.letters() if x not in known]
+    if free or len(made.dims) != 1:
+        raise KernelError(
+            f"{cls.__qualname__}: threads = {told!r} is no number of the letters"
+            f" {', '.join(sorted(known - {'...'}))}."
+        )
+    return made
+
+
+def told(name: str, kinds: dict[str, type], settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings as a kernel is told them."""
+    if settings.keys() != kinds.keys():
+        raise UsageError(
+            f"{name}: its settings are {', '.join(settings) or 'none'}, and it declares"
+            f" {', '.join(kinds) or 'none'}. Declare each as an annotated attribute,"
+            " such as n: int, and leave __init__ out."
+        )
+    for key, value in settings.items():
+        kind = kinds[key]
+        fits = isinstance(value, WANTED[kind])
+        if kind is int and fits:
+            fits = not isinstance(value, bool) and -(2**63) <= value < 2**63
+        if not fits:
+            raise UsageError(
+                f"{name}: the setting {key}={value!r} is declared as {kind.__name__},"
+                f" and the kernel is told {SETTINGS[kind]}. Give it one of those."
+            )
+    return {key: kinds[key](value) for key, value in settings.items()}
+
+
+# How a kernel runs: on the CPU, on a GPU, or by the NumPy that stands in for it.
+
+
+def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+    """The outputs by the compiled kernel; by the fallback if there is none."""
+    try:
+        kernel = _kernel(op, bound)
+    except MissingCompiler as error:
+        if not op._has_fallback():
+            raise MissingCompiler(
+                f"{op.name}: {error} Or write fallback(self, *arrays) in"
+                f" {type(op).__name__}, which computes the same by NumPy."
+            ) from None
+        _warn(op, error)
+        return by_fallback(op, bound, arrays)
+    signature, settings = op._signature, op._told
+    if bound.results is None:
+        bound.results = signature.results(bound, settings)
+    made = [np.zeros(spec.shape, spec.dtype) for spec in bound.results]
+    given = [
+        _contiguous(x, bound.dtypes[pattern.name])
+        for x, pattern in zip(arrays, signature.inputs, strict=True)
+    ]
+    numbers = list(settings.values())
+    status, said = kernel(given, made, _lengths(signature, bound), numbers)
+    if status:
+        means = op.messages.get(status, "it has no message for that")
+        what = f"the kernel returned status {status}: {means}"
+        if status == THROWN:
+            what = f"the kernel threw an exception: {said or 'not a std::exception'}"
+        raise KernelError(
+            f"{op.name}({', '.join(map(repr, map(types.spec_of, arrays)))})"
+            f"{blame.here()}: {what}."
+        )
+    return [y[()] if y.ndim == 0 else y for y in made]
+
+
+def _kernel(op: Any, bound: Bound) -> Native:
+    key = tuple(bound.types.items())
+    found: Native | None = op._natives.get(key)
+    if found is None:
+        language = next(name for name in ("c", "cpp") if name in op._texts)
+        found = op._natives[key] = native(
+            language, op._texts[language], op._signature, bound.types,
+            op._kinds, op._flags, op.time_limit,
+        )  # fmt: skip
+    return found
+
+
+def on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+    """The outputs by the CUDA kernel, on the GPU that holds the inputs."""
+    signature, settings = op._signature, op._told
+    results = signature.results(bound, settings)
+    if op.threads is None:
+        threads = prod(results[0].shape)
+    else:
+        text = threads_of(type(op), signature)
+        lengths = {k: prod(v) if k == "..." else v for k, v in bound.lengths.items()}
+        known = Bound(lengths={**lengths, "size": lengths.get("...", 0)})
+        threads = signature.length(text, text.dims[0], known, settings)
+    return launch(
+        op._texts["cuda"], signature, bound.types, settings, op._kinds, arrays,
+        [bound.dtypes[p.name] for p in signature.inputs], results,
+        _lengths(signature, bound), threads,
+    )  # fmt: skip
+
+
+def by_fallback(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+    """The outputs by NumPy, held against what is declared."""
+    made = several(op.fallback(*arrays))
+    wanted = op._signature.results(bound, op._told)
+    found = [types.spec_of(y) for y in made]
+    if [Spec(s.shape, s.dtype) for s in found] != wanted:
+        raise KernelError(
+            f"{op.name}: {type(op).__name__}.fallback returned"
+            f" {', '.join(map(repr, found))}, and the outputs are declared as"
+            f" {', '.join(map(repr, wanted))}. Cast with .astype, or mend the"
+            " declaration."
+        )
+    return list(made)
+
+
+def _warn(op: Any, why: Exception) -> None:
+    """Say once that the slow way is taken."""
+    cls = type(op)
+    if not cls._warned:
+        cls._warned = True
+        site = source.decode(*source.caller())
+        warnings.warn_explicit(
+            f"{op.name} runs by its NumPy fallback: {why}",
+            RuntimeWarning,
+            site.filename if site else "<unknown>",
+            site.line if site else 1,
+        )
+
+
+def several(made: Any) -> tuple[Any, ...]:
+    """One result or several, as a tuple."""
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+
+def _contiguous(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array whose entries lie one after another, as C sees them."""
+    made = np.asarray(x, dtype, order="C")
+    return made if made.flags.aligned else made.copy()
+
+
+def _lengths(signature: Signature, bound: Bound) -> list[int]:
+    return [
+        prod(n) if letter == "..." else int(n)
+        for letter, n in ((k, bound.lengths[k]) for k in signature.letters)
+    ]
+
 
 #: How many kinds of operands an op remembers.
 MOST_KNOWN = 256
