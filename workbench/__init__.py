@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.verify import check_grads
     from workbench.control_flow.cond import cond
-    from workbench.control_flow.returned import until
     from workbench.control_flow.scan import scan
+    from workbench.control_flow.signature import until
     from workbench.control_flow.while_loop import while_loop
     from workbench.custom.from_graph import OpFromGraph
     from workbench.custom.functions import custom_gradient, custom_jvp, custom_vjp
@@ -170,7 +170,7 @@ _LATER = {
     "show": "workbench.jupyter",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
-    "until": "workbench.control_flow.returned",
+    "until": "workbench.control_flow.signature",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",
     "while_loop": "workbench.control_flow.while_loop",

@@ -13,9 +13,8 @@ from workbench.autodiff.closed import Closed, close, is_array
 from workbench.autodiff.program import Program
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
-from workbench.control_flow.lengths import outward
-from workbench.control_flow.returned import condition
-from workbench.control_flow.taking import check_takes
+from workbench.control_flow.loop import outward
+from workbench.control_flow.signature import check_takes, condition
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, value_of

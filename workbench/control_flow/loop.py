@@ -8,16 +8,21 @@ reverse mode reads, which are stored only when they are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from workbench.autodiff.body import Body, is_draw, known_lengths
-from workbench.core.tensor import Tensor, value_of
-from workbench.core.types import Spec, differentiable
-from workbench.ops import several
-from workbench.ops.define import shape_of
+import numpy as np
 
-__all__ = ["ENDLESS", "Loop", "moving_leaves"]
+from workbench.autodiff.body import Body, is_draw, known_lengths
+from workbench.core import types
+from workbench.core.atoms import Length, atoms_of
+from workbench.core.dims import Dim
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.types import Spec, differentiable
+from workbench.errors import ShapeError
+from workbench.ops import several
+from workbench.ops.define import linear, shape_of
 
 #: A number of steps that is never reached.
 ENDLESS = 2**62
@@ -283,3 +288,128 @@ def moving_leaves(loop: Loop, start: int, smooth: bool = True) -> int:
                 if not smooth or differentiable(spec.dtype):
                     mask |= 1 << (first + i)
     return mask
+
+
+# The first entries of a sequence, where only the run knows how many.
+
+Batched = tuple[bool, ...]
+
+WINDOW = declare("scan_window")
+PAD = declare("scan_pad")
+
+
+def window(x: Any, n: Any) -> Any:
+    """``x[:n]``, where ``n`` may be a Tensor.
+
+    Raises
+    ------
+    ShapeError
+        When it runs, if ``x`` has fewer entries.
+    """
+    return apply(WINDOW, (x, n))
+
+
+def pad(g: Any, x: Any) -> Any:
+    """``g`` and zeros after it, as many rows as ``x`` has."""
+    return apply(PAD, (g, x))
+
+
+def _window(x: Any, n: Any) -> Any:
+    n = int(n)
+    if n > len(x):
+        raise ShapeError(
+            f"scan: {n} steps, and a sequence has entries for {len(x)}. Give a longer"
+            " one, or fewer steps."
+        )
+    return x[: max(n, 0)]
+
+
+def _pad(g: Any, x: Any) -> Any:
+    made = np.zeros_like(g, shape=(x.shape[0], *g.shape[1:]))
+    made[: len(g)] = g
+    return made
+
+
+def _short(x: Any, n: Any) -> Spec:
+    known = not isinstance(n, Spec)
+    return Spec((int(n) if known else None, *shape_of(x)[1:]), x.dtype)
+
+
+def _padded(g: Any, x: Any) -> Spec:
+    return Spec((shape_of(x)[0], *shape_of(g)[1:]), g.dtype)
+
+
+def _batch_window(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+    """The first entries of many; where the numbers differ, as many as the most."""
+    (x, n), (many, uneven) = inputs, batched
+    if not many:
+        made = window(x, np.max(n))
+        return np.broadcast_to(made, (shape_of(n)[0], *shape_of(made)))
+    made = window(np.moveaxis(x, 0, 1), np.max(n) if uneven else n)
+    return np.moveaxis(made, 1, 0)
+
+
+def _batch_pad(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+    (g, x), (many, like) = inputs, batched
+    x = np.moveaxis(x, 0, 1) if like else x
+    if not many:
+        made = pad(g, x)
+        return np.broadcast_to(made, (shape_of(x)[1], *shape_of(made)))
+    return np.moveaxis(pad(np.moveaxis(g, 0, 1), x), 1, 0)
+
+
+linear(
+    "scan_window",
+    _window,
+    lambda g, x, n: pad(g, x),
+    rule="g, and zeros for the entries left out",
+    infer=_short,
+    batch=_batch_window,
+)
+linear(
+    "scan_pad",
+    _pad,
+    lambda g, x, like: window(g, shape_of(x)[0]),
+    rule="the first entries of g",
+    infer=_padded,
+    batch=_batch_pad,
+)
+WINDOW.lengths = _short
+WINDOW.template = "{0:20}[:{1}]"
+PAD.lengths = _padded
+
+
+# The shapes of a body's outputs, told by the shapes of what it is given.
+
+
+def outward(
+    body: Body, inputs: Sequence[Any], rows: Collection[int] = ()
+) -> list[Spec]:
+    """The specs of the outputs for these inputs (specs or values), one per leaf.
+
+    ``rows`` are the leaves that stand for one row of their input. A length that the
+    body itself must find out is None.
+    """
+    places = {x.serial: i for i, x in enumerate(body.leaves)}
+    inner = {x.serial for x in body.nodes}
+
+    def outer(atom: Any) -> Any:
+        i = places.get(atom.tensor.serial, -1) if isinstance(atom, Length) else -1
+        if i < 0:
+            return None
+        x = inputs[i]
+        shape = x.shape if hasattr(x, "shape") else np.shape(x)
+        return shape[atom.axis + (i in rows)]
+
+    def told(n: Any) -> Any:
+        if not isinstance(n, Dim):
+            return n
+        made = n.replaced(outer)
+        hidden = any(
+            isinstance(atom, Length) and atom.tensor.serial in inner
+            for atom in atoms_of(made)
+        )
+        return None if hidden else made
+
+    specs = [types.spec_of(y) for y in body.outputs]
+    return [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.control_flow.lengths import outward
-from workbench.control_flow.loop import Loop
+from workbench.control_flow.loop import Loop, outward
 from workbench.control_flow.running import runner
 from workbench.core import types
 from workbench.core.op import declare

@@ -8,24 +8,423 @@ loop beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff.body import Body, bits, flagged, refuse_inner_draws
-from workbench.control_flow.loop import Loop, moving_leaves
-from workbench.control_flow.making import Again, Given, Moved, built, paired
-from workbench.control_flow.many import batch
-from workbench.control_flow.op import SCAN
-from workbench.control_flow.running import Absent
-from workbench.control_flow.windows import pad, window
+from workbench.autodiff.flat import pulled, pushed, vectorized
+from workbench.control_flow.loop import Loop, moving_leaves, outward, pad, window
+from workbench.control_flow.op import SCAN, run_loop
+from workbench.control_flow.running import Absent, runner
+from workbench.core import blame
+from workbench.core.op import declare
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
-from workbench.core.types import differentiable
+from workbench.core.types import Spec, differentiable
+from workbench.errors import TraceError
+from workbench.ops import several
+from workbench.ops.define import masked, shape_of
 
-__all__: list[str] = []
+# Loops over a batch of examples (`vmap`): all of them make each step together.
+#
+# Where examples make different numbers of steps, the loop goes on until the last one is
+# ready, and those that are keep their state.
+
+
+def batch(
+    loop: Loop, inputs: Sequence[Any], batched: Sequence[bool]
+) -> tuple[Any, ...]:
+    """All outputs of a loop for many examples, the axis of the batch first."""
+    size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+    count, consts, seqs, inits = loop.split(inputs)
+    start, first = int(loop.counted), loop.consts + loop.seqs
+    flags = batched[start:]
+    uneven = bool(start and batched[0])
+    mask = moving_leaves(loop, bits(i for i, b in enumerate(flags) if b), smooth=False)
+    if loop.until and not uneven:
+        # Whether examples stop by themselves.
+        uneven = bool(loop.body.reads[-1] & mask)
+    if uneven:
+        mask |= bits(range(first, first + loop.carries))
+    moving = [i for i in range(len(loop.body.leaves)) if mask >> i & 1]
+    carried = [i for i in range(loop.carries) if mask >> (first + i) & 1]
+    ends = len(loop.body.outputs)
+    spread = [*carried, *(range(loop.carries, ends) if uneven else ())]
+    body, have, inner = loop.body.batch(moving, size, spread)
+    seqs = [
+        np.moveaxis(x, 0, 1) if flags[loop.consts + i] else x
+        for i, x in enumerate(seqs)
+    ]
+    inits = [
+        x if flags[first + i] or i not in carried else _spread(x, size)
+        for i, x in enumerate(inits)
+    ]
+    settings: dict[str, Any] = {
+        "reverse": loop.reverse, "until": loop.until, "hide": False,
+        "visible": loop.visible, "every": loop.every, "limit": loop.limit,
+    }  # fmt: skip
+    if not uneven:
+        new = Loop(
+            body, loop.consts, loop.seqs, loop.carries, steps=loop.steps,
+            counted=loop.counted, marks=loop.marks, **settings,
+        )  # fmt: skip
+        head = [count] if start else []
+        more = 0
+    else:
+        new, count, limits, added = _uneven(
+            loop, body, (size, inner), count, settings, inputs
+        )
+        consts, inits = [limits, *consts], [*inits, *added]
+        head, more = [count], len(added)
+    new.derived = loop.derived
+    new.keep, new.pulled, new.draws = loop.keep, loop.pulled, loop.draws
+    made = list(run_loop(new, [*head, *consts, *seqs, *inits]))
+    extra = made[loop.carries : loop.carries + more]
+    made[loop.carries : loop.carries + more] = []
+    results = []
+    for i, y in enumerate(made):
+        at = i if i < ends - loop.until else -1
+        mark = i - (ends - loop.until)
+        if at >= 0 and have[at]:
+            results.append(y if i < loop.carries else np.moveaxis(y, 1, 0))
+        elif at < 0 and mark < len(loop.marks) and loop.marks[mark] in carried:
+            results.append(np.moveaxis(y, 1, 0))
+        elif loop.until and uneven and i == len(made) - 1:
+            results.append(extra[1])  # each example's own number of steps
+        else:
+            results.append(_spread(y, size))
+    return tuple(results)
+
+
+def _spread(x: Any, size: Any) -> Any:
+    return np.broadcast_to(x, (size, *shape_of(x)))
+
+
+def _uneven(
+    loop: Loop,
+    body: Body,
+    sizes: tuple[Any, Any],
+    count: Any,
+    settings: dict[str, Any],
+    inputs: Sequence[Any],
+) -> tuple[Loop, Any, Any, list[Any]]:
+    """A loop in which examples that have made their steps keep their state.
+
+    Two more carries tell who is at work, and how many steps were made; in a loop that
+    goes by numbers alone the second is the place it is at. ``sizes`` are the number of
+    examples outside, and as a length of the leaves of the body.
+    """
+    size, inner = sizes
+    if loop.visible and not loop.derived:
+        raise TraceError(
+            "vmap of a scan whose examples make different numbers of steps"
+            f"{blame.here()}: the stacks of their outputs have different lengths. Ask"
+            " for the last values (last=True), or write wb.while_loop."
+        )
+    outputs = list(body.outputs)
+    stop: Any = outputs.pop() if loop.until else None
+    olds = body.leaves[loop.consts + loop.seqs :]
+    at_work = blank(Spec((inner,), np.dtype(bool)))
+    made = blank(Spec((inner,), np.dtype(np.int64)))
+    most = blank(Spec((inner,), np.dtype(np.int64)))
+    each = np.int64(loop.length(inputs)) if count is None else count
+    limits = np.broadcast_to(each, (size,))
+    top = np.max(limits)
+
+    def kept(new: Any, old: Any) -> Any:
+        active = np.reshape(at_work, (inner, *(1,) * (len(shape_of(old)) - 1)))
+        return np.where(active, new, old)
+
+    carries = [kept(y, x) for y, x in zip(outputs, olds, strict=False)]
+    stacks = outputs[loop.carries :]
+    if loop.derived:
+        # Carries stay as they are; tangents and cotangents come to an end.
+        states = {x.serial for x in olds}
+        stacks = [
+            y
+            if isinstance(y, Tensor) and y.serial in states
+            else kept(y, np.zeros_like(y))
+            for y in stacks
+        ]
+    if loop.until:
+        done = made + at_work
+        work = at_work & np.equal(stop, False) & (done < most)
+        starts = [limits > 0, np.zeros_like(limits)]
+        end = [np.logical_not(np.any(work))]
+    else:
+        done = made + (-1 if loop.reverse else 1)
+        work = (done < most) & (done >= 0)
+        first = np.broadcast_to(top - 1 if loop.reverse else top * 0, (size,))
+        starts = [first < limits, first]
+        end = []
+    whole = Body(
+        [most, *body.leaves, at_work, made], [*carries, work, done, *stacks, *end]
+    ).cut()
+    new = Loop(
+        whole, loop.consts + 1, loop.seqs, loop.carries + 2, counted=True,
+        marks=loop.marks, **settings,
+    )  # fmt: skip
+    return new, top, limits, starts
+
+
+# The loop back of a loop that kept only some of its states.
+#
+# Between two kept states the steps run once more, and store what the steps back read;
+# then those steps back run. So no more than that is held at a time.
 
 Params = dict[str, Any]
+
+CHUNKED = declare("scan_back")
+
+
+class Chunks:
+    """A loop that is to run once more, in pieces, and the loop back.
+
+    The stacked outputs of ``source`` are the last sequences of ``back``. The op takes
+    the inputs of the source, the kept first carries of its pieces, and the inputs of
+    the loop back without those sequences.
+    """
+
+    def __init__(self, source: Loop, back: Loop, every: int) -> None:
+        self.source = source
+        self.back = back
+        self.every = every
+
+    def __repr__(self) -> str:
+        return f"<{self.back!r}, {self.every} steps at a time>"
+
+    def split(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """The inputs of the source, the kept carries, the inputs of the loop back."""
+        source = self.source
+        a = source.counted + source.consts + source.seqs + source.carries
+        b = a + source.carries
+        return list(inputs[:a]), list(inputs[a:b]), list(inputs[b:])
+
+    def length(self, inputs: Sequence[Any]) -> Any:
+        """The number of steps."""
+        return self.source.length(inputs)
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs of the loop back, on arrays."""
+        source, back, k = self.source, self.back, self.every
+        given, marks, own = self.split(inputs)
+        n = self.length(inputs)
+        _, consts, seqs, inits = source.split(given)
+        real = back.seqs - source.visible
+        fixed, rows = own[: back.consts], own[back.consts : back.consts + real]
+        carries = own[back.consts + real :]
+        stacks: list[Any] = []
+        if n <= 0:
+            lost = runner(source)(0, [*consts, *seqs, *inits])[source.carries :]
+            return runner(back)(0, [*fixed, *rows, *lost[: source.visible], *carries])
+        held: list[Any] = []
+        for piece in reversed(range(-(-n // k))):
+            a, b = piece * k, min((piece + 1) * k, n)
+            starts = [x[piece] for x in marks]
+            part = [*consts, *(x[a:b] for x in seqs), *starts]
+            lost = runner(source)(b - a, part)[source.carries :]
+            part = [*fixed, *(x[a:b] for x in rows), *lost[: source.visible], *carries]
+            made = runner(back)(b - a, part, held, final=piece == 0)
+            carries = list(made[: back.carries])
+            ys = made[back.carries : back.carries + back.visible]
+            if not stacks:
+                stacks = [np.empty_like(y, shape=(n, *y.shape[1:])) for y in ys]
+            for whole, y in zip(stacks, ys, strict=True):
+                whole[a:b] = y
+            del lost, part, made, ys  # before the next piece stores its own
+        return (*carries, *stacks)
+
+    def whole(self, inputs: Sequence[Any]) -> list[Any]:
+        """The same with all states at hand, as ops that have derivatives."""
+        source, back = self.source, self.back
+        given, _, own = self.split(inputs)
+        source.keep = back.keep = True
+        lost = run_loop(source, given)[source.carries :][: source.visible]
+        at = back.consts + back.seqs - source.visible
+        count = given[: int(back.counted)]  # both make the same number of steps
+        made = run_loop(back, [*count, *own[:at], *lost, *own[at:]])
+        return list(made[: back.carries + back.visible])
+
+
+def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The outputs of the loop back, as Tensors where an input is one."""
+    return several.several(CHUNKED, tuple(inputs), {"chunks": chunks})
+
+
+def _compute(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
+    return chunks.run(inputs)
+
+
+def _infer(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
+    source, back = chunks.source, chunks.back
+    given, _, own = chunks.split(inputs)
+    n = chunks.length(inputs)
+    at = back.consts + back.seqs - source.visible
+    lost = outward(source.body, given[source.counted :], _rows(source))
+    lost = [Spec((n, *s.shape), s.dtype) for s in lost[source.carries :]]
+    values = [*own[:at], *lost[: source.visible], *own[at:]]
+    specs = outward(back.body, values, _rows(back))
+    heads = [
+        Spec(shape_of(x), s.dtype)
+        for s, x in zip(specs, values[len(values) - back.carries :], strict=False)
+    ]
+    rows = specs[back.carries :][: back.visible]
+    return (*heads, *(Spec((n, *s.shape), s.dtype) for s in rows))
+
+
+def _rows(loop: Loop) -> range:
+    return range(loop.consts, loop.consts + loop.seqs)
+
+
+def _pull_chunk(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> Sequence[Any]:
+    return pulled(params["chunks"].whole, inputs, g)
+
+
+def _push_chunk(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> tuple[Any, ...]:
+    return tuple(pushed(params["chunks"].whole, inputs, tangents))
+
+
+def _batch_chunk(
+    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> tuple[Any, ...]:
+    return tuple(vectorized(params["chunks"].whole, inputs, batched))
+
+
+CHUNKED.compute = _compute
+CHUNKED.infer = _infer
+CHUNKED.lengths = _infer
+CHUNKED.pull = _pull_chunk
+CHUNKED.push = _push_chunk
+CHUNKED.batch = _batch_chunk
+CHUNKED.rule = "the rule of each step, which runs once more"
+CHUNKED.reads = None
+
+
+# Making one loop out of another: what the rules of loops are made of.
+
+
+class Given(NamedTuple):
+    """A leaf of a step that is to be made, and the value that the op takes for it."""
+
+    leaf: Tensor
+    value: Any
+
+
+def paired(leaves: Sequence[Tensor], values: Sequence[Any]) -> list[Given]:
+    """The first of some leaves with their values."""
+    return [Given(x, v) for x, v in zip(leaves, values, strict=False)]
+
+
+def leaves_of(given: Sequence[Given | Moved]) -> list[Tensor]:
+    """The leaves of what a step is given."""
+    return [x.leaf for x in given]
+
+
+class Moved(NamedTuple):
+    """A carry of a step that is to be made."""
+
+    leaf: Tensor
+    value: Any
+    output: Any
+    #: Whether somebody asks for its last value.
+    wanted: bool
+
+
+class Again(NamedTuple):
+    """A loop that runs once more, in pieces, for values that were not kept."""
+
+    source: Loop
+    #: Its inputs, and its carries before each piece.
+    inputs: list[Any]
+    every: int
+
+
+def built(
+    consts: Sequence[Given],
+    seqs: Sequence[Given],
+    carries: Sequence[Moved],
+    stacked: Sequence[Any],
+    again: Again | None = None,
+    **settings: Any,
+) -> tuple[list[Any], list[Any]]:
+    """Run a new loop: the last carries (None for those not wanted), the stacks.
+
+    What no wanted output depends on is left out. Sequences without value are what the
+    loop ``again`` gives.
+    """
+    seqs = sorted(seqs, key=lambda x: x.value is None)
+    count = settings.pop("count", None)
+    if not stacked and not any(x.wanted for x in carries):
+        return [None] * len(carries), []
+    leaves = [*leaves_of(consts), *leaves_of(seqs), *leaves_of(carries)]
+    outs = [x.output for x in carries]
+    whole = Body(leaves, [*outs, *stacked])
+    first = len(consts) + len(seqs)
+    used = bits(first + i for i, x in enumerate(carries) if x.wanted)
+    for mask in whole.reads[len(carries) :]:
+        used |= mask
+    grown = 0
+    while grown != used:
+        grown = used
+        for i, mask in enumerate(whole.reads[: len(carries)]):
+            if used >> (first + i) & 1:
+                used |= mask
+    kept_consts = [x for i, x in enumerate(consts) if used >> i & 1]
+    kept_seqs = [x for i, x in enumerate(seqs) if used >> (len(consts) + i) & 1]
+    if not kept_seqs and seqs and settings.get("steps") is None and count is None:
+        kept_seqs = [seqs[0]]
+    kept = [i for i in range(len(carries)) if used >> (first + i) & 1]
+    moved = [carries[i] for i in kept]
+    body = Body(
+        [*leaves_of(kept_consts), *leaves_of(kept_seqs), *leaves_of(moved)],
+        [*(x.output for x in moved), *stacked],
+    ).cut()
+    loop = Loop(
+        body, len(kept_consts), len(kept_seqs), len(moved),
+        counted=count is not None, **settings,
+    )  # fmt: skip
+    loop.derived = True
+    inputs = [
+        value
+        for group in (kept_consts, kept_seqs, moved)
+        for value in (x.value for x in group)
+        if value is not None
+    ]
+    virtual = [x.leaf.serial for x in kept_seqs if x.value is None]
+    if virtual and again is not None:
+        # Of what runs again only what is read is needed.
+        source = again.source
+        wanted = [x.leaf.serial for x in seqs if x.value is None]
+        ends = source.carries
+        outs = [source.body.outputs[ends + wanted.index(s)] for s in virtual]
+        heads = source.body.outputs[:ends]
+        less = Loop(
+            Body(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
+            ends, steps=source.steps, counted=source.counted,
+        )  # fmt: skip
+        less.derived = True
+        chunks = Chunks(less, loop, again.every)
+        made = run_chunks(chunks, [*again.inputs, *inputs])
+    else:
+        made = run_loop(loop, [*([] if count is None else [count]), *inputs])
+    lasts: list[Any] = [None] * len(carries)
+    for i, y in zip(kept, made, strict=False):
+        lasts[i] = y
+    ys = list(made[len(moved) : len(moved) + len(stacked)])
+    for i, x in enumerate(carries):
+        if flagged(x.output) and lasts[i] is not None:
+            lasts[i] = masked(lasts[i])
+    return lasts, [
+        masked(y) if flagged(out) else y for y, out in zip(ys, stacked, strict=True)
+    ]
+
+
+__all__: list[str] = []
 
 
 def _pull(

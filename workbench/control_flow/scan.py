@@ -3,22 +3,384 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from workbench.control_flow.entries import Sequenced, listed, recurrences, sequenced
-from workbench.control_flow.stepping import Assembled, Step
-from workbench.control_flow.windows import window
-from workbench.core import blame, dims
+from workbench.autodiff.body import Body
+from workbench.autodiff.closed import Closed, close, is_array
+from workbench.control_flow.loop import Loop, window
+from workbench.control_flow.memory import run_saving
+from workbench.control_flow.signature import (
+    Recurrence,
+    Returned,
+    Sequenced,
+    Until,
+    array,
+    check_takes,
+    condition,
+    listed,
+    recurrences,
+    returned,
+    sequenced,
+)
+from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import smallest
+from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, leaf
-from workbench.core.trace import live
+from workbench.core.trace import blank, live
+from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.ops.define import shape_of
+from workbench.ops.define import dtype_of, shape_of
 
-__all__ = ["scan"]
+# A user's step, traced, and the loop that is made around it.
+
+# The step as a program
+
+KIND: Any = "same_kind"
+
+
+class Step:
+    """A user's step, and what it returned when it was traced."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        taken: Sequence[Sequenced],
+        fed: Sequence[Recurrence | None],
+        rest: list[Any],
+        until: Callable[..., Any] | None,
+    ) -> None:
+        if not callable(fn):
+            raise UsageError(f"scan: the step is {fn!r}, which cannot be called.")
+        self.fn = fn
+        self.taken = taken
+        self.fed = fed
+        self.rest = rest
+        self.until = until
+        order = "It gets an entry of each sequence, earlier outputs, non-sequences."
+        check_takes(fn, self.labels(), "scan: the step", order)
+        self.found: Returned
+        #: For each output that is fed back, the dtypes of its leaves.
+        self.dtypes: list[list[Any]] = [
+            [
+                # A plain number takes the dtype of what the step makes of it.
+                None if types.weak(g) else dtype_of(x)
+                for x, g in zip(entry.leaves, entry.given, strict=True)
+            ]
+            if entry
+            else []
+            for entry in fed
+        ]
+        #: How each output nests, and how many leaves it has.
+        self.trees: list[tree.Tree] = []
+        self.counts: list[int] = []
+
+    def labels(self) -> list[str]:
+        """What each argument of the step is, as an error names it."""
+        entries = [(x.label, x.taps) for x in self.taken]
+        entries += [(f"earlier {x.label}", x.taps) for x in self.fed if x is not None]
+        made = [
+            f"{label} at {tap}" if len(taps) > 1 else label
+            for label, taps in entries
+            for tap in taps
+        ]
+        return made + [f"non-sequence {i}" for i in range(len(self.rest))]
+
+    def arguments(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
+        """What the step is called with, as shapes and dtypes."""
+        made = []
+        for entry, by_tap in zip(self.taken, seqs, strict=True):
+            for leaves in by_tap:
+                specs = [Spec(shape_of(x)[1:], dtype_of(x)) for x in leaves]
+                made.append(entry.tree(specs))
+        for again, dtypes in zip(self.fed, self.dtypes, strict=True):
+            if again is not None:
+                specs = [
+                    Spec(shape_of(x)[again.rows :], d or dtype_of(x), d is None)
+                    for x, d in zip(again.leaves, dtypes, strict=True)
+                ]
+                made += [again.tree(specs) for _ in again.taps]
+        return made + self.rest
+
+    def close(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> Closed:
+        """Trace the step; again where a number that was given first is of its dtype."""
+
+        def call(*args: Any) -> list[Any]:
+            return self.call(*args)
+
+        # Its leaves are called as the arguments of the user's function.
+        named = wraps(self.fn)(call)
+        for _ in range(3):
+            given = self.arguments(seqs)
+            if not any(map(is_array, tree.flatten(given)[0])):
+                # What it draws would be drawn once for all steps: draws hang on a leaf.
+                bare = partial(_dropped, call, given)
+                closed = close(bare, Spec((), np.dtype(float)))
+            else:
+                closed = close(named, *given)
+            if not self._cast(closed):
+                break
+        return closed
+
+    def call(self, *args: Any) -> list[Any]:
+        """What the step returns, flat: outputs, shared values, condition."""
+        found = returned(self.fn(*args), len(self.fed))
+        if len(self.fed) == 1 and self.fed[0] is not None and len(found.outputs) != 1:
+            # One output that is a tuple of arrays.
+            nest = found.kind(found.outputs)
+            if tree.flatten(nest)[1] == self.fed[0].tree:
+                found = found._replace(outputs=[nest], bare=True)
+        stop = found.stop
+        if self.until is not None:
+            if stop is not None:
+                raise UsageError(
+                    "scan: the step returns wb.until(...), and until= is given too."
+                    " Give one of them."
+                )
+            outputs = [f"output {i}" for i in range(len(found.outputs))]
+            check_takes(self.until, outputs, "scan: until")
+            stop = self.until(*found.outputs)
+            found = found._replace(stop=stop)
+        self.found = found
+        flat: list[Any] = []
+        self.trees, self.counts = [], []
+        for y in found.outputs:
+            leaves, structure = tree.flatten(y)
+            self.trees.append(structure)
+            self.counts.append(len(leaves))
+            flat += [_output(x) for x in leaves]
+        flat += [_output(x) for x in found.updates.values()]
+        if stop is not None:
+            flat.append(condition(stop, "scan"))
+        return flat
+
+    def _cast(self, closed: Closed) -> bool:
+        """Take over the dtype of an output whose first value was a plain number."""
+        changed = False
+        flat = iter(closed.program.outputs)
+        for count, again, dtypes in zip(
+            self.counts, self.fed, self.dtypes, strict=False
+        ):
+            leaves = [next(flat) for _ in range(count)]
+            if again is None or len(leaves) != len(dtypes):
+                continue
+            for i, (y, x) in enumerate(zip(leaves, again.given, strict=True)):
+                want = types.spec_of(y).dtype
+                if dtypes[i] is None:
+                    own = np.result_type(type(x))
+                    kept = types.spec_of(y).weak or not np.can_cast(own, want, KIND)
+                    dtypes[i] = own if kept else want
+                    changed = True
+                    continue
+                number = types.weak(x) or isinstance(x, (list, tuple))
+                if (
+                    number
+                    and np.can_cast(dtypes[i], want, KIND)
+                    and (dtypes[i] != want)
+                ):
+                    dtypes[i] = want
+                    changed = True
+        return changed
+
+
+def _output(x: Any) -> Any:
+    """A result of a step as a Tensor or an array."""
+    if isinstance(x, Tensor):
+        return np.asarray(x) if types.spec_of(x).weak and x._value is not None else x
+    if isinstance(x, Until):
+        raise UsageError(
+            f"scan{blame.here()}: wb.until(...) stands among the outputs. Return it"
+            " last: return outputs, wb.until(condition)."
+        )
+    return array(x, "what the step returns")
+
+
+# The loop around it
+
+
+def _dropped(call: Callable[..., Any], given: Sequence[Any], leaf: Any) -> Any:
+    return call(*given)
+
+
+class Assembled:
+    """A traced step, sorted into constants, sequences and carries."""
+
+    def __init__(
+        self,
+        step: Step,
+        closed: Closed,
+        found: Returned,
+        seqs: Sequence[Sequence[Sequence[Any]]],
+        n: Any,
+        count: Any,
+        reverse: bool,
+    ) -> None:
+        self.step, self.found, self.n, self.count = step, found, n, count
+        outputs = list(closed.program.outputs)
+        self.stop = outputs.pop() if found.stop is not None else None
+        ends = len(outputs) - len(found.updates)
+        news = outputs[ends:]
+        flat = iter(outputs[:ends])
+        self.ys = [[next(flat) for _ in range(k)] for k in step.counts]
+        self.check()
+        captured = closed.captured
+        places = closed.program.leaves
+        heads, tails = places[: len(captured)], iter(places[len(captured) :])
+        #: Leaves of the body with the values that the loop takes for them.
+        self.consts: list[tuple[Tensor, Any]] = []
+        self.seqs: list[tuple[Tensor, Any]] = []
+        #: Carries: leaf, first value, what the step gives.
+        self.carries: list[tuple[Tensor, Any, Any]] = []
+        for by_tap in seqs:
+            for leaves in by_tap:
+                self.seqs += [(next(tails), x) for x in leaves]
+        #: For each output the places of its leaves among the carries.
+        self.back: list[list[int]] = []
+        for k, again in enumerate(step.fed):
+            if again is None:
+                self.back.append([])
+                continue
+            self.back.append(self.fed_back(again, self.ys[k], step.dtypes[k], tails))
+        given = tree.flatten(tuple(step.rest))[0]
+        given = [x for x in given if is_array(x)]
+        self.consts += [(next(tails), x) for x in given]
+        # The leaf of a step that takes nothing.
+        self.consts += [(tail, np.zeros(())) for tail in tails]
+        inside = {}
+        for head, x in zip(heads, captured, strict=True):
+            if isinstance(x, Shared) and x in found.updates:
+                inside[x] = head
+            else:
+                self.consts.append((head, x))
+        self.updated = []
+        for x, new in zip(found.updates, news, strict=True):
+            self.same(x.name or "a shared value", new, types.spec_of(x), True)
+            leaf = inside[x] if x in inside else blank(x, x.name)
+            self.updated.append(len(self.carries))
+            self.carries.append((leaf, x, new))
+        self.reverse = reverse
+
+    def check(self) -> None:
+        """Compare the outputs with the initial entries."""
+        fed, outputs = self.step.fed, self.found.outputs
+        if fed and len(fed) != len(outputs):
+            raise UsageError(
+                f"scan{blame.here()}: the step returns {len(outputs)}"
+                f" output{'s' * (len(outputs) != 1)}, and initial has {len(fed)}"
+                f" entr{'ies' if len(fed) != 1 else 'y'}. Give one entry per output,"
+                " None for one that is not fed back."
+            )
+
+    def fed_back(
+        self, again: Recurrence, ys: list[Any], dtypes: list[Any], tails: Any
+    ) -> list[int]:
+        """The carries of an output: one for each depth of its taps."""
+        at = int(again.label.rpartition(" ")[2])
+        structure = self.step.trees[at]
+        if structure != again.tree:
+            raise UsageError(
+                f"scan{blame.here()}: {again.label} is not nested as its initial value:"
+                f" {tree.difference(again.tree, structure)}. Give the same nest."
+            )
+        leaves = [[next(tails) for _ in again.leaves] for _ in again.taps]
+        places = []
+        for i, (y, x, dtype) in enumerate(zip(ys, again.leaves, dtypes, strict=True)):
+            shape = shape_of(x)[again.rows :]
+            self.same(again.label, y, Spec(shape, dtype), False)
+            starts = again.starts(i, None if dtype == dtype_of(x) else dtype)
+            by_depth: dict[int, Tensor] = {}
+            for tap, found in zip(again.taps, leaves, strict=True):
+                by_depth[-tap] = found[i]
+            for depth in range(1, again.depth + 1):
+                if depth not in by_depth:
+                    by_depth[depth] = blank(Spec(shape, dtype))
+            places.append(len(self.carries))
+            for depth, start in enumerate(starts, 1):
+                new = y if depth == 1 else by_depth[depth - 1]
+                self.carries.append((by_depth[depth], start, new))
+        return places
+
+    def same(self, label: str, y: Any, want: Spec, shared: bool) -> None:
+        """Refuse a step that changes the shape or dtype of what it is fed."""
+        have = types.spec_of(y)
+        place = blame.at(y.site) if isinstance(y, Tensor) else ""
+        first = "its value" if shared else "its initial value"
+        if len(have.shape) != len(want.shape) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b
+            for a, b in zip(have.shape, want.shape, strict=True)
+        ):
+            cure = (
+                f"Give an initial value of shape {have.shape}"
+                if have.shape != () and want.shape == ()
+                else "Reshape what the step returns, or the initial value"
+            )
+            raise ShapeError(
+                f"scan: {label} changes its shape{place}: {first} has shape"
+                f" {want.shape}, the step returns shape {have.shape}. {cure}, so that"
+                " the next step can take it."
+            )
+        if have.dtype != want.dtype:
+            raise DtypeError(
+                f"scan: {label} changes its dtype{place}: {first} is of dtype"
+                f" {want.dtype}, the step returns {have.dtype}. Give an initial value"
+                f" of dtype {have.dtype}, or write .astype({want.dtype}) in the step."
+            )
+
+    def run(
+        self, memory: int | str, last: bool, with_updates: bool, name: str | None
+    ) -> Any:
+        """Make the loop and run it."""
+        stacked = [y for ys in self.ys for y in ys]
+        fed = self.back or [[] for _ in self.ys]
+        if last:
+            stacked = [
+                y
+                for ys, places in zip(self.ys, fed, strict=True)
+                for y in ys
+                if not places
+            ]
+        leaves = [x for x, *_ in (*self.consts, *self.seqs, *self.carries)]
+        outs = [out for _, _, out in self.carries]
+        stop = [] if self.stop is None else [self.stop]
+        body = Body(leaves, [*outs, *stacked, *stop]).cut()
+
+        def make(every: int | None) -> Loop:
+            return Loop(
+                body, len(self.consts), len(self.seqs), len(self.carries),
+                steps=self.n if isinstance(self.n, int) else None,
+                counted=self.count is not None, until=self.stop is not None,
+                every=every,
+            )  # fmt: skip
+
+        inputs = [x for _, x, *_ in (*self.consts, *self.seqs, *self.carries)]
+        if self.count is not None:
+            inputs = [self.count, *inputs]
+        made = run_saving(make, inputs, memory, name)
+        finals = made[: len(self.carries)]
+        rest = iter(made[len(self.carries) :])
+        results = []
+        for ys, structure, places in zip(self.ys, self.step.trees, fed, strict=True):
+            if last and places:
+                results.append(structure([finals[i] for i in places]))
+            else:
+                rows = [next(rest) for _ in ys]
+                results.append(structure([x[-1] for x in rows] if last else rows))
+        outputs: Any = results[0] if self.found.bare else self.found.kind(results)
+        if not with_updates:
+            if self.updated:
+                raise UsageError(
+                    f"scan{blame.here()}: the step updates shared values. Write"
+                    " outputs, updates = wb.scan(..., return_updates=True), and give"
+                    " updates= to wb.function."
+                )
+            return outputs
+        updates = {
+            x: finals[i] for x, i in zip(self.found.updates, self.updated, strict=True)
+        }
+        return outputs, updates
 
 
 def scan(

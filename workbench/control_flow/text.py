@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.backends.module import HELPERS, Source
-from workbench.control_flow.chunks import Chunks
 from workbench.control_flow.loop import Loop
+from workbench.control_flow.rules import Chunks
 from workbench.core import types
 from workbench.core.atoms import Length, atoms_of
 from workbench.core.dims import Dim

@@ -9,11 +9,9 @@ import numpy as np
 
 from workbench.autodiff.body import Body
 from workbench.autodiff.closed import Closed, close
-from workbench.control_flow.entries import array
 from workbench.control_flow.loop import ENDLESS, Loop
 from workbench.control_flow.memory import run_saving
-from workbench.control_flow.returned import condition
-from workbench.control_flow.taking import check_takes
+from workbench.control_flow.signature import array, check_takes, condition
 from workbench.core import blame, tree, types
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank

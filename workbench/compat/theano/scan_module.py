@@ -12,9 +12,8 @@ from workbench.compat.theano.tensor.lifting import as_length
 from workbench.compat.theano.tensor.shapes import arange
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
-from workbench.control_flow.returned import Until, until
 from workbench.control_flow.scan import scan as ours
-from workbench.control_flow.taking import check_takes
+from workbench.control_flow.signature import Until, check_takes, until
 from workbench.core.aliases import rebinding
 from workbench.core.broadcasting import smallest
 from workbench.core.tensor import Tensor
