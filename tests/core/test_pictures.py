@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.core.drawing import MOST_NODES
-from workbench.core.listing import MOST_LINES
+from workbench.core.drawing import MOST_LINES, MOST_NODES
 from workbench.errors import UsageError
 
 SVG = "{http://www.w3.org/2000/svg}"

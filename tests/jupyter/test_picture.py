@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.session.wire.golden.write import examined
 from tests.session.wire.golden.write import session as golden
-from workbench.core.rows import lay_out
+from workbench.core.drawing import lay_out
 from workbench.jupyter.display import bundle
 from workbench.jupyter.picture import MOST_NODES, picture
 from workbench.session import Session

@@ -23,7 +23,7 @@ import pytest
 
 import workbench as wb
 from workbench.core import source
-from workbench.core.blocks import is_suspended
+from workbench.core.source import is_suspended
 from workbench.errors import OverrideError
 from workbench.overrides import override_blocks
 from workbench.overrides.override_blocks import aside

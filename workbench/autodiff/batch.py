@@ -16,8 +16,8 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.core import dims, hooks, source, traces, walk
-from workbench.core.atoms import Atom
 from workbench.core.deferred import Late, Place, shape_at
+from workbench.core.dims import Atom
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
 from workbench.errors import UnknownLengthError

@@ -18,7 +18,7 @@ from workbench.autodiff import derivatives, flat, fold_unit_seed, forward, rever
 from workbench.autodiff.batch import Batched
 from workbench.autodiff.program import Program
 from workbench.core import hooks, source, types, walk
-from workbench.core.atoms import Atom, Length, atoms_of
+from workbench.core.dims import Atom, Length, atoms_of
 from workbench.core.hooks import Override
 from workbench.core.op import declare
 from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of

@@ -16,8 +16,8 @@ from workbench.autodiff import inner_programs
 from workbench.autodiff.steps import outer_steps, plan
 from workbench.autodiff.supernode import original, settled, shown
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
+from workbench.core.broadcasting import assumed
 from workbench.core.dims import Dim
-from workbench.core.shape_constraints import assumed
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.core.trace import live
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError

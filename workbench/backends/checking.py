@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.core import blame, dims
-from workbench.core.atoms import Length
 from workbench.core.deferred import Late
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, Length
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError

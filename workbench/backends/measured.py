@@ -14,8 +14,7 @@ from typing import Any
 from workbench.autodiff.deferred import Hole, Listed, Mapped, Sliced
 from workbench.backends.spelling import Code
 from workbench.core.deferred import Place, shape_at
-from workbench.core.dims import Dim, found
-from workbench.core.format_dims import written
+from workbench.core.dims import Dim, found, written
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from workbench.autodiff.body import Body, is_draw, known_lengths
 from workbench.core import types
-from workbench.core.atoms import Length, atoms_of
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Spec, differentiable

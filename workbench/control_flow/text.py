@@ -9,9 +9,7 @@ from workbench.backends.module import HELPERS, Source
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
 from workbench.core import types
-from workbench.core.atoms import Length, atoms_of
-from workbench.core.dims import Dim
-from workbench.core.format_dims import written
+from workbench.core.dims import Dim, Length, atoms_of, written
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec

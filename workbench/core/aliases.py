@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, source, traces, types
-from workbench.core.conversions import assign_items
+from workbench.core.methods import assign_items
 from workbench.core.op import CopyParams, ViewParams
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.traces import Change, OldValues, OpenTrace

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, hooks
-from workbench.core.atoms import Atom, Length
-from workbench.core.dims import Dim
+from workbench.core.dims import Atom, Dim, Length
 from workbench.core.infer import inferred
 from workbench.core.op import OPS, Op
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError

@@ -12,29 +12,312 @@ What they are made of stands in `atoms.py`, how a program measures them when it 
 from __future__ import annotations
 
 import operator
+import re
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from workbench.core import hooks
-from workbench.core.atoms import (
-    KINDS,
-    Atom,
-    Made,
-    Polynomial,
-    Replace,
-    Terms,
-    added,
-    bounds_of,
-    divided,
-    least,
-    multiplied,
-    terms_of,
-)
-from workbench.core.format_dims import asked, written
+from workbench.core import hooks, source
+from workbench.errors import UnknownLengthError
 
-__all__ = ["Dim", "below", "differ", "found", "none", "replaced", "same"]
+# Atoms: the lengths that others are made of, and polynomials of them.
+#
+# The length of an axis of a Tensor is an atom; so is a quotient, the larger of two,
+# what two lengths broadcast to. A length that is not known is a polynomial of atoms
+# with integer coefficients, kept as a dict from products to factors. What is done with
+# lengths stands in `dims.py`.
+
+Key = tuple[Any, ...]
+#: What stands for an atom in another place; None keeps it.
+Replace = Callable[["Atom"], Any]
+#: The least and the greatest number that a length can be; None: any.
+Bounds = tuple[int | None, int | None]
+#: The factor of each product of atoms, which stand in order; () for 1.
+Terms = dict[tuple["Atom", ...], int]
+INF = float("inf")
+#: How a length that is no polynomial is made again, from other arguments; filled where
+#: each kind is defined.
+KINDS: dict[str, Callable[..., Any]] = {}
+
+
+class Atom:
+    """What a Dim is a polynomial of: a length that nothing simpler gives."""
+
+    __slots__ = ("key",)
+
+    key: Key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def bounds(self) -> Bounds:
+        """The least and the greatest number that it can be; None: any."""
+        return 0, None
+
+
+class Length(Atom):
+    """The length of an axis of a Tensor; ``part`` is the output of an op of several."""
+
+    __slots__ = ("axis", "part", "tensor")
+
+    def __init__(self, tensor: Any, axis: int, part: int | None = None) -> None:
+        self.tensor = tensor
+        self.axis = axis
+        self.part = part
+        self.key = (0, tensor.serial, -1 if part is None else part, axis)
+
+    def __str__(self) -> str:
+        name = self.tensor.name or self.tensor.op.name
+        name = "input" if name == "identity" else name
+        item = "" if self.part is None else f"[{self.part}]"
+        return f"{name}{item}.shape[{self.axis}]"
+
+
+class Made(Atom):
+    """A length that is no polynomial of others: ``kind`` of some arguments."""
+
+    __slots__ = ("args", "kind")
+
+    def __init__(self, kind: str, args: tuple[Any, ...]) -> None:
+        self.kind = kind
+        self.args = args
+        self.key = (1, kind, tuple(map(key_of, args)))
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.args))})"
+
+    def bounds(self) -> Bounds:
+        """The least and the greatest number that it can be; None: any."""
+        ends = [bounds_of(x) for x in self.args]
+        lows = [low for low, _ in ends if low is not None]
+        highs = [high for _, high in ends if high is not None]
+        every = len(highs) == len(ends)
+        if self.kind == "max":
+            return max(lows, default=None), max(highs) if every else None
+        if self.kind == "min":
+            return min(lows) if len(lows) == len(ends) else None, min(
+                highs, default=None
+            )
+        below = ends[-1][0]
+        if self.kind == "broadcast":
+            return 0, None
+        if below is None or below < 1:
+            return None, None  # of a negative divisor anything
+        if self.kind == "mod":
+            top = ends[1][1]
+            return 0, None if top is None else top - 1
+        low = ends[0][0]
+        return (0, None) if low is not None and low >= 0 else (None, None)
+
+
+class Polynomial:
+    """What a length is made of: products of atoms, each with a factor."""
+
+    __slots__ = ("key", "terms")
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.key: Key = (
+            1,
+            tuple(sorted((tuple([a.key for a in p]), c) for p, c in terms.items())),
+        )
+
+    @property
+    def alone(self) -> Atom | None:
+        """The atom that it is, if it is one and nothing more."""
+        if len(self.terms) != 1:
+            return None
+        ((product, factor),) = self.terms.items()
+        return product[0] if factor == 1 and len(product) == 1 else None
+
+    def bounds(self) -> Bounds:
+        """The least and the greatest number that it can be; None: any."""
+        low: int | None = 0
+        high: int | None = 0
+        for product, factor in self.terms.items():
+            ends: Bounds = (factor, factor)
+            for atom in product:
+                a, b = atom.bounds()
+                ends = _scaled(ends, a, b)
+            low = None if low is None or ends[0] is None else low + ends[0]
+            high = None if high is None or ends[1] is None else high + ends[1]
+        return low, high
+
+
+def key_of(x: Any) -> Key:
+    """What tells a length or an integer from others."""
+    return x.key if isinstance(x, Polynomial) else (0, x)
+
+
+def bounds_of(x: Any) -> Bounds:
+    """The least and the greatest number that it can be; None: any."""
+    return x.bounds() if isinstance(x, Polynomial) else (x, x)
+
+
+def least(x: Any) -> float:
+    """The least number that a length can be; minus infinity for any."""
+    low = bounds_of(x)[0]
+    return -INF if low is None else low
+
+
+def _scaled(ends: Bounds, a: int | None, b: int | None) -> Bounds:
+    """The bounds of a product, from those of its factors."""
+    left = (-INF if ends[0] is None else ends[0], INF if ends[1] is None else ends[1])
+    right = (-INF if a is None else a, INF if b is None else b)
+    products = [m * n if m and n else 0 for m in left for n in right]
+    low, high = min(products), max(products)
+    return None if low == -INF else int(low), None if high == INF else int(high)
+
+
+def atoms_of(x: Any) -> Iterator[Atom]:
+    """All atoms in a length, a shape or settings, those inside others too."""
+    stack = [x]
+    while stack:
+        y = stack.pop()
+        if isinstance(y, Polynomial):
+            stack += [atom for product in y.terms for atom in product]
+        elif isinstance(y, Made):
+            yield y
+            stack += y.args
+        elif isinstance(y, Atom):
+            yield y
+        elif isinstance(y, (tuple, list)):
+            stack += y
+        elif isinstance(y, dict):
+            stack += y.values()
+
+
+# Arithmetic of terms
+
+
+def terms_of(x: Any) -> Terms:
+    """The terms of a polynomial or an integer."""
+    return x.terms if isinstance(x, Polynomial) else {(): int(x)}
+
+
+def added(a: Any, b: Any) -> Terms:
+    """The sum of two polynomials or integers."""
+    made = dict(terms_of(a))
+    for product, factor in terms_of(b).items():
+        made[product] = made.get(product, 0) + factor
+    return made
+
+
+def multiplied(a: Any, b: Any) -> Terms:
+    """The product of two polynomials or integers."""
+    made: Terms = {}
+    for p, c in terms_of(a).items():
+        for q, d in terms_of(b).items():
+            product = tuple(sorted((*p, *q), key=lambda atom: atom.key))
+            made[product] = made.get(product, 0) + c * d
+    return made
+
+
+def divided(a: Any, b: Any) -> tuple[Terms, Terms]:
+    """``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
+    ((below, factor),) = terms_of(b).items()
+    whole: Terms = {}
+    rest: Terms = {}
+    for product, c in terms_of(a).items():
+        left = list(product)
+        for atom in below:
+            if atom not in left:
+                rest[product] = c
+                break
+            left.remove(atom)
+        else:
+            q, r = divmod(c, factor)
+            whole[tuple(left)] = q
+            rest[product] = r
+    return whole, rest
+
+
+# How lengths are written, and the error for one that is not known yet.
+
+#: Those of two arguments that are written between them.
+SIGNS = {"floordiv": "//", "mod": "%"}
+
+
+def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
+    """A length as text, with the names of its atoms; ``code`` as Python runs it."""
+    if not isinstance(x, Polynomial):
+        return str(x)
+    order = sorted(
+        x.terms.items(), key=lambda t: (-len(t[0]), t[1] < 0, [a.key for a in t[0]])
+    )
+    shown = ""
+    between = " * " if code else "*"
+    for product, factor in order:
+        alone = len(product) == 1 and factor == 1 and len(order) == 1
+        names = [_atom_text(a, name, code, alone=alone) for a in product]
+        if abs(factor) != 1 or not names:
+            names.insert(0, str(abs(factor)))
+        text = between.join(names)
+        if not shown:
+            shown = f"-{text}" if factor < 0 else text
+        else:
+            shown += f" {'-' if factor < 0 else '+'} {text}"
+    return shown
+
+
+def _atom_text(
+    atom: Atom, name: Callable[[Atom], str], code: bool, *, alone: bool
+) -> str:
+    if not isinstance(atom, Made):
+        return name(atom)
+    args = [written(x, name, code=code) for x in atom.args]
+    if atom.kind in SIGNS:
+        text = f" {SIGNS[atom.kind]} ".join(
+            f"({arg})" if " " in arg or "*" in arg else arg for arg in args
+        )
+        return text if alone else f"({text})"
+    if atom.kind == "broadcast" and code:
+        lengths = ", ".join(f"({arg},)" for arg in args)
+        return f"np.broadcast_shapes({lengths})[0]"
+    return f"{atom.kind}({', '.join(args)})"
+
+
+#: Calls of NumPy that make an array of a length, on the user's line.
+_MAKER = re.compile(r"\bnp\.(zeros|ones|empty|full|eye|identity|arange|tri)\(")
+#: What to write for those that look at the shape before anything else.
+_LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shape=...)"}
+
+
+def asked(what: str, length: Polynomial) -> UnknownLengthError:
+    """The error for a number that is not known yet, with what to write instead."""
+    site = source.decode(*source.caller())
+    where = "" if site is None else f" (at {site.place}: {site.text})"
+    text = "" if site is None else site.text
+    maker = None if "broadcast_to(" in text else _MAKER.search(text)
+    if maker is not None:
+        call = _LIKE.get(maker[1], f"np.{maker[1]}(..., like=x)")
+        cure = f"Write {call}, where x is a Tensor: the array is made at run time."
+    else:
+        cure = (
+            "Write it where NumPy gets a Tensor too (x / n, np.reshape(x, ...),"
+            " np.zeros_like(x, shape=...), np.arange(n, like=x); wb.constant(a) makes"
+            " one of an array), use wb.scan in place of a loop over it, or declare the"
+            " length: shape=(3,)."
+        )
+    named = ", ".join(
+        dict.fromkeys(
+            f"the length of axis {a.axis} of {a.tensor.name or a.tensor.op.name!r}"
+            for a in atoms_of(length)
+            if isinstance(a, Length)
+        )
+    )
+    because = f"{named} is known only when the program runs" if named else (
+        "it is known only when the program runs"
+    )  # fmt: skip
+    return UnknownLengthError(f"{what}{where}: {because}. {cure}")
 
 
 class Dim(Polynomial):

@@ -7,14 +7,327 @@ wherever they stand, never markup.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import count, pairwise
+from typing import Any, NamedTuple
 
-from workbench.core.rows import lay_out, rows_of
+from workbench.core.dims import Made, atoms_of
 from workbench.core.summary import Drawable, Shown, counted, described
-from workbench.core.svg import safe, short
 
-__all__ = ["still"]
+# Places for the nodes of a small graph: rows from the inputs down.
+#
+# The page has a layout of its own, for large graphs; this one serves still pictures: of
+# a graph, and of a session in a saved notebook. Long edges get a place in each row that
+# they cross, so that they pass between the cards. Linear in nodes, edges and crossed
+# rows.
+
+#: Beyond so many crossed rows, long edges go straight.
+MOST_CROSSINGS = 4000
+SWEEPS = 8
+#: The width of the place of a passing edge.
+PASSAGE = 14.0
+
+
+class Rows(NamedTuple):
+    """Where everything is.
+
+    Attributes
+    ----------
+    row
+        The row of each node, from 0 down.
+    x
+        The middle of each node.
+    passages
+        For each edge, the x at which it crosses each row between its ends.
+    width
+        The right end of the picture; the left one is 0.
+    """
+
+    row: list[int]
+    x: list[float]
+    passages: list[list[float]]
+    width: float
+
+
+def lay_out(
+    inputs: Sequence[Sequence[int]],
+    widths: Sequence[float],
+    gap: float,
+    rows: Sequence[int] | None = None,
+) -> Rows:
+    """Place the nodes of a graph.
+
+    Parameters
+    ----------
+    inputs
+        For each node, the earlier nodes that it reads.
+    widths
+        How wide each node is.
+    gap
+        What must stay free between two nodes of a row.
+    rows
+        The row of each node, below those of all that it reads; chosen if not given.
+    """
+    count = len(inputs)
+    row = rows_of(inputs) if rows is None else list(rows)
+    # Places: the nodes first, then one for each row that a long edge crosses.
+    place_row, place_width = list(row), list(widths)
+    above: list[list[int]] = [[] for _ in range(count)]
+    below: list[list[int]] = [[] for _ in range(count)]
+    crossed: list[list[int]] = []
+    total = sum(row[i] - row[s] - 1 for i, read in enumerate(inputs) for s in read)
+    for i, read in enumerate(inputs):
+        for source in read:
+            chain = [source]
+            if total <= MOST_CROSSINGS:
+                for between in range(row[source] + 1, row[i]):
+                    chain.append(len(place_row))
+                    place_row.append(between)
+                    place_width.append(PASSAGE)
+                    above.append([])
+                    below.append([])
+            chain.append(i)
+            for a, b in pairwise(chain):
+                below[a].append(b)
+                above[b].append(a)
+            crossed.append(chain[1:-1])
+    lines: list[list[int]] = [[] for _ in range(max(place_row, default=-1) + 1)]
+    for place, line in enumerate(place_row):
+        lines[line].append(place)
+    x = _spread(lines, above, below, place_width, gap)
+    left = min((x[p] - w / 2 for p, w in enumerate(place_width)), default=0.0)
+    x = [v - left for v in x]
+    width = max((x[p] + w / 2 for p, w in enumerate(place_width)), default=0.0)
+    passages = [[x[p] for p in chain] for chain in crossed]
+    return Rows(row, x[:count], passages, width)
+
+
+def rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
+    """Each node below all that it reads, and right above its first reader."""
+    row = [0] * len(inputs)
+    for i, read in enumerate(inputs):
+        row[i] = max((row[s] + 1 for s in read), default=0)
+    first: dict[int, int] = {}
+    for i in range(len(inputs) - 1, -1, -1):
+        if i in first:
+            row[i] = first[i] - 1
+        for s in inputs[i]:
+            first[s] = min(first.get(s, row[i]), row[i])
+    top = min(row, default=0)
+    return [r - top for r in row]
+
+
+def _spread(
+    lines: list[list[int]],
+    above: list[list[int]],
+    below: list[list[int]],
+    width: list[float],
+    gap: float,
+) -> list[float]:
+    """An x for each place: near its neighbours, in an order with few crossings."""
+    x = [0.0] * len(width)
+    for line in lines:
+        _pack(line, [float(k) for k in range(len(line))], x, width, gap)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        near = above if down else below
+        for line in lines if down else reversed(lines):
+            wanted = [
+                sum(x[n] for n in near[p]) / len(near[p]) if near[p] else x[p]
+                for p in line
+            ]
+            order = sorted(range(len(line)), key=wanted.__getitem__)
+            line[:] = [line[k] for k in order]
+            _pack(line, [wanted[k] for k in order], x, width, gap)
+    return x
+
+
+def _pack(
+    line: list[int],
+    wanted: list[float],
+    x: list[float],
+    width: list[float],
+    gap: float,
+) -> None:
+    """Put a row's places where they want to be, side by side where that collides.
+
+    Neighbours that collide form a block, which goes to the mean of their wishes.
+    """
+    blocks: list[tuple[float, list[tuple[int, float]], float]] = []
+    for place, wish in zip(line, wanted, strict=True):
+        # A block: the sum of wishes for its left end, its members, its length.
+        total, members, length = wish - width[place] / 2, [(place, 0.0)], width[place]
+        while blocks:
+            before, others, size = blocks[-1]
+            if before / len(others) + size + gap <= total / len(members):
+                break
+            blocks.pop()
+            shift = size + gap
+            total = before + total - shift * len(members)
+            members = others + [(p, o + shift) for p, o in members]
+            length = shift + length
+        blocks.append((total, members, length))
+    for total, members, _ in blocks:
+        start = total / len(members)
+        for place, offset in members:
+            x[place] = start + offset + width[place] / 2
+
+
+# Text in pictures: whatever a name holds, it is text there, and never markup.
+
+#: What means something else there; `xml.sax` would load half of the network's modules.
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
+
+#: What XML cannot hold, even escaped.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def safe(text: str) -> str:
+    """A text as XML writes it.
+
+    >>> safe('<a href="b">')
+    '&lt;a href=&quot;b&quot;&gt;'
+    """
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).translate(_ESCAPED)
+
+
+def short(text: str, most: int) -> str:
+    """A text cut to a length.
+
+    >>> short("broadcast_to", 8)
+    'broadca…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# A graph as text: one line per node.
+
+#: A longer graph is cut in the middle.
+MOST_LINES = 2000
+#: A column is no wider than this; a longer entry sticks out.
+WIDEST = 60
+
+
+def listing(graph: Drawable) -> str:
+    """Name, op, spec; for a node of a gradient what it comes from."""
+    shown = described(graph)
+    short = _Short(shown)
+    rows = [(one.label, short(one.made), short(one.spec), one.origin) for one in shown]
+    left_out = len(rows) - MOST_LINES
+    half = MOST_LINES // 2
+    if left_out > 0:
+        rows = rows[:half] + rows[-half:]
+    widths = [
+        max((len(row[i]) for row in rows if len(row[i]) <= WIDEST), default=0)
+        for i in (0, 1, 2)
+    ]
+    lines = []
+    for name, made, spec, origin in rows:
+        spec = f"{spec:<{widths[2]}}    {origin}" if origin else spec
+        lines.append(f"{name:<{max(widths[0], 6)}} = {made:<{widths[1] + 4}} {spec}")
+    if left_out > 0:
+        lines.insert(half, f"... {left_out:,} more nodes ...")
+    return "\n".join([*lines, *short.legend])
+
+
+class _Short:
+    """Texts with a name for what lengths broadcast to; ``legend`` says which."""
+
+    def __init__(self, shown: Sequence[Shown]) -> None:
+        taken = {one.label for one in shown}
+        fresh = (n for i in count(1) if (n := "n" if i == 1 else f"n{i}") not in taken)
+        texts = {
+            str(atom): ""
+            for one in shown
+            if one.node._value is None
+            for atom in atoms_of([s.shape for s in _specs(one.node.spec)])
+            if isinstance(atom, Made) and atom.kind == "broadcast"
+        }
+        self.names = {text: next(fresh) for text in texts}
+        self.legend = [f"{name:<6} = {text}" for text, name in self.names.items()]
+
+    def __call__(self, text: str) -> str:
+        if "broadcast(" in text:
+            for long, name in self.names.items():
+                text = text.replace(long, name)
+        return text
+
+
+def _specs(spec: Any) -> tuple[Any, ...]:
+    return spec if isinstance(spec, tuple) else (spec,)
+
+
+# A graph in the DOT language, for Graphviz and all that read it.
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_LOOKS = {
+    "forward": 'fillcolor="#ffffff", color="#b6c0d0"',
+    "leaf": 'fillcolor="#eef2f8", color="#b6c0d0"',
+    "backward": 'fillcolor="#fff3e0", color="#ef8a00"',
+    "overridden": 'fillcolor="#ece5f8", color="#5b32a3"',
+}
+
+
+def dot(graph: Drawable) -> str:
+    """Forward and backward each in a cluster; derivative links dashed."""
+    return "\n".join(_dot_lines(described(graph)))
+
+
+def _dot_lines(shown: list[Shown]) -> Iterator[str]:
+    yield "digraph program {"
+    yield '  node [shape=box, style="rounded,filled", fontname="sans-serif"];'
+    yield '  edge [color="#6b7280"];'
+    for name, backward in (("forward", False), ("backward", True)):
+        mine = [i for i, one in enumerate(shown) if one.backward is backward]
+        if not mine:
+            continue
+        yield f"  subgraph cluster_{name} {{"
+        yield f'    label="{name}"; fontname="sans-serif"; color="#b6c0d0";'
+        for i in mine:
+            yield f"    n{i} [{_node(shown[i])}];"
+        yield "  }"
+    for i, one in enumerate(shown):
+        for j in one.reads:
+            yield f"  n{j} -> n{i};"
+        if one.forward is not None:
+            yield (
+                f"  n{one.forward} -> n{i}"
+                f' [style=dashed, constraint=false, color="#ef8a00", {_tip(one)}];'
+            )
+    yield "}"
+
+
+def _node(one: Shown) -> str:
+    look = (
+        "overridden"
+        if one.overridden
+        else "backward"
+        if one.backward
+        else "forward"
+        if one.op
+        else "leaf"
+    )
+    label = f"{one.label}\n{one.made}\n{one.spec}"
+    return f"label={quoted(label)}, {_LOOKS[look]}"
+
+
+def _tip(one: Shown) -> str:
+    return f"tooltip={quoted(one.origin)}"
+
+
+def quoted(text: str) -> str:
+    r"""A text as a quoted string of DOT, in which it stands for itself.
+
+    >>> print(quoted('a "b" \\N'))
+    "a \"b\" \\N"
+    """
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    lines = [
+        _CONTROL.sub("\N{REPLACEMENT CHARACTER}", line) for line in text.split("\n")
+    ]
+    return '"' + "\\n".join(lines) + '"'
+
 
 #: A larger graph is told in words.
 MOST_NODES = 400

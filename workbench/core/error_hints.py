@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, source
-from workbench.core.libraries import instead, library_call, numpy_call
+from workbench.core.blame import instead, library_call, numpy_call
 from workbench.core.tensor import Tensor
 from workbench.errors import (
     GradientLostError,

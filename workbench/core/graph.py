@@ -113,7 +113,7 @@ class Graph:
     # How it is shown: what writes and draws loads when it is first asked for
 
     def __str__(self) -> str:
-        from workbench.core.listing import listing
+        from workbench.core.drawing import listing
 
         return listing(self)
 
@@ -130,7 +130,7 @@ class Graph:
         >>> print(wb.Graph([x], [np.sin(x)]).dot().splitlines()[-2])
           n0 -> n1;
         """
-        from workbench.core.dot import dot
+        from workbench.core.drawing import dot
 
         return dot(self)
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, source, types
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import Facts, broadcast_shapes, noted
 from workbench.core.dims import Dim
 from workbench.core.op import OPS, Op
 from workbench.core.probe import Probe, simple
-from workbench.core.shape_constraints import Facts, noted
 from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
 

@@ -8,13 +8,17 @@ NumPy calls those on the entries of an object array.
 from __future__ import annotations
 
 import math
+import operator
+import sys
+from collections.abc import Iterator
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from workbench.core.op import CopyParams
-
-__all__ = ["ArrayMethods"]
+from workbench.core import blame, hooks, traces, types
+from workbench.core.op import FUNCTIONS, CopyParams, Op
+from workbench.errors import TraceError
 
 
 class ArrayMethods:
@@ -146,3 +150,256 @@ _UFUNC_METHODS = [
     and (function.nin == 1 or "OO->O" in function.types)
 ]
 FUNCTION_METHODS.update({name: getattr(np, name) for name in _UFUNC_METHODS})
+
+
+# What others ask of a Tensor: its truth, its number, its items, its text, its copy.
+#
+# Python asks by its own protocols; array libraries by the array API standard's
+# (2024.12): the namespace, the device, DLPack. Inside a trace, what would turn a
+# Tensor into a plain number is an error with a cure, because its gradient would be
+# lost in silence.
+
+#: The versions of the array API standard that the namespace follows.
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+#: NumPy's device, in the standard's words and in those of DLPack.
+HOST = "cpu"
+DLPACK_HOST = (1, 0)
+
+
+class Conversions:
+    """The part of `Tensor` that answers Python's own protocols."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _value: Any
+        name: str | None
+        op: Op
+
+        @property
+        def shape(self) -> tuple[Any, ...]: ...  # noqa: D102 stands in tensor.py
+        @property
+        def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
+        @property
+        def site(self) -> Any: ...  # noqa: D102 stands in tensor.py
+        def __getitem__(self, index: Any) -> Any: ...
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+
+    def __bool__(self) -> bool:
+        if self._value is None:
+            by_numpy = blame.numpy_asks()
+            if by_numpy is not None:
+                raise TraceError(
+                    f"{by_numpy} of a list or array of Tensors{blame.here()}: NumPy"
+                    f" compares them one by one, and {_name(self)} is not known while"
+                    " tracing without values. Make one Tensor of them first:"
+                    f" {by_numpy}(np.stack([...])), or np.array([...], like=x)."
+                )
+            if not traces.OPEN:
+                raise TraceError(
+                    f"the truth of {_name(self)}, an expression of symbols, is not"
+                    f" known yet{blame.at(self.site)}. Write np.where(condition, a, b)"
+                    " or wb.cond(condition, f, g) in place of `if`, or ask for its"
+                    " value: expression.eval({x: 1.0})."
+                )
+            raise TraceError(
+                f"the truth of {_name(self)} is not known while tracing without values"
+                f"{blame.at(self.site)}. Write np.where(condition, a, b) in"
+                " place of `if`, or trace with values (wb.grad, a %%autodiff cell)."
+            )
+        return bool(self._value)
+
+    def eval(self, values: Any = None, /, **named: Any) -> Any:
+        """The value of an expression for values of its symbols.
+
+        Parameters
+        ----------
+        values
+            A mapping from symbols to what they shall be; or give them by name.
+
+        Returns
+        -------
+        An array. What runs is made once per expression. A Tensor that has a value
+        returns that.
+
+        Raises
+        ------
+        MissingInputError
+            If a symbol that the expression needs is not given; it is named.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> x, y = wb.scalars("x y")
+        >>> float((x**2 + y).eval({x: 3.0, y: 1.0}))
+        10.0
+        >>> float(np.sin(x).eval(x=0.0))
+        0.0
+        """
+        return hooks.evaluate(cast(Any, self), values, named)
+
+    def __float__(self) -> float:
+        return float(_plain(self, "float(x)"))
+
+    def __complex__(self) -> complex:
+        return complex(_plain(self, "complex(x)"))
+
+    def __int__(self) -> int:
+        return int(_plain(self, "int(x)"))
+
+    def __index__(self) -> int:
+        return operator.index(_plain(self, "operator.index(x)"))
+
+    def item(self, *index: Any) -> Any:
+        """An entry as a Python number; the only one where no index is given.
+
+        Raises
+        ------
+        GradientLostError
+            For a float that has a gradient in a trace that is open.
+        """
+        value = _plain(self, "x.item()")
+        return (value if hasattr(value, "item") else np.array(value)).item(*index)
+
+    def tolist(self) -> Any:
+        """The entries as nested lists of Python numbers; raises as `item`."""
+        value = _plain(self, "x.tolist()")
+        return value.tolist() if hasattr(value, "tolist") else value
+
+    # What array libraries ask
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version is not None and api_version not in API_VERSIONS:
+            raise ValueError(
+                f"version {api_version!r} of the array API standard is not known to"
+                f" Workbench. It follows {', '.join(API_VERSIONS)}."
+            )
+        return hooks.namespace("numpy")
+
+    @property
+    def device(self) -> Any:
+        """Where the value lies: ``"cpu"``, or what its library calls the place."""
+        return getattr(self._value, "device", HOST)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The Tensor itself, if that is where it lies.
+
+        Raises
+        ------
+        ValueError
+            For another device: a traced program stays on that of its inputs.
+        """
+        if stream is not None:
+            raise ValueError("to_device(..., stream=...): a Tensor has no streams.")
+        here = self.device
+        if not (device is here or device == here):
+            raise ValueError(
+                f"{_name(self)} lies on {here!r}, not on {device!r}{blame.here()}, and"
+                " a program runs where its inputs lie. Move the inputs before:"
+                " cupy.asarray(x) to a GPU, cupy.asnumpy(x) back."
+            )
+        return self
+
+    def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
+        held = _plain(self, "x.__dlpack__()")
+        if isinstance(held, np.ndarray):
+            # A Tensor never changes, and who gets its memory could change it.
+            if copy is not False:
+                return held.copy().__dlpack__(**how)
+            held = held.view()
+            held.flags.writeable = False
+        elif not hasattr(held, "__dlpack__") or isinstance(held, np.generic):
+            return np.array(held).__dlpack__(**how)
+        return held.__dlpack__(**how, **({} if copy is None else {"copy": copy}))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        ask = getattr(self._value, "__dlpack_device__", None)
+        found: tuple[int, int] = DLPACK_HOST if ask is None else ask()
+        return found
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(
+                f"len() of {_name(self)}{blame.here()}, which has no axis: it is one"
+                " number. np.atleast_1d(x) makes an axis."
+            )
+        return operator.index(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError(
+                f"{_name(self)} is gone through entry by entry{blame.here()}, and has"
+                " no axis: it is one number. np.atleast_1d(x) makes an axis."
+            )
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(self == item))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        assign_items(self, index, value, sys._getframe(1))
+
+    # How it is shown and copied
+
+    def __repr__(self) -> str:
+        value = self._value
+        text = "" if value is None else f", value={value!r}"
+        name = "" if self.name is None else f"{self.name!r}, "
+        return f"<Tensor {name}{self.op.name} {types.spec_of(self)}{text}>"
+
+    def __str__(self) -> str:
+        return repr(self) if self._value is None else str(self._value)
+
+    def __format__(self, how: str) -> str:
+        return repr(self) if self._value is None else format(self._value, how)
+
+    def __copy__(self) -> Any:
+        # While a trace is open a library may fill what it has copied: a place of its
+        # own (see `numpy/assignment.py`).
+        made: Any = FUNCTIONS[np.copy](self) if traces.any_open() else self
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{blame.describe(self)} cannot be pickled: it is a place in a program."
+            " Pickle x.value."
+        )
+
+
+def assign_items(x: Any, index: Any, value: Any, frame: FrameType) -> None:
+    """Assign to items of a Tensor for the code that runs in ``frame``, or refuse."""
+    # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
+    # It counts who knows x: called without a frame between.
+    if hooks.assign.is_set and hooks.assign.call(x, index, value, frame):
+        return
+    raise TraceError(
+        f"item assignment to {_name(x)}{blame.here()}: a traced value never changes"
+        " in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff cell,"
+        " x[i] = v works on arrays that the cell made."
+    )
+
+
+def _name(x: Any) -> str:
+    return blame.describe(x)
+
+
+def _plain(x: Any, what: str) -> Any:
+    """The value of a Tensor that somebody wants as plain numbers."""
+    # Integers and booleans have no gradient to lose.
+    varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
+    if x._value is None or (varies and traces.active(x)):
+        raise blame.lost(x, what)
+    return x._value

@@ -19,10 +19,9 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, deferred, dims, hooks, source, traces, types
-from workbench.core.conversions import Conversions
 from workbench.core.deferred import Late
 from workbench.core.infer import inferred
-from workbench.core.methods import ArrayMethods
+from workbench.core.methods import ArrayMethods, Conversions
 from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
 from workbench.core.refusals import name_of, unknown
 from workbench.core.types import Spec

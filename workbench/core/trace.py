@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import aliases, source, traces, tree, types
-from workbench.core.atoms import Length, atoms_of
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.error_hints import explained, place
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, admit, leaf

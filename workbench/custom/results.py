@@ -10,11 +10,11 @@ import numpy as np
 
 from workbench.autodiff.call_rule import ONTO_COPIES, in_place
 from workbench.core import blame, tensor, types
-from workbench.core.inner_shapes import agrees, traced_specs
+from workbench.core.broadcasting import meet, noted
 from workbench.core.op import Op as Core
-from workbench.core.shape_constraints import meet, noted
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
+from workbench.custom.program_op import agrees, traced_specs
 from workbench.custom.registry import Entry, counted, placed
 from workbench.custom.running import shaped
 from workbench.errors import (

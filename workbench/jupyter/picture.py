@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from workbench.core.rows import lay_out
-from workbench.core.svg import safe, short
+from workbench.core.drawing import lay_out, safe, short
 from workbench.ops import several
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol import STATISTICS, STATUSES

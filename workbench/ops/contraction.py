@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import broadcast_shapes, meet
 from workbench.core.op import UFUNCS, implements
-from workbench.core.shape_constraints import meet
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, value_spec
 from workbench.ops.define import aligned, multilinear, shape_of, sum_to

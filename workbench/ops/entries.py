@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
-from workbench.core.libraries import library_call
+from workbench.core.blame import library_call
 from workbench.core.op import ViewParams
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.errors import DtypeError, TraceError

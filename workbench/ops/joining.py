@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.broadcasting import meet
 from workbench.core.op import declare, implements
-from workbench.core.shape_constraints import meet
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec, weak
 from workbench.errors import TraceError

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from workbench.core import hooks
-from workbench.core.blocks import Block, in_force, take_left
+from workbench.core.source import Block, in_force, take_left
 from workbench.errors import OverrideError
 
 if TYPE_CHECKING:

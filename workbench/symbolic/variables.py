@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.atoms import Length
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, Length
 from workbench.core.shared import refuse_sparse
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.types import Spec

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.conversions import Conversions
+from workbench.core.methods import Conversions
 from workbench.core.op import declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
-from workbench.core.shape_constraints import meet
+from workbench.core.broadcasting import meet
 from workbench.core.types import Spec
 from workbench.custom.registry import counted
 from workbench.errors import DtypeError, KernelError, ShapeError

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import broadcast_shapes, meet
 from workbench.core.op import declare
-from workbench.core.shape_constraints import meet
 from workbench.core.tensor import apply
 from workbench.core.types import Spec
 from workbench.ops.contraction import product_dtype, swap

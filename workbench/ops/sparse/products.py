@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.broadcasting import meet
 from workbench.core.op import Op
-from workbench.core.shape_constraints import meet
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec
 from workbench.ops.contraction import product_dtype
