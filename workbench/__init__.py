@@ -10,9 +10,9 @@ from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
+from workbench.autodiff.batch import vmap
 from workbench.autodiff.grad import grad, jvp, value_and_grad, vjp
 from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev
-from workbench.autodiff.vmap import vmap
 from workbench.core import hooks as _hooks
 from workbench.core import operators as _operators  # sets Tensor's operators
 from workbench.core.graph import Graph
@@ -30,8 +30,11 @@ from workbench.overrides.override_blocks import overrides
 if TYPE_CHECKING:
     from workbench import patterns, rules
     from workbench.autodiff.checkpoint import checkpoint
-    from workbench.autodiff.implicit import custom_root, fixed_point
-    from workbench.autodiff.linear_solve import custom_linear_solve
+    from workbench.autodiff.implicit import (
+        custom_linear_solve,
+        custom_root,
+        fixed_point,
+    )
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.verify import check_grads
@@ -146,7 +149,7 @@ _LATER = {
     "constant": "workbench.symbolic",
     "custom_gradient": "workbench.custom.functions",
     "custom_jvp": "workbench.custom.functions",
-    "custom_linear_solve": "workbench.autodiff.linear_solve",
+    "custom_linear_solve": "workbench.autodiff.implicit",
     "custom_root": "workbench.autodiff.implicit",
     "custom_vjp": "workbench.custom.functions",
     "diagnose": "workbench.checks.doctor.diagnose",

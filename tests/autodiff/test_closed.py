@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.autodiff.closed import Closed, close
-from workbench.autodiff.flat import pulled, pushed, vectorized
+from workbench.autodiff.program import Closed, close, pulled, pushed, vectorized
 from workbench.core import walk
 from workbench.core.tensor import Tensor
 from workbench.errors import TraceError

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.autodiff.batch import vmap
 from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.products import hvp
-from workbench.autodiff.vmap import vmap
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
 
 #: `wb.matrices` is the function of symbols.

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.gradient.test_whole import at
-from workbench.autodiff.connections import connected
+from workbench.autodiff.derivatives import connected
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, WorkbenchError
 from workbench.gradient import grad, grad_undefined

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import forward, inner_programs, reverse
+from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import Batched
 from workbench.autodiff.program import Program
 from workbench.core import blame, types, walk
@@ -81,7 +81,7 @@ class Body:
 
         An override may give one to a node whose op has none.
         """
-        held = [inner_programs.PULLS.get() or {}, inner_programs.PUSHES.get() or {}]
+        held = [steps.PULLS.get() or {}, steps.PUSHES.get() or {}]
         given = {
             x.serial for x in self._rough if any(x.serial in rules for rules in held)
         }
@@ -189,7 +189,7 @@ class Body:
         ]
         wrt = [self.leaves[i] for i in wanted]
         made = reverse.pull_back(
-            outputs, seeds, wrt, record=True, rules=inner_programs.PULLS.get()
+            outputs, seeds, wrt, record=True, rules=steps.PULLS.get()
         )
         return fresh, made
 
@@ -203,7 +203,7 @@ class Body:
             masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
         ]
         made = forward.push_forward(
-            self.outputs, wrt, tangents, record=True, rules=inner_programs.PUSHES.get()
+            self.outputs, wrt, tangents, record=True, rules=steps.PUSHES.get()
         )
         return fresh, made
 
@@ -280,7 +280,7 @@ def refuse_inner_draws(body: Body, name: str) -> None:
     TraceError
         If a loop or a branch inside the step draws.
     """
-    inner = set(inner_programs.everything(body.nodes)) - set(body.nodes)
+    inner = set(steps.everything(body.nodes)) - set(body.nodes)
     for node in inner:
         if is_draw(node):
             raise TraceError(

@@ -12,11 +12,16 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from workbench.autodiff import inner_programs
+from workbench.autodiff import steps
 from workbench.autodiff.body import Body, flagged, is_draw
-from workbench.autodiff.closed import Closed, close
-from workbench.autodiff.flat import pulled, pushed, vectorized
-from workbench.autodiff.program import Program
+from workbench.autodiff.program import (
+    Closed,
+    Program,
+    close,
+    pulled,
+    pushed,
+    vectorized,
+)
 from workbench.autodiff.recorded_call import owned
 from workbench.core import source, traces, tree, types
 from workbench.core.op import declare
@@ -78,7 +83,7 @@ def checkpoint(f: Function) -> Function:
                 i for i, y in enumerate(closed.program.outputs) if isinstance(y, Tensor)
             ]
             inner = closed.only(moving)
-            if any(map(is_draw, inner_programs.everything(_nodes(inner)))):
+            if any(map(is_draw, steps.everything(_nodes(inner)))):
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.flat(inner.inputs)
             else:
@@ -101,11 +106,11 @@ def _nodes(closed: Closed) -> list[Tensor]:
     return _body(closed).nodes
 
 
-def _overridden(closed: Closed, rules: inner_programs.Rules | None) -> bool:
+def _overridden(closed: Closed, rules: steps.Rules | None) -> bool:
     """Whether a rule holds at one of the ops inside."""
     if not rules:
         return False
-    return any(x.serial in rules for x in inner_programs.everything(_nodes(closed)))
+    return any(x.serial in rules for x in steps.everything(_nodes(closed)))
 
 
 def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
@@ -135,7 +140,7 @@ def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> Sequence[Any]:
     closed: Closed = params["closed"]
-    if not _overridden(closed, inner_programs.PULLS.get()):
+    if not _overridden(closed, steps.PULLS.get()):
         return pulled(closed.flat, inputs, g)
     body = _body(closed)
     wanted = [
@@ -182,7 +187,7 @@ def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     closed: Closed = params["closed"]
-    if not _overridden(closed, inner_programs.PUSHES.get()):
+    if not _overridden(closed, steps.PUSHES.get()):
         return tuple(pushed(closed.flat, inputs, tangents))
     body = _body(closed)
     moving = [i for i, t in enumerate(tangents) if t is not None]

@@ -8,20 +8,34 @@ is no way for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff import fold_unit_seed, forward, reverse
-from workbench.autodiff.connections import DisconnectedType, connected, noted
-from workbench.autodiff.disconnected import disconnected, named, one_of, still
-from workbench.autodiff.provenance import belonging, programs
-from workbench.autodiff.supernode import settled
-from workbench.core import blame, dims, hooks, source, tree, types, walk
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.reverse import Origin
+from workbench.autodiff.steps import settled, standing
+from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
 from workbench.core.hooks import Override
-from workbench.core.tensor import Tensor, admit, leaf, next_serial
+from workbench.core.op import Op, declare
+from workbench.core.tensor import (
+    IDENTITY,
+    NO_PARAMS,
+    Tensor,
+    admit,
+    apply,
+    leaf,
+    next_serial,
+    value_of,
+)
+from workbench.core.types import Spec
 from workbench.errors import (
+    DisconnectedInputError,
     DtypeError,
     NonScalarOutputError,
     ShapeError,
@@ -30,18 +44,329 @@ from workbench.errors import (
 from workbench.ops import nulls, several
 from workbench.ops.define import shape_of
 
-__all__ = [
-    "Nested",
-    "absent",
-    "expression_of",
-    "gradient",
-    "listed",
-    "pull",
-    "push",
-    "seed_of",
-    "started",
-    "tensors",
-]
+# What is said and done where no derivative reaches: error, warning, or nothing.
+
+
+def named(x: Tensor) -> str:
+    """How a sentence calls a Tensor: by its name where it has one."""
+    return repr(x.name) if x.name else f"{blame.describe(x)}{blame.at(x.site)}"
+
+
+def disconnected(x: Tensor, outputs: Sequence[Tensor], policy: str, name: str) -> None:
+    """Act on a Tensor that is asked for and that nothing depends on."""
+    of = ", ".join(map(named, outputs)) or "nothing"
+    told(
+        f"{name}: {of} does not depend on {named(x)}: it is not part of the program, or"
+        " its values are cut off on the way (disconnected_grad, consider_constant, a"
+        " shape). Take it out of wrt, or write disconnected_inputs='ignore' for a"
+        " gradient of zero.",
+        policy,
+    )
+
+
+def still(y: Tensor, wrt: Sequence[Tensor], policy: str, name: str) -> None:
+    """Act on an output that depends on nothing that moves."""
+    told(
+        f"{name}: {named(y)} depends on none of {', '.join(map(named, wrt))}. Leave it"
+        " out, or write disconnected_outputs='ignore' for a tangent of zero.",
+        policy,
+    )
+
+
+def told(message: str, policy: str) -> None:
+    """Raise, warn or be silent about what is disconnected."""
+    if policy == "raise":
+        raise DisconnectedInputError(message)
+    if policy == "warn":
+        warnings.warn(message, stacklevel=_user_level())
+
+
+def _user_level() -> int:
+    """How many frames up the nearest one outside Workbench is."""
+    level, frame = 2, sys._getframe(2)
+    while source.internal(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def one_of(name: str, option: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse an option's value that there is not."""
+    if value not in known:
+        raise UsageError(
+            f"{name}: {option}={value!r}. Write one of {', '.join(map(repr, known))}."
+        )
+
+
+# Derivatives of expressions know what they were asked for as derivatives of.
+#
+# One may read less than that, as that of a sum does, or nothing at all. Who gives
+# values to all symbols of a program gives them to its derivatives too; `symbolic/` asks
+# here which symbols these are.
+
+
+def belonging(results: Sequence[Any], of: Sequence[Tensor], before: int) -> list[Any]:
+    """Derivatives that hold what they are derivatives of; None stays None.
+
+    What was there ``before`` (a serial), such as the other factor of a product, is
+    handed on: it is no derivative itself.
+    """
+    made = []
+    for g in results:
+        if isinstance(g, Tensor) and of:
+            if g.serial <= before:
+                g = apply(IDENTITY, (g,))
+            origin = g.origin or Origin(of[0], "", False)
+            g.origin = origin._replace(of=tuple(of))
+        made.append(g)
+    return made
+
+
+def programs(nodes: Sequence[Tensor]) -> list[Tensor]:
+    """All nodes of what derivatives among these nodes are derivatives of."""
+    origins = [x.origin for x in nodes if x.origin is not None]
+    return walk.order([y for one in origins for y in (one.forward, *one.of)])
+
+
+# What an expression depends on: by its values, or by nothing but a shape.
+
+
+class DisconnectedType:
+    """The gradient of what the cost does not depend on: a zero that says so.
+
+    What ``return_disconnected="Disconnected"`` gives in the place of a gradient.
+
+    Attributes
+    ----------
+    wrt
+        The Tensor that it would be the gradient of.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> from workbench.gradient import DisconnectedType, grad
+    >>> x, y = wb.scalars("x y")
+    >>> found = grad(
+    ...     x * 2, y, disconnected_inputs="ignore", return_disconnected="Disconnected"
+    ... )
+    >>> isinstance(found, DisconnectedType), found
+    (True, <no gradient: the input 'y' float64[] is disconnected>)
+    """
+
+    __slots__ = ("wrt",)
+
+    def __init__(self, wrt: Tensor | None = None) -> None:
+        self.wrt = wrt
+
+    def __repr__(self) -> str:
+        what = "it" if self.wrt is None else blame.describe(self.wrt)
+        return f"<no gradient: {what} is disconnected>"
+
+
+#: Where rules said in this sweep that no output depends on an input: the op, which
+#: input of it, and what stood there.
+Apart = set[tuple[int, int, int]]
+
+_APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[Apart]:
+    """A block whose rules note the inputs that they call disconnected."""
+    found: Apart = set()
+    token = _APART.set(found)
+    try:
+        yield found
+    finally:
+        _APART.reset(token)
+
+
+def apart(op: Op, position: int, x: Any) -> None:
+    """Note that a rule of an op returned a `DisconnectedType` for an input."""
+    found = _APART.get()
+    if found is not None and isinstance(x, Tensor):
+        found.add((id(op), position, x.serial))
+
+
+def connected(
+    outputs: Iterable[Tensor],
+    stops: Collection[int] = (),
+    closed: Collection[int] = (),
+    rules: Collection[int] | Mapping[int, Any] = (),
+    cut: Collection[tuple[int, int, int]] = (),
+) -> set[int]:
+    """The serials of all Tensors that the outputs depend on by their values.
+
+    Parameters
+    ----------
+    outputs
+        Where the walk starts.
+    stops
+        Serials of Tensors that are constant: they are reached, nothing behind them.
+    closed
+        Serials of Tensors that are not even reached, unless they are outputs.
+    rules
+        Serials of nodes with rules of their own: their inputs are connected, whatever
+        the op says of its connections. Or the rules themselves: with one of a part
+        of the program, its inputs are reached past the nodes inside.
+    cut
+        What rules have called disconnected; see `noted`.
+    """
+    instead = standing(rules) if isinstance(rules, Mapping) else {}
+    roots = list(outputs)
+    reached = {x.serial for x in roots}
+    behind = {s for s in closed if s not in reached}
+    #: Of an op with several outputs, those that are read.
+    read: dict[int, set[int]] = {}
+    for node in reversed(walk.order(roots)):
+        serial = node.serial
+        if serial not in reached or serial in stops:
+            continue
+        # What is an operand for its lengths alone is none of the op's own.
+        op, inputs, params = deferred.stripped(node)
+        declared = op.connection
+        if op is several.ITEM and isinstance(inputs[0], Tensor):
+            read.setdefault(inputs[0].serial, set()).add(params["index"])
+        if serial in instead:
+            given = instead[serial].region.inputs
+            found = [x.serial for x in given if isinstance(x, Tensor)]
+        elif declared is None or serial in rules:
+            found = [
+                x.serial
+                for i, x in enumerate(inputs)
+                if isinstance(x, Tensor) and (id(op), i, x.serial) not in cut
+            ]
+        else:
+            rows = declared(inputs, params)
+            outs = read.get(serial, {0})
+            found = [
+                x.serial
+                for x, row in zip(inputs, rows, strict=False)
+                if isinstance(x, Tensor) and any(row[i] for i in outs)
+            ]
+        reached.update(s for s in found if s not in behind)
+    return reached
+
+
+# The 1 that a backward walk begins with, of which nobody wants to read a product.
+#
+# While the walk goes on it is an array like the cost: on a GPU what it meets is there
+# too. Then it is taken out of the program where it can be.
+
+MULTIPLY = declare("multiply")
+BROADCAST = declare("broadcast_to")
+FULL_LIKE = declare("full_like")
+
+
+class _One:
+    def __repr__(self) -> str:
+        return "the cotangent 1"
+
+
+#: Says that a walk begins with a 1 of its own.
+ONE = _One()
+
+
+def one(cost: Tensor) -> Tensor:
+    """The cotangent 1 of one number."""
+    made: Any = np.ones_like(cost)
+    return made if isinstance(made, Tensor) else leaf(made)
+
+
+def without(results: list[Any], seeds: Sequence[Tensor], before: int) -> list[Any]:
+    """The same gradients, without the products with the 1 that the walk began with.
+
+    Where the 1 itself is left it becomes a constant, where it was repeated an array of
+    ones like that of the primal. Only Tensors that were made since ``before`` change,
+    which nobody has seen yet.
+    """
+    ones = {g.serial for g in seeds}
+    for g in seeds:
+        if g._value is None:
+            # Serials stay as they are: they are the order of the program.
+            g.op, g.inputs, g.args, g.params = IDENTITY, (), (), NO_PARAMS
+            g._value = g.spec.dtype.type(1)
+    became: dict[int, Tensor] = {}
+    #: What has another value now, or stands for another Tensor.
+    changed = set(ones)
+    roots = [g for g in results if isinstance(g, Tensor)]
+    for node in walk.order(roots, before) if ones else ():
+        if any(isinstance(x, Tensor) and x.serial in changed for x in node.inputs):
+            node.inputs = tuple(
+                became.get(x.serial, x) if isinstance(x, Tensor) else x
+                for x in node.inputs
+            )
+            node.args = tuple(map(value_of, node.inputs))
+        if type(node) is not Tensor or node._value is not None:
+            continue  # a masked product is not the plain one
+        op, inputs, _ = deferred.stripped(node)
+        if op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
+            ones.add(node.serial)
+        if op is BROADCAST and _repeated(node, value_of(inputs[0])):
+            changed.add(node.serial)
+        elif op is MULTIPLY and (kept := _other(node, inputs, ones)) is not None:
+            became[node.serial] = kept
+            changed.add(node.serial)
+        elif op is node.op and _folded(node):
+            changed.add(node.serial)
+    return [became.get(g.serial, g) if isinstance(g, Tensor) else g for g in results]
+
+
+def _repeated(node: Tensor, fill: Any) -> bool:
+    """Make a repeated number an array like that whose gradient it is part of."""
+    if fill is None or np.shape(fill) != () or node.origin is None:
+        return False
+    for x in node.origin.forward.inputs:
+        if isinstance(x, Tensor) and dims.same(x.shape, node.shape):
+            x = _early(x)
+            node.op, node.inputs, node.args = FULL_LIKE, (x,), (x._value,)
+            node.params = {"fill": fill.item()}
+            if x.dtype != node.dtype:
+                node.params["dtype"] = node.dtype
+            if x._value is not None:
+                node._value = FULL_LIKE.compute(x._value, **node.params)
+            return True
+    return False
+
+
+def _early(x: Tensor) -> Tensor:
+    """A Tensor of the same shape that is there earlier, and needs no computing."""
+    while True:
+        for y in x.inputs:
+            if isinstance(y, Tensor) and several.parts(y) is None:
+                if dims.same(y.shape, x.shape):
+                    x = y
+                    break
+        else:
+            return x
+
+
+def _other(node: Tensor, inputs: tuple[Any, ...], ones: set[int]) -> Tensor | None:
+    """The other factor of a product with 1, if it is all of the product."""
+    for factor, other in (inputs, inputs[::-1]):
+        if (
+            isinstance(factor, Tensor)
+            and factor.serial in ones
+            and isinstance(other, Tensor)
+            and _alike(types.spec_of(other), types.spec_of(node))
+        ):
+            return other
+    return None
+
+
+def _folded(node: Tensor) -> bool:
+    """Compute what depends on constants alone."""
+    values = tuple(map(value_of, node.inputs))
+    if any(x is None for x in values):
+        return False
+    node.args = values
+    node._value = node.op.compute(*values, **node.params)
+    return True
+
+
+def _alike(a: Spec, b: Spec) -> bool:
+    """Whether two specs are equal at all lengths."""
+    return (a.dtype, a.weak) == (b.dtype, b.weak) and dims.same(a.shape, b.shape)
+
 
 # What is asked for
 
@@ -184,22 +509,15 @@ def pull(
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
     with source.pinned():
-        seeds = [
-            fold_unit_seed.one(x) if starts[x] is fold_unit_seed.ONE else starts[x]
-            for x in outputs
-        ]
+        seeds = [one(x) if starts[x] is ONE else starts[x] for x in outputs]
         with noted() as cut:
             made = reverse.pull_back(
                 outputs, seeds, wrt, record=True, rules=rules, closed=closed,
                 nulls_pass=True,
             )  # fmt: skip
         reached = connected(outputs, stops, closed, own_rules, cut)
-        own = [
-            g
-            for x, g in zip(outputs, seeds, strict=True)
-            if starts[x] is fold_unit_seed.ONE
-        ]
-        made = fold_unit_seed.without([admitted(g) for g in made], own, before)
+        own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ONE]
+        made = without([admitted(g) for g in made], own, before)
         results: list[Any] = []
         for x, g in zip(wrt, made, strict=True):
             # By what ops declare; a rule may give zeros for what is not connected.
@@ -310,7 +628,7 @@ def whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
 
 def seed_of(cost: Tensor) -> Any:
     """The cotangent 1 of one number; None for one of integer dtype, which is flat."""
-    return fold_unit_seed.ONE if types.differentiable(cost.dtype) else None
+    return ONE if types.differentiable(cost.dtype) else None
 
 
 def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import inner_programs, reverse
-from workbench.autodiff.steps import outer_steps, plan
-from workbench.autodiff.supernode import original, settled, shown
+from workbench.autodiff import reverse
+from workbench.autodiff.steps import original, outer_steps, plan, settled, shown
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.tensor import Tensor, leaf, next_serial
 from workbench.core.traces import OpenTrace
@@ -57,7 +56,7 @@ def push_forward(
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
-    token = inner_programs.PUSHES.set(rules) if rules else None
+    token = steps.PUSHES.set(rules) if rules else None
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -92,7 +91,7 @@ def push_forward(
         raise
     finally:
         if token is not None:
-            inner_programs.PUSHES.reset(token)
+            steps.PUSHES.reset(token)
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if nulls.MADE and not nulls_pass:
         reverse.refuse_nulls(made, outputs, "of")

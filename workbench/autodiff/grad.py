@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.dispatch import (
+from workbench.autodiff.recorded_call import (
+    Argnames,
+    Aux,
+    Call,
     is_expression,
+    kept,
     no_options,
     only_for_functions,
+    owned,
+    released,
     wrt_of,
 )
-from workbench.autodiff.recorded_call import Argnames, Aux, Call, kept, owned, released
 from workbench.core import blame, dims, tree, types
 from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError

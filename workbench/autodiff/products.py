@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import expressions, forward
-from workbench.autodiff.dispatch import is_expression, only_for_functions, wrt_of
 from workbench.autodiff.grad import checked_seed, grad, jvp, vjp
 from workbench.autodiff.program import Program
-from workbench.autodiff.recorded_call import Argnames, Call, kept, owned, released
+from workbench.autodiff.recorded_call import (
+    Argnames,
+    Call,
+    is_expression,
+    kept,
+    only_for_functions,
+    owned,
+    released,
+    wrt_of,
+)
 from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.hooks import Override

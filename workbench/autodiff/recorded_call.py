@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import inner_programs, reverse
+from workbench.autodiff import reverse, steps
 from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, value_of
@@ -27,17 +27,6 @@ from workbench.core.trace import (
     wrap,
 )
 from workbench.errors import DtypeError, TraceError, UsageError
-
-__all__ = [
-    "Argnames",
-    "Argnums",
-    "Aux",
-    "Call",
-    "check_outputs",
-    "kept",
-    "owned",
-    "released",
-]
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int] | None
@@ -172,7 +161,7 @@ class Call:
         hold = traces.LastingHold()
         sums: dict[int, tuple[Any, int]] = {}
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
-        for node in inner_programs.everything(walk.order(roots, self.first)):
+        for node in steps.everything(walk.order(roots, self.first)):
             for x in node.inputs:
                 if (
                     type(x) is np.ndarray
@@ -467,3 +456,71 @@ def _owner(array: Any) -> Any:
 def zeros_like(value: Any) -> Any:
     """A zero gradient for an argument that the output does not depend on."""
     return np.zeros_like(value_of(value) if not live(value) else value)
+
+
+# Whether a derivative is asked of an expression, and with what.
+#
+# `grad` and its kind take functions and expressions; what differentiates expressions
+# (`expressions.py`) loads when there is one.
+
+
+def is_expression(x: Any) -> bool:
+    """Whether an argument is an expression, or a nest that holds one."""
+    if isinstance(x, Tensor):
+        return True
+    return isinstance(x, (list, tuple, dict)) and any(
+        isinstance(part, Tensor) for part in tree.flatten(x)[0]
+    )
+
+
+def only_for_functions(name: str, **settings: Any) -> None:
+    """Refuse the settings of a function's derivative beside an expression."""
+    for key, value in settings.items():
+        if value not in (None, False):
+            raise UsageError(
+                f"{name}: {key}={value!r} is for functions, and an expression was"
+                f" given. Write wb.{name}(expression, wrt)."
+            )
+
+
+def no_options(name: str, options: dict[str, Any]) -> None:
+    """Refuse the options of an expression's derivative beside a function."""
+    for key in options:
+        raise UsageError(
+            f"{name}: a function has no option {key!r}. Those of an expression's"
+            f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
+            " argnames, has_aux, holomorphic, allow_int and overrides."
+        )
+
+
+#: What the derivatives of expressions take besides.
+OPTIONS = {
+    "grad": (
+        "consider_constant", "disconnected_inputs", "add_names", "known_grads",
+        "return_disconnected", "null_gradients",
+    ),
+    "jacobian": ("consider_constant", "disconnected_inputs"),
+    "hessian": ("consider_constant", "disconnected_inputs", "cross"),
+}  # fmt: skip
+OPTIONS["value_and_grad"] = OPTIONS["grad"]
+
+
+def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
+    """What an expression is to be differentiated by, given by place or by name.
+
+    Takes ``wrt`` out of the options, and refuses those that there are not.
+    """
+    if given is None:
+        given = options.pop("wrt", None)
+    for key in options:
+        if key not in OPTIONS.get(name, ()):
+            raise UsageError(
+                f"{name}(expression, wrt) has no option {key!r}. It has"
+                f" {', '.join(OPTIONS.get(name, ()))} and overrides."
+            )
+    if given is None:
+        raise UsageError(
+            f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
+            f" differentiate by: wb.{name}(y, x), or a list of them."
+        )
+    return given

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff import inner_programs
-from workbench.autodiff.steps import outer_steps, plan
-from workbench.autodiff.supernode import original, settled, shown
+from workbench.autodiff.steps import original, outer_steps, plan, settled, shown
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.broadcasting import assumed
 from workbench.core.dims import Dim
@@ -101,7 +99,7 @@ def pull_back(
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
     if record or outer or rules or visit or closed:
-        with inner_programs.held(inner_programs.PULLS, rules):
+        with steps.held(steps.PULLS, rules):
             _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.inlined import inlined
+from workbench.autodiff.program import inlined
 from workbench.backends import text
 from workbench.backends.checking import Checks, Known, checks, declared
 from workbench.backends.module import Form

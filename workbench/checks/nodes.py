@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.supernode import stand_in_of
+from workbench.autodiff.steps import stand_in_of
 from workbench.checks.check_rule import Look, second_order
 from workbench.checks.local import Local, NoGradient
 from workbench.checks.report import PURPOSE, Entry, NodeCheck, Status, true_within

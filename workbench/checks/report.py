@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.autodiff.inner_programs import PULLS, PUSHES, everything, held
+from workbench.autodiff.steps import PULLS, PUSHES, everything, held
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.overrides.matching import resolve

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import inner_programs
+from workbench.autodiff import steps
 from workbench.autodiff.body import Body, flagged, is_draw
-from workbench.autodiff.closed import Closed, close, is_array
-from workbench.autodiff.program import Program
+from workbench.autodiff.program import Closed, Program, close, is_array
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
 from workbench.control_flow.loop import outward
@@ -223,7 +222,7 @@ def _lengths(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any,
 def _refuse_draws(branches: Sequence[Body]) -> None:
     """Refuse a derivative that would run a branch once more, and draw anew."""
     for body in branches:
-        for node in inner_programs.everything(body.nodes):
+        for node in steps.everything(body.nodes):
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.at(node.site)} is drawn in a branch"

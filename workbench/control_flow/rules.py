@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.body import Body, bits, flagged, refuse_inner_draws
-from workbench.autodiff.flat import pulled, pushed, vectorized
+from workbench.autodiff.program import pulled, pushed, vectorized
 from workbench.control_flow.loop import Loop, moving_leaves, outward, pad, window
 from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.running import Absent, runner

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import Body
-from workbench.autodiff.closed import Closed, close, is_array
+from workbench.autodiff.program import Closed, close, is_array
 from workbench.control_flow.loop import Loop, window
 from workbench.control_flow.memory import run_saving
 from workbench.control_flow.signature import (

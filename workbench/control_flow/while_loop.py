@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import Body
-from workbench.autodiff.closed import Closed, close
+from workbench.autodiff.program import Closed, close
 from workbench.control_flow.loop import ENDLESS, Loop
 from workbench.control_flow.memory import run_saving
 from workbench.control_flow.signature import array, check_takes, condition

@@ -15,8 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.autodiff.inlined import inlined
-from workbench.autodiff.program import Program
+from workbench.autodiff.program import Program, inlined
 from workbench.autodiff.steps import plan
 from workbench.core import source, types
 from workbench.core.graph import Graph

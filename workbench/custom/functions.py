@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from workbench.autodiff.call_rule import NOTHING, WITHOUT, read_only
-from workbench.autodiff.closed import is_array
+from workbench.autodiff.program import is_array
 from workbench.core import blame, source, tensor, tree, types, walk
 from workbench.core.op import Op as Core
 from workbench.core.tensor import MaskedTensor, Tensor, admit, next_serial, value_of

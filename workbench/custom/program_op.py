@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.flat import vectorized
-from workbench.autodiff.program import Program
+from workbench.autodiff.program import Program, vectorized
 from workbench.autodiff.steps import plan
 from workbench.core import types, walk
 from workbench.core.broadcasting import Facts, meet

@@ -18,14 +18,15 @@ from workbench.autodiff.call_rule import (
     NOTHING,
     ONTO_COPIES,
     WITHOUT,
+    concrete,
     in_place,
     missing_tangent,
+    nonlinear,
     read_only,
     ruled,
 )
-from workbench.autodiff.connections import DisconnectedType, apart
-from workbench.autodiff.flat import vectorized
-from workbench.autodiff.linearity import concrete, nonlinear
+from workbench.autodiff.derivatives import DisconnectedType, apart
+from workbench.autodiff.program import vectorized
 from workbench.core import dims, types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply, leaf, value_of

@@ -5,7 +5,7 @@ stands in an expression and changes its gradient (`disconnected_grad`, `grad_cli
 ...), and the check of a gradient against differences (`verify_grad`).
 """
 
-from workbench.autodiff.connections import DisconnectedType
+from workbench.autodiff.derivatives import DisconnectedType
 from workbench.errors import (
     DisconnectedInputError,
     GradNotImplementedError,

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from workbench.autodiff import inner_programs
+from workbench.autodiff import steps
 from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
@@ -256,7 +256,7 @@ class CallOverrides:
             for node in walk.order(roots, first)
             if node.op is not IDENTITY and node.serial not in inside
         ]
-        nodes = [x for x in inner_programs.everything(nodes) if x.origin is None]
+        nodes = [x for x in steps.everything(nodes) if x.origin is None]
         found = [
             one for block in self.blocks for one in find_matching(block, nodes, wrt)
         ]

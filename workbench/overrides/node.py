@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.supernode import StandIn
+from workbench.autodiff.steps import StandIn
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.supernode import Passing, StandIn
+from workbench.autodiff.steps import Passing, StandIn
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of

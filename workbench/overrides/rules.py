@@ -20,10 +20,10 @@ from workbench.autodiff.call_rule import (
     WITHOUT,
     in_place,
     missing_tangent,
+    nonlinear,
     read_only,
     ruled,
 )
-from workbench.autodiff.linearity import nonlinear
 from workbench.core import blame, dims, types
 from workbench.core.op import declare
 from workbench.core.tensor import MaskedTensor, Tensor

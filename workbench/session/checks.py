@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.autodiff.supernode import StandIn
+from workbench.autodiff.steps import StandIn
 from workbench.checks.doctor.case import Case, Progress
 from workbench.checks.doctor.diagnose import examine, fix_of
 from workbench.checks.doctor.finding import Finding, Findings

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.derivatives import nothing
-from workbench.autodiff.supernode import StandIn
+from workbench.autodiff.steps import StandIn
 from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import inner_programs, reverse
-from workbench.autodiff.supernode import StandIn
+from workbench.autodiff import reverse, steps
+from workbench.autodiff.steps import StandIn
 from workbench.core import blame, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
@@ -60,14 +60,14 @@ class Forward:
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.graph.nodes):
             if node.op.inner_nodes is not None:
-                for x in inner_programs.everything([node])[1:]:
+                for x in steps.everything([node])[1:]:
                     found.setdefault(x.serial, []).append(i)
         return found
 
     @cached_property
     def program(self) -> list[Tensor]:
         """The nodes, and after them those inside them: what an override may mean."""
-        return inner_programs.everything(self.graph.nodes)
+        return steps.everything(self.graph.nodes)
 
     def places(self, node: Tensor) -> list[int]:
         """The id of a node; of one inside others, the ids of these; else nothing."""

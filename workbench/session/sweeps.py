@@ -16,7 +16,7 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import Batched
 from workbench.autodiff.derivatives import held, nothing
-from workbench.autodiff.diagonal import Diagonal
+from workbench.autodiff.jacobian import Diagonal
 from workbench.autodiff.steps import plan
 from workbench.core import types
 from workbench.core.tensor import Tensor, value_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.autodiff.provenance import programs
+from workbench.autodiff.derivatives import programs
 from workbench.core import blame, hooks, walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.derivatives import programs
 from workbench.autodiff.program import Program
-from workbench.autodiff.provenance import programs
 from workbench.core import blame, types, walk
 from workbench.core.dims import Dim
 from workbench.core.shared import Shared, refuse_sparse, within

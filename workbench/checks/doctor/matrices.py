@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.inner_programs import everything
+from workbench.autodiff.steps import everything
 from workbench.checks.doctor import steps, vectors
 from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.finding import Finding, Fix

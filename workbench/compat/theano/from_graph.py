@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.autodiff.call_rule import NOTHING, WITHOUT
-from workbench.autodiff.connections import DisconnectedType
+from workbench.autodiff.derivatives import DisconnectedType
 from workbench.compat.theano.config import config
 from workbench.compat.theano.op import plain
 from workbench.compat.theano.types import as_tensor_variable

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.linear_solve import custom_linear_solve
+from workbench.autodiff.implicit import custom_linear_solve
 from workbench.core import dims
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.closed import Closed, close
+from workbench.autodiff.program import Closed, close
 from workbench.core import blame, traces, tree, types
 from workbench.core.tensor import admit, value_of
 from workbench.errors import ConvergenceError, ShapeError, UsageError

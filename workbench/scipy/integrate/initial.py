@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.closed import close
-from workbench.autodiff.flat import pushed, valued, vectorized
+from workbench.autodiff.program import close, pushed, valued, vectorized
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply

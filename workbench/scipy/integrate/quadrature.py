@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.closed import close
-from workbench.autodiff.flat import pulled, pushed
+from workbench.autodiff.program import close, pulled, pushed
 from workbench.core import blame, types
 from workbench.core.op import declare
 from workbench.core.tensor import admit, apply

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import inner_programs
+from workbench.autodiff import steps
 from workbench.backends import numpy as backend
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
@@ -224,11 +224,11 @@ def code_of(node: Tensor) -> str | None:
 def _inside(node: Tensor, held: bool) -> list[Tensor]:
     """The nodes that run inside a node, and those inside them."""
     if held:
-        return inner_programs.everything([node])[1:]
+        return steps.everything([node])[1:]
     assert node.op.body is not None
     specs = [types.spec_of(x) for x in node.inputs]
     graph: Graph = node.op.body(*specs)
-    return inner_programs.everything([x for x in graph.nodes if x.inputs])
+    return steps.everything([x for x in graph.nodes if x.inputs])
 
 
 def _alone(node: Tensor) -> Graph:
