@@ -4,6 +4,6 @@
 to a rule. A structure of your own is :func:`workbench.pattern`.
 """
 
-from workbench.overrides.affine import Layer, layer, linear
+from workbench.overrides.linear_structures import Layer, layer, linear
 
 __all__ = ["Layer", "layer", "linear"]

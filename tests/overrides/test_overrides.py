@@ -24,7 +24,7 @@ from tests.overrides.network import (
 )
 from workbench.core.op import OPS
 from workbench.errors import ExpressionError, OverrideError
-from workbench.overrides.labels import label_of
+from workbench.overrides.rule_parser import label_of
 
 
 @pytest.mark.parametrize("rule", RULES)

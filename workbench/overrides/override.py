@@ -17,8 +17,7 @@ from typing import Any
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.expression import Expression
-from workbench.overrides.labels import label_of
-from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rule_parser import Bound, label_of, read
 from workbench.overrides.rules import Pull, Push
 from workbench.overrides.targets import Target, name_of, target_of
 

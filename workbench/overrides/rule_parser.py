@@ -19,13 +19,16 @@ import inspect
 import keyword
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from workbench.core import blame
-from workbench.core.tensor import Tensor
-from workbench.errors import ExpressionError, OverrideError
+from workbench.core import blame, types
+from workbench.core.tensor import Tensor, leaf
+from workbench.core.traces import OpenTrace
+from workbench.core.types import Spec
+from workbench.errors import ExpressionError, OverrideError, TraceError
+from workbench.ops import several
 from workbench.overrides.expression import (
     CHARACTERS,
     FUNCTIONS,
@@ -42,8 +45,8 @@ from workbench.overrides.named import (
     known,
     load,
 )
-
-__all__ = ["Bound", "read", "spelled"]
+from workbench.overrides.rules import Pull, has_derivative
+from workbench.overrides.targets import name_of
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*(\(.*\))?[ \t]*", re.DOTALL)
@@ -303,3 +306,109 @@ def spelled(name: str, **settings: Any) -> str:
         if type(value) is not type(default) or value != default:
             given.append(f"{key}={value!r}")
     return f"{name}({', '.join(given)})" if given else name
+
+
+# A rule tried on shapes alone, as a form does while it is typed.
+
+
+def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
+    """Run a rule on Tensors like those of a node, which have no values.
+
+    A function by its name that asks for values is left to the run.
+
+    Raises
+    ------
+    OverrideError
+        If the rule reads what the node has not, or gives the wrong shape.
+    """
+    with OpenTrace():
+        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
+        y = abstract(node)
+        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
+        g = abstract(node)
+        if isinstance(g, tuple):
+            g = several.Parts(c if has_derivative(c) else None for c in g)
+        if isinstance(rule, Bound):
+            rule.check(node)
+        try:
+            Pull(node, rule, label)(mask, g, y, inputs, node.params)
+        except TraceError:
+            if isinstance(rule, Expression):
+                raise
+
+
+def abstract(node: Tensor) -> Any:
+    """A Tensor like a node without its value; a tuple of them for several outputs."""
+    made = []
+    outputs = several.parts(node)
+    for x in (node,) if outputs is None else outputs:
+        spec = types.spec_of(x)
+        made.append(leaf(None))
+        made[-1].spec = Spec(spec.shape, spec.dtype)
+    return made[0] if outputs is None else tuple(made)
+
+
+# Short texts for gradient rules, for the picture and the lists of overrides.
+
+_NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+
+#: Labels of expressions; those that the functions of `workbench.rules` write too.
+_LABELS: list[tuple[str, Callable[..., str]]] = [
+    ("true|d", lambda: "true"),
+    (
+        rf"clip\(d,{_NUMBER},{_NUMBER}\)",
+        lambda low, high: (
+            f"clip ±{short(abs(float(high)))}"
+            if float(low) == -float(high)
+            else f"clip {short(float(low))} … {short(float(high))}"
+        ),
+    ),
+    (rf"{_NUMBER}\*d", lambda factor: f"scale ×{short(float(factor))}"),
+    (r"zeros_like\(d\)", lambda: "stop"),
+    ("-d", lambda: "reverse"),
+    (rf"-\({_NUMBER}\*d\)", lambda factor: f"reverse ×{short(float(factor))}"),
+    ("g", lambda: "straight-through"),
+    (
+        rf"where\(abs\(x\)<={_NUMBER},g,0\)",
+        lambda limit: f"straight-through ±{short(float(limit))}",
+    ),
+    (r"where\(isfinite\(d\),d,0\)", lambda: "sanitise"),
+    (
+        rf"d\*\({_NUMBER}/maximum\({_NUMBER},norm\(d[^()]*(?:\([^()]*\))?[^()]*\)\)\)",
+        lambda limit, _: f"norm ≤ {short(float(limit))}",
+    ),
+    (r"d/where\(norm\((.*)\)==0,1,norm\(\1\)\)", lambda _: "normalise"),
+]
+
+
+def label_of(rule: str | Callable[..., Any]) -> str:
+    """A short text for a rule.
+
+    >>> label_of("clip(d, -0.1, 0.1)"), label_of("0.5 * d"), label_of("g")
+    ('clip ±0.1', 'scale ×0.5', 'straight-through')
+    """
+    if not isinstance(rule, str):
+        return str(getattr(rule, "label", None) or name_of(rule))
+    if (known := _known(rule)) is not None:
+        return known
+    try:
+        named = read(rule)
+    except ExpressionError:  # it is that of a forward rule, or of one unregistered
+        named = None
+    text = named.label if isinstance(named, Bound) else " ".join(rule.split())
+    return text if len(text) <= 28 else f"{text[:27]}…"
+
+
+@lru_cache(maxsize=256)
+def _known(rule: str) -> str | None:
+    packed = "".join(rule.split())
+    for pattern, label in _LABELS:
+        if (match := re.fullmatch(pattern, packed)) is not None:
+            return label(*match.groups())
+    return None
+
+
+def short(number: float) -> str:
+    """A number as people write it: no needless zeros, a real minus sign."""
+    text = re.sub(r"e([+-])0*", r"e\1", repr(number).removesuffix(".0"))
+    return text.replace("e+", "e").replace("-", "−")

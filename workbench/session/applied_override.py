@@ -17,12 +17,11 @@ from workbench.core import types
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
-from workbench.overrides.lambdas import lambda_text
 from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.matching import resolve
 from workbench.overrides.override import Override, override
-from workbench.overrides.patterns import ByPattern
-from workbench.overrides.rule_parser import read
+from workbench.overrides.patterns import ByPattern, lambda_text
+from workbench.overrides.rule_parser import check_on, read
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.overrides.targets import (
     ByNode,
@@ -33,7 +32,6 @@ from workbench.overrides.targets import (
     name_of,
     target_of,
 )
-from workbench.overrides.validate_rule import check_on
 from workbench.session import statistics
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes

@@ -17,10 +17,9 @@ from workbench.autodiff.budget import outgrown
 from workbench.core import dims
 from workbench.errors import DtypeError, OverrideError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.overrides.affine import layer
-from workbench.overrides.labels import short
+from workbench.overrides.linear_structures import layer
 from workbench.overrides.named import named_rule
-from workbench.overrides.rule_parser import spelled
+from workbench.overrides.rule_parser import short, spelled
 from workbench.overrides.rules import Node
 from workbench.overrides.shipped.natural import damped
 

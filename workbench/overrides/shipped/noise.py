@@ -10,9 +10,8 @@ import numpy as np
 from workbench.core import dims
 from workbench.errors import OverrideError
 from workbench.ops.define import shape_of
-from workbench.overrides.labels import short
 from workbench.overrides.named import named_rule
-from workbench.overrides.rule_parser import spelled
+from workbench.overrides.rule_parser import short, spelled
 from workbench.overrides.rules import Node
 
 __all__ = ["noise"]

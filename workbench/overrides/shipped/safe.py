@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import OverrideError
-from workbench.overrides.labels import short
 from workbench.overrides.named import named_rule
-from workbench.overrides.rule_parser import spelled
+from workbench.overrides.rule_parser import short, spelled
 from workbench.overrides.rules import Node
 
 #: What the derivative of a logarithm is divided by.
