@@ -11,7 +11,7 @@ from scipy.special import erf
 
 import workbench as wb
 from tests.backends.texts import run_text
-from workbench.backends import libraries, module, naming, spelling
+from workbench.backends import spelling, text
 from workbench.backends.numpy import compile
 from workbench.core.op import OPS, declare, load_all
 from workbench.core.tensor import apply
@@ -124,9 +124,9 @@ OPAQUE = {
 def test_every_op_is_spelled_with_numpy_and_scipy() -> None:
     """The text of an op is NumPy's or SciPy's, or that of a helper; few have none."""
     load_all()
-    names = naming.Names(module.Module())
-    known = {*spelling.INFIX, *spelling.SILENT, *spelling.SPELLED, *module.HELPERS}
-    known |= {*libraries.FROM_LIBRARIES, *libraries.NAMED}
+    names = text.Names(text.Module())
+    known = {*spelling.INFIX, *spelling.SILENT, *spelling.SPELLED, *text.HELPERS}
+    known |= {*spelling.FROM_LIBRARIES, *spelling.NAMED}
     known |= {f"random_{name}" for name in FAMILIES}
     unknown = {
         name
@@ -135,7 +135,7 @@ def test_every_op_is_spelled_with_numpy_and_scipy() -> None:
         and name not in known
         and op.source is None
         and op.template is None
-        and libraries.special(op) is None
+        and spelling.special(op) is None
         and not names.callee(op).startswith("np.")
     }
     assert unknown <= set(OPAQUE)

@@ -70,16 +70,16 @@ def test_symbols_of_one_name_go_by_symbol() -> None:
 def test_its_function_is_made_once_and_goes_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from workbench.symbolic import evaluating
+    from workbench.symbolic import function
 
     made = []
-    real = evaluating.function
+    real = function.function
 
     def counting(*args: Any, **named: Any) -> Any:
         made.append(args)
         return real(*args, **named)
 
-    monkeypatch.setattr(evaluating, "function", counting)
+    monkeypatch.setattr(function, "function", counting)
     z = np.sin(x) + 1
     for value in range(5):
         z.eval(x=value)

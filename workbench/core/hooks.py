@@ -136,7 +136,7 @@ namespace: Hook[[Literal["numpy", "workbench"]], ModuleType] = Hook(
 evaluate: Hook[[Tensor, Any, dict[str, Any]], Any] = Hook(
     "evaluate",
     "Return the value of an expression for values of its symbols.",
-    "workbench.symbolic.evaluating",
+    "workbench.symbolic.function",
 )
 #: Set by `jupyter.cell_context`, if a notebook runs; called where a line is told.
 source: Hook[[str], str | None] = Hook(

@@ -6,13 +6,13 @@
 
 from workbench.core.shared import Shared
 from workbench.symbolic.function import Function, function
-from workbench.symbolic.sharing import shared
 from workbench.symbolic.variables import (
     constant,
     matrices,
     matrix,
     scalar,
     scalars,
+    shared,
     tensor,
     vector,
     vectors,

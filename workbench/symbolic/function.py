@@ -7,41 +7,135 @@ value as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import builtins
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.derivatives import programs
 from workbench.autodiff.program import Program
 from workbench.backends import numpy as numpy_backend
-from workbench.backends.module import Form
 from workbench.backends.profile import Profile
-from workbench.backends.text import Text
-from workbench.core import blame, tree, types
+from workbench.backends.text import Form, Text
+from workbench.core import blame, hooks, tree, types, walk
 from workbench.core.graph import Graph
 from workbench.core.shared import Locks, Shared, copied, held, hold, matches
 from workbench.core.tensor import TENSORS, Tensor
-from workbench.errors import (
-    ShapeError,
-    TraceError,
-    UsageError,
-)
+from workbench.core.tree import Tree
+from workbench.core.types import WEAK_TYPES
+from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops import nulls
-from workbench.symbolic.arguments import Signature
-from workbench.symbolic.owning import apart
+from workbench.symbolic.arguments import Signature, called
 from workbench.symbolic.preparing import (
     check_unused,
     fitted,
+    is_leaf,
+    missing_symbols,
     output,
     replaced,
     shared_leaves,
     swapped,
     updated,
 )
-from workbench.symbolic.spelled import identifier, returned
 
-__all__ = ["Function", "function"]
+# Who an array belongs to: what a function returns or keeps is nobody else's.
+
+
+def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
+    """The arrays, with a copy of each that shares memory with one before it.
+
+    ``others`` are arrays that somebody has: arguments, states. What is read-only is
+    a constant of the program, and is copied too.
+    """
+    if all(isinstance(x, _NUMBERS) for x in arrays):
+        return list(arrays)  # nobody can write into a number
+    taken = set(map(_memory, others))
+    made = []
+    for x in arrays:
+        memory = _memory(x)
+        if isinstance(x, np.ndarray):
+            if memory in taken or not x.flags.writeable:
+                x = x.copy()
+                memory = id(x)
+        elif memory in taken and hasattr(x, "shape"):  # of another library
+            x = x.copy()
+            memory = id(x)
+        taken.add(memory)
+        made.append(x)
+    return made
+
+
+_NUMBERS = (np.number, np.bool_, *WEAK_TYPES)
+
+
+def _memory(x: Any) -> int:
+    """The object at the bottom of a view: two with the same one share memory."""
+    while (base := getattr(x, "base", None)) is not None:
+        x = base
+    return id(x)
+
+
+# How the source of a function returns a nest of outputs.
+
+#: What a source may import.
+MODULES = {"fft", "linalg", "np", "signal", "sparse", "special", "stats"}
+
+
+def identifier(name: str | None) -> str:
+    """The name of a function as Python can write it."""
+    made = re.sub(r"\W+", "_", name or "function")
+    taken = keyword.iskeyword(made) or hasattr(builtins, made) or made in MODULES
+    return f"f_{made}" if taken or made[0].isdigit() else made
+
+
+def returned(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
+    """What the source returns, from the code of each output, updates last.
+
+    A nest of dataclasses and the like, which are no code, is a tuple of its leaves.
+    """
+    outputs = list(map(_Code, codes))
+    count = len(outputs) - updates
+    nested: Any = None
+    if structure is not None:
+        nested = structure(outputs[:count])
+        if not _plain(nested):
+            nested = tuple(outputs[:count])
+    if updates:
+        nested = (nested, outputs[count:])
+    text = repr(nested)
+    # A tuple needs no parentheses where it is returned.
+    return text[1:-1] if type(nested) is tuple and len(nested) > 1 else text
+
+
+class _Code:
+    """Code among the parts of a nest, whose text is then code too."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __repr__(self) -> str:
+        return self.code
+
+
+def _plain(nested: Any) -> bool:
+    """Whether a nest is of Python's own containers, whose text is code."""
+    stack = [nested]
+    while stack:
+        x = stack.pop()
+        if type(x) is dict:
+            if not all(isinstance(key, (str, int)) for key in x):
+                return False
+            stack += x.values()
+        elif type(x) in (list, tuple):
+            stack += x
+        elif x is not None and type(x) is not _Code:
+            return False
+    return True
+
 
 #: What a graph may run on, by name.
 BACKENDS: dict[str, Callable[..., Any]] = {"numpy": numpy_backend.compile}
@@ -399,3 +493,72 @@ class Function:
 
 def _listed(names: Any) -> str:
     return ", ".join(map(repr, names))
+
+
+# `expression.eval`: a function made once per expression, and called.
+
+
+def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
+    """See `Tensor.eval`."""
+    if y._value is not None:
+        return y.value
+    if isinstance(y, Shared):
+        return y.get_value()
+    if values is not None and not isinstance(values, Mapping):
+        raise UsageError(
+            "expression.eval takes a mapping from symbols to values, not"
+            f" {type(values).__name__}: y.eval({{x: 1.0}}), or y.eval(x=1.0)."
+        )
+    run: Function | None = getattr(y, "compiled", None)
+    if run is None:
+        symbols = [
+            x for x in walk.order([y]) if is_leaf(x) and not isinstance(x, Shared)
+        ]
+        run = y.compiled = function(symbols, y, name="eval")
+    symbols = run._signature.symbols
+    places = {x.serial: i for i, x in enumerate(symbols)}
+    names: dict[str, list[int]] = {}
+    for i, x in enumerate(symbols):
+        if x.name is not None:
+            names.setdefault(x.name, []).append(i)
+    given: dict[int, Any] = {}
+    others: set[Any] | None = None
+    for key, value in [*(values or {}).items(), *named.items()]:
+        if isinstance(key, Tensor):
+            found = [places[key.serial]] if key.serial in places else []
+        else:
+            found = names.get(key, [])
+        if not found:
+            others = _others(y) if others is None else others
+            if key in others:
+                continue
+        if len(found) != 1:
+            shown = called(key) if isinstance(key, Tensor) else repr(key)
+            why = "is no symbol of it" if not found else "names several of its symbols"
+            listed = ", ".join(map(called, symbols)) or "none"
+            raise UsageError(
+                f"eval of {blame.describe(y)}{blame.at(y.site)}: {shown} {why}."
+                f" Its symbols are {listed}."
+            )
+        given[found[0]] = value
+    missing = [x for i, x in enumerate(symbols) if i not in given]
+    if missing:
+        cure = ", ".join(f"{x.name or 'x'}: ..." for x in missing[:5])
+        raise missing_symbols(
+            missing,
+            f"eval of {blame.describe(y)}{blame.at(y.site)}",
+            f"Give a value: .eval({{{cure}}})",
+        )
+    return run(*(given[i] for i in range(len(symbols))))
+
+
+def _others(y: Tensor) -> set[Any]:
+    """The symbols, and their names, of what a gradient is one of.
+
+    It may need none of them (see `programs`).
+    """
+    symbols = [x for x in programs(walk.order([y])) if is_leaf(x)]
+    return {*symbols, *(x.name for x in symbols if x.name is not None)}
+
+
+hooks.evaluate.set(evaluate)

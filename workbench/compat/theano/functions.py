@@ -23,7 +23,7 @@ from workbench.gradient.verify import check_mode
 from workbench.symbolic.arguments import is_symbol
 from workbench.symbolic.function import Function
 from workbench.symbolic.function import function as ours
-from workbench.symbolic.sharing import shared as share
+from workbench.symbolic.variables import shared as share
 
 __all__ = ["In", "Out", "Param", "SymbolicOutput", "function"]
 
