@@ -20,7 +20,7 @@ from workbench.core.source import scope
 from workbench.core.tensor import Tensor
 from workbench.core.trace import trace
 from workbench.core.types import Spec
-from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.elementwise import stop_gradient
 from workbench.ops.reductions import logsumexp
 from workbench.ops.updates import at
 

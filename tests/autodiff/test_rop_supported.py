@@ -18,7 +18,7 @@ from tests.autodiff.pushing import (
     pushes,
 )
 from workbench.gradient import Rop
-from workbench.ops.stated import specify_shape
+from workbench.ops.shaping import specify_shape
 from workbench.ops.updates import at
 from workbench.scipy import special
 

@@ -15,7 +15,7 @@ from workbench.backends import spelling, text
 from workbench.backends.numpy import compile
 from workbench.core.op import OPS, declare, load_all
 from workbench.core.tensor import apply
-from workbench.ops.random.draws import FAMILIES
+from workbench.ops.random import FAMILIES
 from workbench.ops.updates import at
 from workbench.scipy.linalg import expm, logm, solve_triangular
 from workbench.scipy.signal import lfilter

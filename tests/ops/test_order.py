@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import TraceError
-from workbench.ops.quantiles import DISCRETE, MIXING
+from workbench.ops.statistics import DISCRETE, MIXING
 
 
 def traced(f: Callable[..., Any], *args: Any) -> Any:

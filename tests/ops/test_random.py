@@ -25,8 +25,7 @@ from workbench.errors import (
     ShapeError,
     TraceError,
 )
-from workbench.ops.random.implicit import BETA, GAMMA, GAMMA_SLOPE
-from workbench.ops.random.slopes import beta_moments, gamma_moments
+from workbench.ops.random import BETA, GAMMA, GAMMA_SLOPE, beta_moments, gamma_moments
 from workbench.random import Generator, default_rng
 
 P = np.array([0.7, 1.3, 2.4])

@@ -21,8 +21,7 @@ from workbench.autodiff.batch import vmap
 from workbench.checks import running
 from workbench.core.op import OPS
 from workbench.core.tensor import Tensor
-from workbench.ops.random.draws import NAMES
-from workbench.ops.random.implicit import QUANTILES
+from workbench.ops.random import NAMES, QUANTILES
 
 KINDS = {"f": np.float64, "c": np.complex128}
 NAMED = {sample.name: (sample,) for sample in SAMPLES}

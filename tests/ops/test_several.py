@@ -12,8 +12,7 @@ import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.core.op import OPS
 from workbench.errors import OverrideError, UsageError
-from workbench.ops.define import op
-from workbench.ops.several import Parts, several
+from workbench.ops.define import Parts, op, several
 from workbench.session.wire import detail, take
 
 X = np.array([0.3, -0.7])

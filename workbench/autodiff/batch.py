@@ -26,7 +26,7 @@ from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial, valu
 from workbench.core.trace import argument_names, check_function, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import _batch_elementwise, masked, shape_of
 
 
@@ -264,7 +264,7 @@ def applied(
                 return hooks.batch_late(op, inputs, batched, params)
             raise
     made = apply(op, inputs, params)
-    parts = several.outputs(made) if isinstance(made, Tensor) else made
+    parts = define.outputs(made) if isinstance(made, Tensor) else made
     if isinstance(parts, tuple):
         return tuple(np.broadcast_to(y, (size, *shape_of(y))) for y in parts)
     return np.broadcast_to(parts, (size, *shape_of(parts)))
@@ -293,8 +293,8 @@ def _loop(
         )
         for k in range(size)
     ]
-    if isinstance(rows[0], tuple) or several.many(rows[0]):
-        split = [several.outputs(r) if isinstance(r, Tensor) else r for r in rows]
+    if isinstance(rows[0], tuple) or define.many(rows[0]):
+        split = [define.outputs(r) if isinstance(r, Tensor) else r for r in rows]
         return tuple(np.stack(column) for column in zip(*split, strict=True))
     return np.stack(rows)
 

@@ -22,7 +22,7 @@ from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.core.trace import blank, blanks
 from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import masked
 
 __all__ = [
@@ -260,7 +260,7 @@ def known_lengths(body: Body) -> bool:
     return all(
         isinstance(m, int)
         for x in (*body.leaves, *body.nodes)
-        for spec in several.parts(x) or (x.spec,)
+        for spec in define.parts(x) or (x.spec,)
         for m in spec.shape
     )
 

@@ -14,9 +14,8 @@ from workbench.core import types, walk
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.traces import OpenTrace
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.ops import nulls
-from workbench.ops.define import shape_of
-from workbench.ops.several import flat
+from workbench.ops import gradients
+from workbench.ops.define import flat, shape_of
 
 #: What to do in place of a change in place.
 ONTO_COPIES = "Work on a copy: x = x.copy()."
@@ -137,7 +136,9 @@ def steps_with_g(
         g = tuple(seeds) if isinstance(y, tuple) else seeds[0]
         made = flat(pull(mask, g, y, inputs, params))
         # One that cannot be computed (`ops/nulls.py`) is that in every mode.
-        passed = [c for c in made if isinstance(c, Tensor) and nulls.first(c) is None]
+        passed = [
+            c for c in made if isinstance(c, Tensor) and gradients.first(c) is None
+        ]
         steps = plan(passed, seeds)
         moved = reverse.pull_back(
             passed, [np.ones_like(c._value) for c in passed], seeds, record=True
@@ -171,7 +172,7 @@ def sums_apart(
         with np.errstate(all="ignore"):
             made = pull(mask, tuple(g) if several else g[0], y, inputs, params)
         return [
-            None if c is None or nulls.first(c) is not None else reverse._bare(c)
+            None if c is None or gradients.first(c) is not None else reverse._bare(c)
             for c in flat(made)
         ]
 

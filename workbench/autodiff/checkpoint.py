@@ -27,7 +27,7 @@ from workbench.core import source, traces, tree, types
 from workbench.core.op import declare
 from workbench.core.tensor import MaskedTensor, Tensor, value_of
 from workbench.core.trace import check_function, live
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import masked
 
 __all__ = ["checkpoint"]
@@ -118,13 +118,13 @@ def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
     inputs, params = closed.inputs, {"closed": closed}
     known = all(not isinstance(x, Tensor) or x._value is not None for x in inputs)
     if not known or any(isinstance(x, MaskedTensor) for x in inputs):
-        return several.several(CHECKPOINT, inputs, params)
+        return define.several(CHECKPOINT, inputs, params)
     args = tuple(map(value_of, inputs))
     whole = Tensor(
         CHECKPOINT, inputs, args, params, tuple(values), *source.caller(),
         source.surroundings(),
     )  # fmt: skip
-    made: Sequence[Any] = several.outputs(whole)
+    made: Sequence[Any] = define.outputs(whole)
     return made
 
 
@@ -176,7 +176,7 @@ def _again(
     program = Program([results[k] for k in kept], [*body.leaves, *fresh])
     structure = tree.flatten(program.outputs)[1]
     inner = Closed(program, [], [*values], structure, [])
-    made = several.several(CHECKPOINT, tuple(values), {"closed": inner})
+    made = define.several(CHECKPOINT, tuple(values), {"closed": inner})
     return [
         (k, masked(c) if flagged(results[k]) else c)
         for k, c in zip(kept, made, strict=True)
@@ -205,7 +205,7 @@ def _batch(
 ) -> tuple[Any, ...]:
     run = params["closed"].flat
     many = close(lambda *xs: vectorized(run, xs, batched), *inputs)
-    return several.several(CHECKPOINT, inputs, {"closed": many})
+    return define.several(CHECKPOINT, inputs, {"closed": many})
 
 
 CHECKPOINT.inner_sources = lambda node: [

@@ -25,7 +25,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import dtype_of, op, shape_of
 
 __all__ = ["BATCH", "CALL", "JVP", "VJP", "Hole", "Listed", "Mapped", "Sliced"]
@@ -133,7 +133,7 @@ def _split(arrays: Sequence[Any], given: Any) -> tuple[Any, Any, tuple[Any, ...]
     rest = iter(arrays)
     if given is None:
         return next(rest), next(rest), tuple(rest)
-    g = several.Parts(next(rest) if there else None for there in given)
+    g = define.Parts(next(rest) if there else None for there in given)
     y = tuple(next(rest) for _ in given)
     return g, y, tuple(rest)
 
@@ -160,7 +160,7 @@ def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
         for i, x in enumerate(inputs)
         if mask >> i & 1 and types.differentiable(dtype_of(x))
     )
-    y = several.outputs(node)
+    y = define.outputs(node)
     given = None
     operands: list[Any] = [g, y]
     if isinstance(y, tuple):
@@ -172,7 +172,7 @@ def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
         "given": given,
         "settings": tuple(settings.items()),
     }
-    made = iter(several.several(VJP, (*operands, *inputs), params))
+    made = iter(define.several(VJP, (*operands, *inputs), params))
     return [next(made) if mask >> i & 1 else None for i in range(len(inputs))]
 
 
@@ -222,7 +222,7 @@ def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
     tangents = tangents[: len(inputs)]
     if all(t is None for t in tangents):
         return None
-    y = several.outputs(node)
+    y = define.outputs(node)
     many = isinstance(y, tuple)
     params = {
         "of": of,
@@ -232,7 +232,7 @@ def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
     }
     moved = [t for t in tangents if t is not None]
     operands = (*moved, *(y if many else (y,)), *inputs)
-    made = several.several(JVP, operands, params)
+    made = define.several(JVP, operands, params)
     return tuple(made) if many else made[0]
 
 
@@ -249,7 +249,7 @@ def _examples(
             of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
         )
         if isinstance(made, Tensor):
-            made = several.outputs(made)
+            made = define.outputs(made)
     _KIND.set(made)
     return made if isinstance(made, tuple) else (made,)
 
@@ -262,7 +262,7 @@ BATCH.lengths = None
 def _batch_later(
     of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> Any:
-    made = several.several(
+    made = define.several(
         BATCH,
         inputs,
         {"of": of, "batched": batched, "settings": tuple(params.items())},
@@ -356,7 +356,7 @@ def _call_later(function: Any, args: Any, settings: Params) -> Any:
         "args": _kept(tuple(args), operands),
         "settings": _kept(dict(settings), operands),
     }
-    made = several.several(CALL, tuple(operands), params)
+    made = define.several(CALL, tuple(operands), params)
     seen = _KIND.get()
     if isinstance(seen, list):
         return list(made)

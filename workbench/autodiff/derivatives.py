@@ -41,7 +41,7 @@ from workbench.errors import (
     ShapeError,
     UsageError,
 )
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
 
 # What is said and done where no derivative reaches: error, warning, or nothing.
@@ -224,7 +224,7 @@ def connected(
         # What is an operand for its lengths alone is none of the op's own.
         op, inputs, params = deferred.stripped(node)
         declared = op.connection
-        if op is several.ITEM and isinstance(inputs[0], Tensor):
+        if op is define.ITEM and isinstance(inputs[0], Tensor):
             read.setdefault(inputs[0].serial, set()).add(params["index"])
         if serial in instead:
             given = instead[serial].region.inputs
@@ -332,7 +332,7 @@ def _early(x: Tensor) -> Tensor:
     """A Tensor of the same shape that is there earlier, and needs no computing."""
     while True:
         for y in x.inputs:
-            if isinstance(y, Tensor) and several.parts(y) is None:
+            if isinstance(y, Tensor) and define.parts(y) is None:
                 if dims.same(y.shape, x.shape):
                     x = y
                     break
@@ -411,7 +411,7 @@ def expression_of(x: Any, name: str, what: str) -> Tensor:
             f"{name}: {what} holds {shown}, which is no expression. Give Tensors:"
             " symbols (wb.scalar, wb.vector, ...), or what was computed from them."
         )
-    if several.parts(x) is not None:
+    if define.parts(x) is not None:
         raise UsageError(
             f"{name}: {blame.describe(x)}{blame.at(x.site)} has several outputs. Give"
             " one of them."
@@ -467,11 +467,11 @@ def gradient(
     ]
     made = belonging(filled, [*starts], before)
     results = []
-    for x, g, null in zip(nest.tensors, made, nulls.among(made), strict=True):
+    for x, g, null in zip(nest.tensors, made, gradients.among(made), strict=True):
         if null is not None:
             if null_gradients == "raise":
-                raise nulls.refusal(null, f"{name}: the gradient by {named(x)}")
-            g = nulls.like(x, null)
+                raise gradients.refusal(null, f"{name}: the gradient by {named(x)}")
+            g = gradients.like(x, null)
         elif isinstance(g, Tensor) and add_names and cost is not None:
             label(g, cost, x)
         results.append(g)
@@ -641,7 +641,7 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
     """
     if g is None or isinstance(g, DisconnectedType):
         return DisconnectedType(x)
-    g = admitted(nulls.told(g, name, 0, x))
+    g = admitted(gradients.told(g, name, 0, x))
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
         raise DtypeError(
             f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and what it"

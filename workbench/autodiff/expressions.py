@@ -25,7 +25,7 @@ from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
 from workbench.core.trace import blank, live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
 
 # Jacobians of expressions, of any rank, by many Tensors.
@@ -305,7 +305,7 @@ def _node(asked: Question) -> Blocks:
     """The blocks as the outputs of one node."""
     leaves = _leaves(asked)
     closed = Whole(asked, leaves)
-    made = several.several(BLOCKS, tuple(leaves), {"whole": closed})
+    made = define.several(BLOCKS, tuple(leaves), {"whole": closed})
     count = len(asked.wrt)
     return [list(made[i : i + count]) for i in range(0, len(made), count)]
 
@@ -643,7 +643,7 @@ def reach(
 
 def whole(found: list[Any], name: str) -> list[Any]:
     """The results, or the error of one that holds what cannot be computed."""
-    for null in nulls.among(found):
+    for null in gradients.among(found):
         if null is not None:
-            raise nulls.refusal(null, f"{name}: what is asked for")
+            raise gradients.refusal(null, f"{name}: what is asked for")
     return found

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.steps import original, outer_steps, plan, settled, shown
+from workbench.autodiff.steps import PUSHES, original, outer_steps, plan, settled, shown
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.tensor import Tensor, leaf, next_serial
 from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
 
 __all__ = ["push_forward", "transposed"]
@@ -56,7 +56,7 @@ def push_forward(
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
-    token = steps.PUSHES.set(rules) if rules else None
+    token = PUSHES.set(rules) if rules else None
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -91,9 +91,9 @@ def push_forward(
         raise
     finally:
         if token is not None:
-            steps.PUSHES.reset(token)
+            PUSHES.reset(token)
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
-    if nulls.MADE and not nulls_pass:
+    if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(made, outputs, "of")
     return made
 
@@ -133,10 +133,10 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
             ]
             opened.leaves.update(s.serial for s in seeds)
             passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
-        for c, t in zip(passed, tangents, strict=False) if nulls.MADE else ():
-            for found in map(nulls.first, several.flat([c])):
+        for c, t in zip(passed, tangents, strict=False) if gradients.MADE else ():
+            for found in map(gradients.first, define.flat([c])):
                 if t is not None and found is not None:
-                    refused = [nulls.like(part, found) for part in parts]
+                    refused = [gradients.like(part, found) for part in parts]
                     return tuple(refused) if many else refused[0]
         chosen = [
             pair

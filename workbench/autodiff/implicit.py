@@ -27,7 +27,7 @@ from workbench.errors import (
     ShapeError,
     TraceError,
 )
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import shape_of
 
 # `custom_linear_solve`: linear systems given by a product and solved by the user.
@@ -110,7 +110,7 @@ def custom_linear_solve(
         for x, out in zip(flat, closed.specs, strict=True)
     ]
     system = System(closed.flat, structure, specs, solve, transpose_solve, symmetric)
-    return structure(list(several.several(SOLVE, closed.inputs, {"system": system})))
+    return structure(list(define.several(SOLVE, closed.inputs, {"system": system})))
 
 
 class System:
@@ -215,7 +215,7 @@ def _solve_push(
     if any(t is not None for t in moving):
         moved = pushed(lambda p: system.product([*p, *y]), parameters, moving)
     right = [_difference(t, m, x) for t, m, x in zip(b, moved, y, strict=True)]
-    return several.several(SOLVE, (*parameters, *right), params)
+    return define.several(SOLVE, (*parameters, *right), params)
 
 
 def _difference(a: Any, b: Any, like: Any) -> Any:
@@ -243,7 +243,7 @@ def solved(
     system: System, parameters: Sequence[Any], b: Sequence[Any]
 ) -> tuple[Any, ...]:
     """The flat solution of a system, recorded where it must be."""
-    return several.several(SOLVE, (*parameters, *b), {"system": system})
+    return define.several(SOLVE, (*parameters, *b), {"system": system})
 
 
 def _solve_infer(*inputs: Any, system: System) -> tuple[Any, ...]:
@@ -396,7 +396,7 @@ def root(
         for x, out in zip(flat, closed.specs, strict=False)
     ]
     problem = Problem(closed, structure, specs, solve, tangent_solve, name)
-    made = several.several(ROOT, closed.inputs, {"problem": problem})
+    made = define.several(ROOT, closed.inputs, {"problem": problem})
     return structure(list(made))
 
 

@@ -23,8 +23,7 @@ from workbench.core.tensor import (
 from workbench.core.trace import argument_names, live, record
 from workbench.core.types import Spec
 from workbench.errors import TraceError
-from workbench.ops.define import masked, shape_of
-from workbench.ops.several import ITEM
+from workbench.ops.define import ITEM, masked, shape_of
 
 
 class Program:

@@ -12,14 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.steps import original, outer_steps, plan, settled, shown
+from workbench.autodiff.steps import (
+    PULLS,
+    held,
+    original,
+    outer_steps,
+    plan,
+    settled,
+    shown,
+)
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.broadcasting import assumed
 from workbench.core.dims import Dim
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.core.trace import live
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 
@@ -99,11 +107,11 @@ def pull_back(
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
     if record or outer or rules or visit or closed:
-        with steps.held(steps.PULLS, rules):
+        with held(PULLS, rules):
             _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
-    if nulls.MADE and not nulls_pass:
+    if gradients.MADE and not nulls_pass:
         refuse_nulls([arrived.get(x.serial) for x in wrt], wrt)
     return [finish(arrived.get(x.serial), record) for x in wrt]
 
@@ -230,7 +238,7 @@ def _sweep(
 
 def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
     """What a rule passes on; where it needs a length, a node that runs it later."""
-    if nulls.MADE and type(g) is several.Parts:
+    if gradients.MADE and type(g) is define.Parts:
         g = _without_nulls(mask, g, node)
     try:
         made: Sequence[Any] = pull(mask, g, shown(node), node.inputs, node.params)
@@ -248,9 +256,9 @@ def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
         return g
     rows = op.connection(inputs, params)
     rows = [row for i, row in enumerate(rows) if mask >> i & 1]
-    return several.Parts(
+    return define.Parts(
         None if null is not None and not any(row[j] for row in rows) else c
-        for j, (c, null) in enumerate(zip(g, nulls.among(g), strict=True))
+        for j, (c, null) in enumerate(zip(g, gradients.among(g), strict=True))
     )
 
 
@@ -266,12 +274,12 @@ def waits(node: Tensor, error: Exception) -> bool:
 
 def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> None:
     """Raise an error if a derivative holds one that cannot be computed."""
-    parts = [several.flat([g]) for g in made]
+    parts = [define.flat([g]) for g in made]
     whose = [x for x, some in zip(of, parts, strict=True) for _ in some]
     flat = [part for some in parts for part in some]
-    for found, x in zip(nulls.among(flat), whose, strict=True):
+    for found, x in zip(gradients.among(flat), whose, strict=True):
         if found is not None:
-            raise nulls.refusal(found, f"the derivative {word} {blame.describe(x)}")
+            raise gradients.refusal(found, f"the derivative {word} {blame.describe(x)}")
 
 
 def finish(g: Any, record: bool) -> Any:
@@ -293,7 +301,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     ShapeError
         If the shape is no broadcast of that of ``x``.
     """
-    if isinstance(c, several.Parts):
+    if isinstance(c, define.Parts):
         return c  # each was fitted to the output that it belongs to
     if type(c) is Scattered:
         c = c.dense()
@@ -343,7 +351,7 @@ def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> 
     ``rule`` is the one that stood in for the op's own, or None.
     """
     roots = [
-        c for c in several.flat(passed) if isinstance(c, Tensor) and c.serial > before
+        c for c in define.flat(passed) if isinstance(c, Tensor) and c.serial > before
     ]
     if roots:
         text = node.op.rule if rule is None else getattr(rule, "label", "")

@@ -11,7 +11,7 @@ from workbench.core import blame, traces, walk
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.errors import OverrideError
-from workbench.ops import several
+from workbench.ops import define
 
 # Stand-ins: one node in the place of a part of a program, for the sweeps alone.
 #
@@ -51,7 +51,7 @@ class Passing:
 
     def __call__(self, *arguments: Any) -> Any:
         """As `item` does, in the mode whose arguments these are."""
-        op = several.ITEM
+        op = define.ITEM
         rule = op.push if len(arguments) == 4 else op.pull
         assert rule is not None
         return rule(*arguments)
@@ -65,7 +65,7 @@ def stand_in_of(rule: Any) -> StandIn | None:
 
 def whole_of(node: Tensor) -> Tensor:
     """The stand-in for the whole part, of that for one of its ends; else the node."""
-    if type(node) is StandIn and node.op is several.ITEM:
+    if type(node) is StandIn and node.op is define.ITEM:
         whole: Tensor = node.inputs[0]
         return whole
     return node
@@ -83,7 +83,7 @@ def shown(node: Tensor) -> Any:
     """A node as a recorded rule sees it: itself, or the tuple of its outputs."""
     if type(node) is StandIn:
         return node.shown
-    return several.outputs(node)
+    return define.outputs(node)
 
 
 def original(node: Tensor) -> Tensor:

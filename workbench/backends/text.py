@@ -41,7 +41,7 @@ from workbench.core.op import Op
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
-from workbench.ops.several import ITEM, parts
+from workbench.ops.define import ITEM, parts
 
 # What the functions of one text share, and what ops bring into it.
 

@@ -13,7 +13,7 @@ from workbench.checks.local import Local, coordinates
 from workbench.checks.report import Entry, Verdict
 from workbench.core import types
 from workbench.core.tensor import Tensor, apply
-from workbench.ops import several
+from workbench.ops import define
 
 # Whether a rule that is right holds in single precision too, as far as that can be.
 #
@@ -166,7 +166,7 @@ def _asked(
         whole = apply(node.op, tuple(filled), node.params)
         if not local.many:
             return (whole,)
-        made = several.outputs(whole) if isinstance(whole, Tensor) else whole
+        made = define.outputs(whole) if isinstance(whole, Tensor) else whole
         return tuple(made[k] for k in local.chosen)
 
     cotangents, at = [], 0

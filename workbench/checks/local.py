@@ -22,8 +22,8 @@ from workbench.autodiff.grad import jvp, vjp
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.core import types
 from workbench.core.tensor import IDENTITY, Tensor, value_of
-from workbench.ops import nulls
-from workbench.ops.several import Parts
+from workbench.ops import gradients
+from workbench.ops.define import Parts
 
 # Outputs that an op leaves open: the phase of an eigenvector, a basis of a null space.
 #
@@ -319,8 +319,11 @@ class Local:
             return [None] * len(self.spots)
         given = Parts(g) if self.many else g[0]
         passed = pull(self.mask, given, whole, tuple(values), self.node.params)
-        if nulls.MADE and (found := next(map(nulls.first, passed), None)) is not None:
-            raise NoGradient(str(nulls.refusal(found, "the derivative")))
+        if (
+            gradients.MADE
+            and (found := next(map(gradients.first, passed), None)) is not None
+        ):
+            raise NoGradient(str(gradients.refusal(found, "the derivative")))
         made = []
         for i in self.spots:
             c = passed[i] if i < len(passed) else None
@@ -388,8 +391,8 @@ class Local:
             if t is None:
                 rows.append(np.zeros(np.size(parts[k])))
                 continue
-            if nulls.MADE and (found := nulls.first(t)) is not None:
-                raise NoGradient(str(nulls.refusal(found, "the derivative")))
+            if gradients.MADE and (found := gradients.first(t)) is not None:
+                raise NoGradient(str(gradients.refusal(found, "the derivative")))
             rows.append(np.ravel(host(value_of(forward.fitted(t, parts[k])))))
         return np.concatenate(rows) if rows else np.zeros(0)
 

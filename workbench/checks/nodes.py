@@ -37,7 +37,7 @@ from workbench.errors import (
     NotDifferentiableError,
     NullTypeGradError,
 )
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 
 # Nodes inside nodes with the values that they had: a step of a loop, a branch taken.
 #
@@ -131,7 +131,7 @@ SECOND = 256
 
 def checkable(node: Tensor) -> bool:
     """Whether a node has a rule to check: a value, a float input, a float output."""
-    if node.op is IDENTITY or node.op is several.ITEM or node.op is nulls.NULL:
+    if node.op is IDENTITY or node.op is define.ITEM or node.op is gradients.NULL:
         return False
     if node._value is None or node.op.name == "mask":
         return False

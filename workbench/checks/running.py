@@ -40,8 +40,7 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import record
 from workbench.core.types import Spec, weak
-from workbench.ops.define import linear
-from workbench.ops.several import flat
+from workbench.ops.define import flat, linear
 from workbench.overrides.override_blocks import resolve_call
 
 # Derivatives as programs of arrays, for checks that evaluate them many times.

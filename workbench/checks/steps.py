@@ -20,7 +20,7 @@ from workbench.checks.local import Local
 from workbench.checks.nodes import named
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.ops import several
+from workbench.ops import define
 
 __all__ = ["METHODS", "Steps", "node_steps", "sweep"]
 
@@ -140,7 +140,7 @@ def node_steps(node: Tensor, seed: int = 0) -> Steps:
     >>> sorted(node_steps(program.nodes[1]).errors)
     ['central', 'complex step', 'extrapolated', 'forward']
     """
-    if node._value is None or not node.args or several.many(node.inputs[0]):
+    if node._value is None or not node.args or define.many(node.inputs[0]):
         raise UsageError(
             f"{named(node)} is not computed from arrays here, so there is no derivative"
             " to measure. Choose a node with inputs and a value."

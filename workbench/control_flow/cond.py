@@ -20,7 +20,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import masked, shape_of
 
 __all__ = ["cond"]
@@ -139,7 +139,7 @@ def _node(
     ]
     bodies = tuple(_branch(c, captured, dtypes) for c in closed)
     inputs = (pred, *captured, *given)
-    made = several.several(COND, inputs, {"branches": bodies})
+    made = define.several(COND, inputs, {"branches": bodies})
     return closed[0].tree(made)
 
 
@@ -274,7 +274,7 @@ def _pull(
         for body, (fresh, results) in zip(branches, sides, strict=True)
     )
     values = (*inputs, *(g[i] for i in arriving), *y)
-    made = several.several(COND, values, {"branches": back})
+    made = define.several(COND, values, {"branches": back})
     passed: list[Any] = [None] * len(inputs)
     for k, c in zip(kept, made, strict=True):
         poisoned = any(flagged(side[1][k]) for side in sides)
@@ -303,7 +303,7 @@ def _push(
         ]
         along.append(Body([*body.leaves, *fresh, *ends], outputs).cut())
     values = (*inputs, *(tangents[i + 1] for i in moving), *y)
-    moved = several.several(COND, values, {"branches": tuple(along)})
+    moved = define.several(COND, values, {"branches": tuple(along)})
     for k, t in zip(kept, moved, strict=True):
         poisoned = any(flagged(side[1][k]) for side in sides)
         made[k] = masked(t) if poisoned else t
@@ -325,7 +325,7 @@ def _batch(
         many = [body.batch(moving, size, everything)[0] for body in branches]
         if not batched[0]:
             chosen = {"branches": tuple(body.cut() for body in many)}
-            return several.several(COND, (pred, *values), chosen)
+            return define.several(COND, (pred, *values), chosen)
         with np.errstate(all="ignore"):  # of the branch that an example does not take
             made = [Program(body.outputs, body.leaves)(values) for body in many]
     return tuple(

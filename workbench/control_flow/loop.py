@@ -20,7 +20,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Spec, differentiable
 from workbench.errors import ShapeError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import linear, shape_of
 
 #: A number of steps that is never reached.
@@ -264,7 +264,7 @@ def costly(body: Body, known: set[int], consts: set[int]) -> list[Tensor]:
         if (
             heavy[serial]
             and serial in read
-            and several.parts(node) is None
+            and define.parts(node) is None
             and not is_draw(node)
             and node.op.pull is not None
         ):

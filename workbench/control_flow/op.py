@@ -14,7 +14,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import UsageError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import shape_of
 
 __all__ = ["SCAN", "run_loop"]
@@ -24,7 +24,7 @@ SCAN = declare("scan")
 
 def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of a loop, as Tensors where an input is one."""
-    return several.several(SCAN, tuple(inputs), {"loop": loop})
+    return define.several(SCAN, tuple(inputs), {"loop": loop})
 
 
 def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:

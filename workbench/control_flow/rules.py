@@ -23,7 +23,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import TraceError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import masked, shape_of
 
 # Loops over a batch of examples (`vmap`): all of them make each step together.
@@ -249,7 +249,7 @@ class Chunks:
 
 def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of the loop back, as Tensors where an input is one."""
-    return several.several(CHUNKED, tuple(inputs), {"chunks": chunks})
+    return define.several(CHUNKED, tuple(inputs), {"chunks": chunks})
 
 
 def _compute(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ from workbench.custom.program_op import Whole
 from workbench.custom.registry import Entry, enter
 from workbench.custom.running import many
 from workbench.errors import ShapeError
-from workbench.ops import several
+from workbench.ops import define
 
 __all__ = ["OpFromGraph"]
 
@@ -192,7 +192,7 @@ class OpFromGraph(GraphOp):
             return made[0] if self.single else tuple(made)
         if self.single:
             return apply(self, (*given, *self.implicit))
-        return several.several(self, (*given, *self.implicit))
+        return define.several(self, (*given, *self.implicit))
 
     def _connection(self, inputs: Any, params: Params) -> list[list[bool]]:
         """The pattern of all that the op reads, for who looks for a path."""

@@ -37,7 +37,7 @@ from workbench.errors import (
     UnusedInputError,
     UsageError,
 )
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
 from workbench.overrides.rule_parser import Bound, read
@@ -296,7 +296,7 @@ class GraphOp(Op):
             kept = [c if on else None for c, on in zip(parts, row, strict=True)]
             if all(c is None for c in kept):
                 continue
-            arriving = kept[0] if self.single else several.Parts(kept)
+            arriving = kept[0] if self.single else define.Parts(kept)
             made = whole._pull(chosen, arriving, y, inputs, {})
             for i, c in enumerate(made):
                 if chosen >> i & 1:
@@ -656,7 +656,7 @@ def _true(op: GraphOp) -> Op:
     made = Op(op.name)
 
     def pull(mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Any) -> Any:
-        arriving = several.Parts(filled(g, y)) if isinstance(g, tuple) else g
+        arriving = define.Parts(filled(g, y)) if isinstance(g, tuple) else g
         return op.true_pull(mask, arriving, y, inputs)
 
     def push(tangents: Any, y: Any, inputs: tuple[Any, ...], params: Any) -> Any:

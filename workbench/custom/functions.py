@@ -33,7 +33,7 @@ from workbench.custom.registry import (
 from workbench.custom.results import traced_lengths
 from workbench.custom.running import Derivatives, OpNode, many
 from workbench.errors import TraceError, UsageError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.overrides.rules import has_derivative
 from workbench.overrides.targets import name_of
 
@@ -202,7 +202,7 @@ class Call:
             )  # fmt: skip
         else:
             made = tensor.apply(op, tuple(leaves), self.params)
-        found = several.outputs(made)
+        found = define.outputs(made)
         return self.whole(found if isinstance(found, tuple) else [found])
 
     def op(self) -> Core:

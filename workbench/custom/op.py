@@ -27,7 +27,7 @@ from workbench.custom.results import (
 )
 from workbench.custom.running import Derivatives, again
 from workbench.errors import UsageError
-from workbench.ops import several
+from workbench.ops import define
 
 # What a user's op takes: how many inputs, and what may be one.
 
@@ -258,7 +258,7 @@ class Op:
         bound = self._bound
         made = tensor.apply(bound, given, bound.settings)
         if isinstance(made, Tensor):
-            return several.outputs(made)
+            return define.outputs(made)
         return made
 
     def _placed(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from workbench.core.probe import STAND_INS
 from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial
 from workbench.core.trace import blank, blanks, record
 from workbench.core.types import Spec
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
 
 # What a program inside an op makes of operands of unknown lengths.
@@ -262,7 +262,7 @@ class Whole(Op):
         steps = plan(outputs, self.chosen(key))
         read: dict[int, set[int]] = {}
         for node, _ in steps:
-            if node.op is several.ITEM:
+            if node.op is define.ITEM:
                 read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
         found = []
         for node, mask in steps:
@@ -388,7 +388,7 @@ def called(op: Whole, inputs: tuple[Any, ...]) -> list[Any]:
         return op.program(inputs)
     if op.single:
         return [apply(op, inputs)]
-    return list(several.several(op, inputs))
+    return list(define.several(op, inputs))
 
 
 def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:

@@ -49,7 +49,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
 from workbench.overrides.rules import Node, filled, has_derivative, is_broadcast
 from workbench.overrides.targets import listed
@@ -177,7 +177,7 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
             assert op.pull is not None
             passed = op.pull(
                 mask,
-                arrived[0] if single else several.Parts(arrived),
+                arrived[0] if single else define.Parts(arrived),
                 out[0] if single else out,
                 tuple(values[:count]),
                 params,
@@ -405,7 +405,7 @@ class Derivatives:
         returned = dict(zip(map(id, lent), cotangents, strict=True))
         fitted: list[Any] = []
         for i, (c, x) in enumerate(zip(made, inputs, strict=True)):
-            c = nulls.told(c, self.op.name, i, x)
+            c = gradients.told(c, self.op.name, i, x)
             if isinstance(c, DisconnectedType):
                 apart(self.op, i, x)
                 c = None

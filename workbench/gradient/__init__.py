@@ -34,7 +34,7 @@ from workbench.gradient.whole import (
     subgraph_grad,
     zero_grad,
 )
-from workbench.ops.nulls import NullType
+from workbench.ops.gradients import NullType
 
 __all__ = [
     "DisconnectedInputError",

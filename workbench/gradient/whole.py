@@ -12,10 +12,10 @@ from workbench.core import blame, types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.errors import DtypeError, ShapeError, UsageError
-from workbench.ops import nulls
-from workbench.ops.arithmetic import stop_gradient
+from workbench.ops import gradients
 from workbench.ops.define import shape_of
-from workbench.ops.passing import CLIP, SCALE, ZERO
+from workbench.ops.elementwise import stop_gradient
+from workbench.ops.gradients import CLIP, SCALE, ZERO
 from workbench.overrides.override import Override
 
 
@@ -442,7 +442,7 @@ def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     grad: the gradient by 'x' cannot be computed:
     the gradient of input 0 of floor is mathematically undefined (a step)
     """
-    return nulls.null("undefined", _name(op), x_pos, x, comment)
+    return gradients.null("undefined", _name(op), x_pos, x, comment)
 
 
 def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
@@ -463,7 +463,7 @@ def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     ...     print("input 1 of fit" in str(error))
     True
     """
-    return nulls.null("not implemented", _name(op), x_pos, x, comment)
+    return gradients.null("not implemented", _name(op), x_pos, x, comment)
 
 
 def _name(op: Any) -> str:

@@ -461,8 +461,8 @@ class Plain:
         if kind is np.ndarray:
             return self._array(x)
         if is_sparse(x) and isinstance(x.data, Tensor):
-            from workbench.ops.sparse.entries import taken
-            from workbench.ops.sparse.nests import build
+            from workbench.ops.sparse.pattern import taken
+            from workbench.ops.sparse.tensor import build
 
             data, pattern = taken(x)
             made = self._value(data)

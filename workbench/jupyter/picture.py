@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from workbench.core.drawing import lay_out, safe, short
-from workbench.ops import several
+from workbench.ops import define
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol import STATISTICS, STATUSES
 
@@ -88,7 +88,7 @@ class _Shown:
     def maker(self, node: int) -> str:
         """What stands beside a name: its op, or the op that it is an output of."""
         op = self.string("op", node)
-        if op == several.ITEM.name:
+        if op == define.ITEM.name:
             return f"of {self.string('op', self.inputs[node][0])}"
         return op if self.string("name", node) else ""
 

@@ -28,8 +28,7 @@ from workbench.core import blame, hooks, traces
 from workbench.core.op import CopyParams
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor
 from workbench.errors import TraceError
-from workbench.ops.indexing import GETITEM
-from workbench.ops.keys import ARRAY
+from workbench.ops.indexing import ARRAY, GETITEM
 from workbench.ops.updates import at
 
 __all__: list[str] = []

@@ -20,9 +20,9 @@ from workbench.core.dims import below, differ, none
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, value_spec
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of
+from workbench.ops.elementwise import conjugate
 
 __all__ = ["centred", "convolved", "turned"]
 

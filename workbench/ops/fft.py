@@ -3,32 +3,195 @@
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import Dim
+from workbench.core.broadcasting import smallest
+from workbench.core.dims import Dim, found, none, same
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.ops.complex_parts import conjugate
-from workbench.ops.define import no_out, shape_of
-from workbench.ops.fourier import (
-    FFT,
-    FFTN,
-    IFFT,
-    IFFTN,
-    IRFFT,
-    RFFT,
-    SWAPPED,
-    normed,
-    settings,
-)
+from workbench.core.types import Spec, value_spec
+from workbench.ops.define import dtype_of, linear, no_out, shape_of
+from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
 
-__all__: list[str] = []
+# Fourier transforms: the linear ops of `numpy.fft`.
+#
+# `fft` and `ifft` have symmetric matrices, so each is its own transpose;
+# `rfft` and `irfft` are each other's transposes but for a weight: the frequencies that
+# a real transform leaves out count twice. The names of NumPy are written with these, in
+# `fft.py`. J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The Fast Fourier Transform and
+# its Applications" (1969).
 
 Params = dict[str, Any]
+Shape = tuple[int, ...]
+
+#: What a transform and its inverse are scaled by, turned round.
+SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def normed(norm: Any) -> str:
+    """A ``norm`` by its name, the usual one for None."""
+    norm = "backward" if norm is None else norm
+    if norm not in SWAPPED:
+        raise ValueError(
+            f"Invalid norm value {norm!r}{blame.here()}: it is 'backward', 'ortho' or"
+            " 'forward'."
+        )
+    return str(norm)
+
+
+def settings(n: int, axis: int, norm: Any) -> Params:
+    """What a transform along one axis is set to; the usual norm is left out."""
+    params: Params = {"n": n, "axis": axis}
+    return params if normed(norm) == "backward" else {**params, "norm": norm}
+
+
+def resized(x: Any, lengths: dict[int, int]) -> Any:
+    """Cut off, or filled up with zeros, to a length per axis."""
+    shape = shape_of(x)
+    lengths = {axis % len(shape): n for axis, n in lengths.items()}
+    lengths = {i: n for i, n in lengths.items() if not same((n,), (shape[i],))}
+    if found([shape, *lengths.values()]):
+        return _resized_later(x, lengths)
+    if any(n < shape[axis] for axis, n in lengths.items()):
+        x = x[tuple(slice(lengths.get(i)) for i in range(len(shape)))]
+    if any(n > shape[axis] for axis, n in lengths.items()):
+        x = np.pad(x, [(0, max(lengths.get(i, 0) - n, 0)) for i, n in enumerate(shape)])
+    return x
+
+
+def _resized_later(x: Any, lengths: dict[int, Any]) -> Any:
+    """As `resized`, where nobody knows yet which is longer: cut, then filled up."""
+    for axis, n in lengths.items():
+        x = x[(slice(None),) * axis + (slice(smallest(n, shape_of(x)[axis])),)]
+        shape = list(shape_of(x))
+        shape[axis] = n - shape[axis]
+        if not none(shape[axis]):
+            x = np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis)
+    return x
+
+
+@lru_cache(maxsize=64)
+def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a transform, by trying it on one entry."""
+    one = np.ones(1, dtype)  # host array: to ask for a dtype
+    found: np.dtype[Any] = getattr(np.fft, name)(one, 1).dtype
+    return found
+
+
+# fft, ifft, fftn, ifftn: symmetric, so that the transpose is the transform itself.
+# The axes of all ops count from the end, so a batch axis in front changes nothing.
+
+
+def _same(made: Op) -> Any:
+    return lambda inputs, batched, params: apply(made, inputs, params)
+
+
+def _grown(spec: Spec, lengths: Any, axes: Any, name: str) -> Spec:
+    shape = list(spec.shape)
+    for axis, n in zip(axes, lengths, strict=True):
+        shape[axis] = n
+    return Spec(tuple(shape), _result_dtype(name, spec.dtype))
+
+
+def _complex_op(name: str) -> Op:
+    transform = getattr(np.fft, name)
+    many = name.endswith("n")
+
+    def axes_of(params: Params) -> Shape:
+        return params["axes"] if many else (params["axis"],)
+
+    def transpose(g: Any, x: Any, **params: Any) -> Any:
+        passed = apply(made, (g,), params)
+        if dtype_of(x).kind != "c":
+            passed = np.real(passed)
+        shape = shape_of(x)
+        return resized(passed, {axis: shape[axis] for axis in axes_of(params)})
+
+    def infer(x: Any, **params: Any) -> Spec:
+        lengths = params["s"] if many else (params["n"],)
+        return _grown(value_spec(x), lengths, axes_of(params), "fft")
+
+    made = linear(
+        name,
+        lambda x, **params: transform(x, **params),
+        transpose,
+        rule=f"{name} of g",
+        infer=infer,
+        lengths=infer,
+    )
+    made.batch = _same(made)
+    return made
+
+
+FFT, IFFT = _complex_op("fft"), _complex_op("ifft")
+FFTN, IFFTN = _complex_op("fftn"), _complex_op("ifftn")
+
+
+# rfft and irfft: the kept frequencies, of which all but the ends count twice
+
+
+def _counts(like: Any, length: int) -> Any:
+    """How often each kept frequency of a real signal of this length counts."""
+    k = np.arange(length // 2 + 1, like=like)
+    once = np.logical_or(np.equal(k, 0), np.equal(2 * k, length))
+    return np.where(once, 1, 2).astype(np.finfo(dtype_of(like)).dtype)
+
+
+def _weighted(x: Any, weights: Any, axis: int) -> Any:
+    return x * np.reshape(weights, (-1, *(1,) * (-axis - 1)))
+
+
+def _rfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
+    spectrum = _weighted(np.conjugate(g), 1 / _counts(g, n), axis)
+    passed = apply(IRFFT, (spectrum,), settings(n, axis, SWAPPED[normed(norm)]))
+    return resized(passed, {axis: shape_of(x)[axis]})
+
+
+def _rfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
+    spec = value_spec(x)
+    if spec.dtype.kind == "c":
+        raise TypeError("a real transform of complex entries; np.fft.fft takes them")
+    return _grown(spec, (n // 2 + 1,), (axis,), "rfft")
+
+
+RFFT = linear(
+    "rfft",
+    lambda x, **params: np.fft.rfft(x, **params),
+    _rfft_transpose,
+    rule="irfft of conj(g), scaled",
+    infer=_rfft_infer,
+    lengths=_rfft_infer,
+)
+RFFT.batch = _same(RFFT)
+
+
+def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
+    passed = apply(RFFT, (g,), settings(n, axis, SWAPPED[normed(norm)]))
+    passed = _weighted(np.conjugate(passed), _counts(g, n), axis)
+    return resized(passed, {axis: shape_of(x)[axis]})
+
+
+def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
+    return _grown(value_spec(x), (n,), (axis,), "irfft")
+
+
+IRFFT = linear(
+    "irfft",
+    lambda x, **params: np.fft.irfft(x, **params),
+    _irfft_transpose,
+    rule="conj(rfft of g), scaled",
+    infer=_irfft_infer,
+    lengths=_irfft_infer,
+)
+IRFFT.batch = _same(IRFFT)
+
+
+__all__: list[str] = []
 
 
 def _length(given: Any) -> Any:

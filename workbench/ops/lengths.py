@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, deferred, hooks, source
-from workbench.core.deferred import later, waits
+from workbench.core import blame, deferred, hooks, source, traces
+from workbench.core.deferred import Late, later, waits
 from workbench.core.dims import Dim
-from workbench.core.tensor import Tensor
+from workbench.core.op import OPS, severed
+from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Spec
-from workbench.ops.define import op
-
-__all__ = ["delay", "delayed"]
+from workbench.errors import TraceError
+from workbench.ops.define import dtype_of, linear, op, shape_of
 
 LENGTH = op(
     "length",
@@ -76,3 +76,251 @@ def delay(namespace: dict[str, Any], names: Iterable[str]) -> None:
     for name in names:
         if isinstance(namespace.get(name), FunctionType):
             namespace[name] = delayed(namespace[name], pin=True)
+
+
+# Lengths that values decide: slices whose ends are Tensors, and `arange` up to one.
+#
+# ``x[i * n : (i + 1) * n]`` with a symbol ``i`` is the op `span`, whose result has a
+# length that is measured when the program runs. An integer without a value that stands
+# for a length, ``np.reshape(x, (n, -1))``, is the length of ``np.arange(n)``.
+
+Batched = tuple[bool, ...]
+#: Start, stop and step of a slice: a number, None, or `GIVEN` for the next operand.
+Key = tuple[Any, ...]
+
+GIVEN = "given"
+
+
+def unvalued(x: Any) -> bool:
+    """Whether it is a Tensor without a value."""
+    return isinstance(x, Tensor) and x._value is None
+
+
+def is_mask(array: Any) -> bool:
+    """Whether an array of an index chooses by true and false."""
+    return hasattr(array, "dtype") and array.dtype.kind == "b"
+
+
+# x[start:stop:step] along one axis
+
+
+def _place(key: Key, bounds: tuple[Any, ...], axis: int) -> Any:
+    rest = iter(bounds)
+    ends = [int(next(rest)) if type(b) is str else b for b in key]
+    return (*(slice(None),) * axis, slice(*ends))
+
+
+def _span(x: Any, *bounds: Any, axis: int, key: Key) -> Any:
+    return x[_place(key, bounds, axis)]
+
+
+def _span_transpose(g: Any, x: Any, *bounds: Any, axis: int, key: Key) -> Any:
+    params = {"axis": axis, "key": key, "length": shape_of(x)[axis]}
+    return apply(UNSPAN, (g, *bounds), params)
+
+
+def _unspan(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> Any:
+    shape = (*g.shape[:axis], length, *g.shape[axis + 1 :])
+    out = np.zeros_like(g, shape=shape)
+    out[_place(key, bounds, axis)] = g
+    return out
+
+
+def _with_length(x: Any, axis: int, length: Any) -> Spec:
+    shape = shape_of(x)
+    return Spec((*shape[:axis], length, *shape[axis + 1 :]), dtype_of(x))
+
+
+def _span_lengths(x: Any, *bounds: Any, axis: int, key: Key) -> Spec:
+    return _with_length(x, axis, None)
+
+
+def _unspan_lengths(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> Spec:
+    return _with_length(g, axis, length)
+
+
+def _batch(name: str) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+        if not any(batched[1:]):
+            return apply(OPS[name], inputs, {**params, "axis": params["axis"] + 1})
+        size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
+        examples = [
+            apply(
+                OPS[name],
+                tuple(x[i] if b else x for x, b in zip(inputs, batched, strict=True)),
+                params,
+            )
+            for i in range(size)
+        ]
+        return np.stack(examples)
+
+    return batch
+
+
+SPAN = linear(
+    "span",
+    _span,
+    _span_transpose,
+    rule="g in the slice, else 0",
+    infer=_span_lengths,
+    lengths=_span_lengths,
+    batch=_batch("span"),
+)
+UNSPAN = linear(
+    "unspan",
+    _unspan,
+    lambda g, x, *bounds, axis, key, length: apply(
+        SPAN, (g, *bounds), {"axis": axis, "key": key}
+    ),
+    rule="g in the slice",
+    infer=_unspan_lengths,
+    lengths=_unspan_lengths,
+    batch=_batch("unspan"),
+)
+
+
+def _cut(x: Any, part: slice, axis: int) -> Any:
+    """``x`` between the ends of a slice along an axis."""
+    key, bounds = [], []
+    for bound in (part.start, part.stop, part.step):
+        if isinstance(bound, Tensor):
+            if bound.dtype.kind not in "iu" or shape_of(bound) != ():
+                raise IndexError(
+                    f"a slice that ends at {blame.describe(bound)}{blame.here()}: its"
+                    " ends are single integers; write .astype(int)"
+                )
+            key.append(GIVEN)
+            bounds.append(bound)
+        else:
+            key.append(bound)
+    return apply(SPAN, (x, *bounds), {"axis": axis, "key": tuple(key)})
+
+
+def _moves(part: Any) -> bool:
+    return isinstance(part, slice) and any(
+        map(unvalued, (part.start, part.stop, part.step))
+    )
+
+
+def _spelt(x: Any, index: Any) -> list[tuple[Any, int]]:
+    """The parts of an index, each with the axis that it begins at."""
+    parts = index if type(index) is tuple else (index,)
+    widths = [
+        0 if p is None or p is Ellipsis else len(shape_of(p)) if is_mask(p) else 1
+        for p in parts
+    ]
+    found, axis = [], 0
+    for part, width in zip(parts, widths, strict=True):
+        found.append((part, axis))
+        axis += len(shape_of(x)) - sum(widths) if part is Ellipsis else width
+    return found
+
+
+def cut(x: Any, index: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return ``x`` between those ends of slices that are Tensors, and what remains.
+
+    The second is the index of what is still to be taken; ``()`` where that is all.
+    """
+    rest = []
+    for part, axis in _spelt(x, index):
+        if _moves(part):
+            x, part = _cut(x, part, axis), slice(None)
+        rest.append(part)
+    if all(isinstance(p, slice) and p == slice(None) for p in rest):
+        return x, ()
+    return x, tuple(rest)
+
+
+def positions(x: Any, index: Any) -> Any:
+    """The same index with arrays of positions, for who writes there."""
+    parts = _spelt(x, index)
+    made = []
+    for part, axis in parts:
+        if _moves(part):
+            others = [p for p, _ in parts if p is not part]
+            if not all(p is Ellipsis or isinstance(p, slice) for p in others) or any(
+                map(_moves, others)
+            ):
+                raise TraceError(
+                    f"at(x)[...] of {blame.describe(x)}{blame.here()}: a slice that"
+                    " ends at a Tensor stands beside integers or arrays. Write one"
+                    " index after the other: row = x[i], at(row)[a:b].set(v), and"
+                    " at(x)[i].set(row)."
+                )
+            n = shape_of(x)[axis]
+            part = _cut(np.arange(n, like=x), part, 0)
+        made.append(part)
+    return tuple(made)
+
+
+# arange up to a Tensor
+
+
+def _arange(*ends: Any, dtype: Any = None) -> Any:
+    like = next((e for e in ends if hasattr(e, "__array_function__")), None)
+    return np.arange(*ends, dtype=dtype, like=like)
+
+
+def _arange_lengths(*ends: Any, dtype: Any = None) -> Spec:
+    entries = [e.example() if isinstance(e, Spec) else e for e in ends]
+    return Spec((None,), _arange(*entries, dtype=dtype).dtype)
+
+
+ARANGE = op(
+    "arange",
+    _arange,
+    infer=_arange_lengths,
+    lengths=_arange_lengths,
+    rule="positions have no derivative",
+)
+ARANGE.connection = severed
+
+
+def as_length(n: Tensor) -> Any:
+    """An integer without a value as a length."""
+    if type(n.op) is Late and n.op.base is OPS["length"]:
+        return n.op.settled(n.inputs, n.params)[2]["n"]
+    if n.dtype.kind not in "iu" or shape_of(n) != ():
+        raise TypeError(
+            f"{blame.describe(n)}{blame.here()} is no length: a length is one integer."
+        )
+    return shape_of(apply(ARANGE, (n,)))[0]
+
+
+# Where an array is not 0: how many places there are is known when the program runs
+
+
+def _places_lengths(x: Any) -> Spec:
+    return Spec((len(shape_of(x)), None), np.dtype(np.intp))
+
+
+PLACES = op(
+    "nonzero_places",
+    lambda x: np.stack(np.nonzero(x)),
+    infer=_places_lengths,
+    lengths=_places_lengths,
+    rule="positions have no derivative",
+)
+PLACES.connection = severed
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether it is part of an expression of symbols, outside of every trace."""
+    return unvalued(x) and not traces.any_open() and bool(shape_of(x))
+
+
+def places(x: Any) -> tuple[Any, ...]:
+    """Return where a Tensor is not 0, an array of positions for each axis."""
+    found = apply(PLACES, (x,))
+    return tuple(found[i] for i in range(len(shape_of(x))))
+
+
+def unmasked(index: Any) -> Any:
+    """An index whose masks without a value are the places where they are true."""
+    parts: list[Any] = []
+    for part in index if type(index) is tuple else (index,):
+        if is_mask(part) and is_symbolic(part):
+            parts += places(part)
+        else:
+            parts.append(part)
+    return tuple(parts)

@@ -12,8 +12,8 @@ from workbench.core import blame
 from workbench.core.op import CALLS, implements
 from workbench.core.tensor import admit
 from workbench.core.tree import is_sparse
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import no_out, shape_of
+from workbench.ops.elementwise import conjugate
 
 __all__ = ["mul_without_zeros", "prod_without_zeros"]
 

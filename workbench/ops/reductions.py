@@ -21,20 +21,8 @@ from workbench.core.broadcasting import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec
-from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
-
-__all__ = [
-    "count",
-    "expand",
-    "logsumexp",
-    "promote_half",
-    "reduced_axes",
-    "reduction",
-    "settings",
-    "taken",
-    "wide_dtype",
-]
+from workbench.ops.elementwise import stop_gradient
 
 Params = dict[str, Any]
 _add: Any = np.add.reduce
@@ -398,3 +386,293 @@ def logsumexp(
         y = y.astype(parts.dtype)
         sign = None if sign is None else sign.astype(parts.dtype)
     return (y, sign) if return_sign else y
+
+
+# The largest and the smallest entry: `max`, `min`, `ptp`.
+#
+# Ties share the gradient evenly. Where the extremes stand (`argmax`) says
+# `sorting.py`; of two arrays, entry by entry, the larger one, `arithmetic.py`.
+
+__all__: list[str] = []
+
+
+def _extremum(name: str, function: Callable[..., Any]) -> Op:
+    def compute(
+        x: Any, *, axis: Any = None, keepdims: bool = False, initial: Any = None
+    ) -> Any:
+        if initial is None:
+            return function(x, axis=axis, keepdims=keepdims)
+        if not isinstance(x, np.ndarray | np.generic):
+            # CuPy's have no initial=; of nothing the sum is 0.
+            if 0 in shape_of(x):
+                nothing = np.sum(x, axis=axis, keepdims=keepdims)
+                return np.full_like(nothing, initial)
+            found = function(x, axis=axis, keepdims=keepdims)
+            return (np.maximum if name == "max" else np.minimum)(found, initial)
+        return function(x, axis=axis, keepdims=keepdims, initial=initial)
+
+    def weight(
+        y: Any, x: Any, *, axis: Any = None, initial: Any = None, **_: Any
+    ) -> Any:
+        hit = np.equal(x, y)
+        axes = reduced_axes(axis, len(shape_of(x)))
+        ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
+        return hit / (ties if initial is None else ties + np.equal(y, initial))
+
+    made = reduction(
+        name, compute, weight, rule=f"g to the {name}imum, shared evenly at a tie"
+    )
+    made.lengths = lengths_of(compute)
+    return made
+
+
+_extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}
+
+
+def _select(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    no_out(f"np.{name}", out)
+    if where is not True:
+        if initial is None:
+            raise ValueError(
+                f"np.{name}(where=...) needs initial=, the result where nothing is"
+                " chosen: -np.inf for max, np.inf for min"
+            )
+        a = np.where(where, a, initial)
+    if initial is not None and not isinstance(initial, (int, float)):
+        limit = np.maximum if name == "max" else np.minimum
+        return limit(_select(name, a, axis, None, keepdims, None, True), initial)
+    params = settings(axis, keepdims, a)
+    if initial is not None:
+        params["initial"] = initial
+    return apply(_extrema[name], (a,), params)
+
+
+@implements(np.max, np.amax)
+def max_(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.max`; entries that tie share the gradient evenly."""
+    return _select("max", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.min, np.amin)
+def min_(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.min`; entries that tie share the gradient evenly."""
+    return _select("min", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """`numpy.ptp`: the largest less the smallest."""
+    no_out("np.ptp", out)
+    largest = np.max(a, axis=axis, keepdims=keepdims)
+    return largest - np.min(a, axis=axis, keepdims=keepdims)
+
+
+# Reductions that skip NaN: it is replaced by what changes nothing.
+#
+# A NaN has gradient 0, in both modes and in all orders, since what flows through
+# `where` is masked.
+
+
+def _without(a: Any, neutral: float) -> Any:
+    """The array with its NaN replaced; integers have none."""
+    if dtype_of(a).kind not in "fc":
+        return a
+    return np.where(np.isnan(a), neutral, a)
+
+
+def _present(a: Any, where: Any) -> Any:
+    """Where an entry counts."""
+    return ~np.isnan(a) if where is True else ~np.isnan(a) & where
+
+
+@implements(np.nansum)
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.nansum`."""
+    no_out("np.nansum", out)
+    return np.sum(  # a Tensor: its op knows where=
+        _without(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where
+    )
+
+
+@implements(np.nanprod)
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.nanprod`."""
+    no_out("np.nanprod", out)
+    return np.prod(  # a Tensor: its op knows where=
+        _without(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where
+    )
+
+
+@implements(np.nanmean)
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """`numpy.nanmean`."""
+    no_out("np.nanmean", out)
+    there = _present(a, where)
+    return np.mean(  # a Tensor: its op knows where=
+        _without(a, 0), axis, dtype, keepdims=keepdims, where=there
+    )
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """`numpy.nanvar`."""
+    no_out("np.nanvar", out)
+    ddof = ddof if correction is None else correction
+    there = _present(a, where)
+    return np.var(  # a Tensor: its op knows where=
+        _without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean
+    )
+
+
+@implements(np.nanstd)
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """`numpy.nanstd`; its gradient is 0 where all entries are equal."""
+    no_out("np.nanstd", out)
+    ddof = ddof if correction is None else correction
+    there = _present(a, where)
+    return np.std(  # a Tensor: its op knows where=
+        _without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean
+    )
+
+
+def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -> Op:
+    """The largest or smallest of the entries that are no NaN; NaN where none is."""
+
+    def compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+        if type(x) is np.ndarray:  # and no warning of what the docstring tells
+            return fast.reduce(x, axis=axis, keepdims=keepdims)
+        return function(x, axis=axis, keepdims=keepdims)
+
+    def weight(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
+        hit = np.equal(x, y)
+        axes = reduced_axes(axis, len(shape_of(x)))
+        ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
+        return hit / np.where(np.equal(ties, 0), 1, ties)
+
+    rule = f"g to the {name[3:]}imum, shared evenly at a tie"
+    return reduction(name, compute, weight, rule=rule)
+
+
+_nan_extrema = {
+    "max": _present_extremum("nanmax", np.fmax, np.nanmax),
+    "min": _present_extremum("nanmin", np.fmin, np.nanmin),
+}
+
+
+def _nan_extremum(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    no_out(f"np.nan{name}", out)
+    if dtype_of(a).kind in "fc" and initial is None and where is True:
+        # Still NaN, and yet nothing flows back to it, whatever made it.
+        a = np.where(np.isnan(a), np.nan, a)
+        return apply(_nan_extrema[name], (a,), settings(axis, keepdims, a))
+    function, worst = (np.max, -np.inf) if name == "max" else (np.min, np.inf)
+    given = {} if initial is None else {"initial": initial}
+    return function(_without(a, worst), axis, keepdims=keepdims, where=where, **given)
+
+
+@implements(np.nanmax)
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.nanmax`; entries that tie share the gradient evenly."""
+    return _nan_extremum("max", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.nanmin)
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`numpy.nanmin`; entries that tie share the gradient evenly."""
+    return _nan_extremum("min", a, axis, out, keepdims, initial, where)
+
+
+@implements(np.nancumsum)
+def nancumsum(
+    a: Any, axis: int | None = None, dtype: Any = None, out: None = None
+) -> Any:
+    """`numpy.nancumsum`."""
+    no_out("np.nancumsum", out)
+    return np.cumsum(_without(a, 0), axis, dtype)
+
+
+@implements(np.nancumprod)
+def nancumprod(
+    a: Any, axis: int | None = None, dtype: Any = None, out: None = None
+) -> Any:
+    """`numpy.nancumprod`."""
+    no_out("np.nancumprod", out)
+    return np.cumprod(_without(a, 1), axis, dtype)

@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.broadcasting import largest
+from workbench.core.dims import below, differ, none, same
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.ops.define import linear, no_out, op, shape_of
-from workbench.ops.shaping import normal_axis
+from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
+from workbench.ops.elementwise import stop_gradient
+from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.taking import take
+from workbench.ops.values import beside, placed
 
 __all__: list[str] = []
 
@@ -169,3 +174,264 @@ def cumulative_prod(
     """`numpy.cumulative_prod`."""
     first = 1 if include_initial else None
     return _running(CUMPROD, _single(x, axis), axis, dtype, out, first)
+
+
+# Differences along an axis, and what is made of them: `gradient`, `trapezoid`.
+#
+# `interp` is linear in the values and differentiable in the places too; at a knot it
+# has the slope of the piece that NumPy takes, the one to the right.
+
+
+def _along(axis: int, part: Any) -> tuple[Any, ...]:
+    """The index that takes ``part`` of one axis."""
+    return (slice(None),) * axis + (part,)
+
+
+def _shaped(x: Any, axis: int, rank: int) -> Any:
+    """A vector that lies along one axis of an array."""
+    return np.reshape(x, tuple(-1 if i == axis else 1 for i in range(rank)))
+
+
+# diff, ediff1d, unwrap
+
+
+@implements(np.diff)
+def diff(
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Any:
+    """`numpy.diff`."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    a, prepend, append = admit(a), admit(prepend), admit(append)
+    rank = len(shape_of(a))
+    if rank == 0:
+        raise ValueError("diff requires input that is at least one dimensional")
+    if n == 0:
+        return a
+    axis = normal_axis(axis, rank)
+    one = tuple(1 if i == axis else k for i, k in enumerate(shape_of(a)))
+    ends = [
+        x if x is None or shape_of(x) else np.broadcast_to(_array(x, a), one)
+        for x in (prepend, append)
+    ]
+    parts = [x for x in (ends[0], a, ends[1]) if x is not None]
+    y = parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
+    differ = np.not_equal if dtype_of(y).kind == "b" else np.subtract
+    for _ in range(n):
+        y = differ(y[_along(axis, slice(1, None))], y[_along(axis, slice(-1))])
+    return y
+
+
+def _array(x: Any, like: Any) -> Any:
+    """A number as an array of the dtype that NumPy gives it."""
+    return x if hasattr(x, "dtype") else np.asarray(x, like=like)
+
+
+@implements(np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """`numpy.ediff1d`."""
+    line = np.ravel(admit(ary))
+    y = line[1:] - line[:-1]
+    ends = []
+    for name, x in (("to_begin", to_begin), ("to_end", to_end)):
+        if x is None:
+            continue
+        x = np.ravel(_array(admit(x), line))
+        if not np.can_cast(dtype_of(x), dtype_of(line), casting="same_kind"):
+            raise TypeError(
+                f"dtype of `{name}` must be compatible with input `ary` under the"
+                " `same_kind` rule."
+            )
+        ends.append((name, x.astype(dtype_of(line))))
+    if not ends:
+        return y
+    before = [x for name, x in ends if name == "to_begin"]
+    return np.concatenate([*before, y, *[x for n, x in ends if n == "to_end"]])
+
+
+@implements(np.unwrap)
+def unwrap(
+    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
+) -> Any:
+    """`numpy.unwrap`: what it adds are whole periods, which have no derivative."""
+    p = admit(p)
+    axis = normal_axis(axis, len(shape_of(p)))
+    step = np.diff(stop_gradient(p), axis=axis)
+    if discont is None:
+        discont = period / 2
+    if np.result_type(dtype_of(step), period).kind in "iu":
+        high, rest = divmod(period, 2)
+        ambiguous = rest == 0
+    else:
+        high, ambiguous = period / 2, True
+    inside = np.remainder(step + high, period) - high
+    if ambiguous:  # half a period up stays up
+        inside = np.where((inside == -high) & (step > 0), high, inside)
+    turns = np.where(np.abs(step) < discont, 0, inside - step)
+    first = p[_along(axis, slice(1))]
+    rest = p[_along(axis, slice(1, None))] + np.cumsum(turns, axis=axis)
+    return np.concatenate([first.astype(dtype_of(rest)), rest], axis)
+
+
+# gradient
+
+
+def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
+    """Second-order differences along one axis, one-sided at its ends.
+
+    Of three points with steps a and b the derivative of the parabola: at the middle
+    ``(a**2 f2 + (b**2 - a**2) f1 - b**2 f0) / (a b (a + b))``. B. Fornberg,
+    "Generation of finite difference formulas on arbitrarily spaced grids" (1988).
+    """
+    rank = len(shape_of(f))
+
+    def part(start: int | None, stop: int | None) -> Any:
+        return f[_along(axis, slice(start, stop))]
+
+    if np.ndim(step) == 0:
+        middle = (part(2, None) - part(None, -2)) / (2.0 * step)
+        a = b = c = d = step
+    else:
+        step = _shaped(step, axis, rank)
+
+        def cut(start: int | None, stop: int | None) -> Any:
+            return step[_along(axis, slice(start, stop))]
+
+        a, b = cut(None, -1), cut(1, None)
+        middle = (
+            -b / (a * (a + b)) * part(None, -2)
+            + (b - a) / (a * b) * part(1, -1)
+            + a / (b * (a + b)) * part(2, None)
+        )
+        a, b, c, d = cut(0, 1), cut(1, 2), cut(-2, -1), cut(-1, None)
+    if edge_order == 1:
+        first = (part(1, 2) - part(0, 1)) / a
+        last = (part(-1, None) - part(-2, -1)) / d
+    else:
+        first = (
+            -(2.0 * a + b) / (a * (a + b)) * part(0, 1)
+            + (a + b) / (a * b) * part(1, 2)
+            - a / (b * (a + b)) * part(2, 3)
+        )
+        last = (
+            d / (c * (c + d)) * part(-3, -2)
+            - (c + d) / (c * d) * part(-2, -1)
+            + (2.0 * d + c) / (d * (c + d)) * part(-1, None)
+        )
+    return np.concatenate([first, middle, last], axis)
+
+
+@implements(np.gradient)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """`numpy.gradient`, differentiable in the spacing too."""
+    f = admit(f)
+    shape = shape_of(f)
+    axes = tuple(range(len(shape))) if axis is None else normal_axes(axis, len(shape))
+    given = [admit(x) for x in varargs]
+    if not given:
+        steps: list[Any] = [1.0] * len(axes)
+    elif len(given) == 1 and np.ndim(given[0]) == 0:
+        steps = given * len(axes)
+    elif len(given) == len(axes):
+        steps = [_spacing(x, shape[n]) for x, n in zip(given, axes, strict=True)]
+    else:
+        raise TypeError("invalid number of arguments")
+    if edge_order > 2:
+        raise ValueError("'edge_order' greater than 2 not supported")
+    if dtype_of(f).kind not in "fc":
+        f = f.astype(np.float64)
+    found = []
+    for n, step in zip(axes, steps, strict=True):
+        if below(shape[n], edge_order + 1):
+            raise ValueError(
+                "Shape of array too small to calculate a numerical gradient, at least"
+                " (edge_order + 1) elements are required."
+            )
+        slopes = _slopes(f, n, step, edge_order)
+        same = dtype_of(slopes) == dtype_of(f)
+        found.append(slopes if same else slopes.astype(dtype_of(f)))
+    return found[0] if len(axes) == 1 else tuple(found)
+
+
+def _spacing(x: Any, length: int) -> Any:
+    if np.ndim(x) == 0:
+        return x
+    if np.ndim(x) != 1:
+        raise ValueError("distances must be either scalars or 1d")
+    if differ(shape_of(x), (length,)):
+        raise ValueError(
+            "when 1d, distances must match the length of the corresponding dimension"
+        )
+    return np.diff(x.astype(np.float64) if dtype_of(x).kind in "iu" else x)
+
+
+# trapezoid
+
+
+@implements(np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """`numpy.trapezoid`: the trapezoidal rule."""
+    y, x = admit(y), admit(x)
+    axis = normal_axis(axis, len(shape_of(y)))
+    if x is None:
+        step = dx
+    elif len(shape_of(x)) == 1:
+        step = np.diff(x)
+        below = (1,) * (len(shape_of(y)) - axis - 1)
+        step = np.reshape(step, (*shape_of(step), *below))
+    else:
+        step = np.diff(x, axis=axis)
+    middle = (y[_along(axis, slice(1, None))] + y[_along(axis, slice(-1))]) / 2
+    return np.sum(step * middle, axis=axis)
+
+
+# interp
+
+
+@implements(np.interp)
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """`numpy.interp`, differentiable in the places, the knots and the values.
+
+    >>> import numpy as np, workbench as wb
+    >>> xp, fp = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0])
+    >>> float(wb.grad(np.interp)(2.0, xp, fp))
+    0.5
+    """
+    kind = np.complex128 if dtype_of(fp := admit(fp)).kind == "c" else np.float64
+    like = next((v for v in (x, xp, fp) if hasattr(v, "dtype")), fp)
+    x, xp = (_array(beside(v, like), like).astype(np.float64) for v in (x, xp))
+    fp = placed(fp, like).astype(kind)
+    if len(shape_of(xp)) != 1 or len(shape_of(fp)) != 1:
+        raise ValueError("Data points must be 1-D sequences")
+    length = shape_of(xp)[0]
+    if differ((length,), shape_of(fp)):
+        raise ValueError("fp and xp are not of the same length.")
+    if none(length):
+        raise ValueError("array of sample points is empty")
+    if period is not None:
+        if not hasattr(period, "dtype") and period == 0:
+            raise ValueError("period must be a non-zero value")
+        period = np.abs(period)
+        left = right = None
+        x, xp = np.remainder(x, period), np.remainder(xp, period)
+        order = np.argsort(xp)
+        xp, fp = take(xp, order), take(fp, order)
+        xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
+        length += 2
+    first, last = xp[0], xp[-1]
+    if same((length,), (1,)):
+        y = np.broadcast_to(fp[0], shape_of(x))
+    else:
+        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, largest(length - 2, 0))
+        up, width = k + 1, 0
+        if not below(1, length):  # a single knot is its own neighbour
+            up = np.minimum(up, length - 1)
+            width = np.equal(up, k)
+        start, end = take(xp, k), take(xp, up)
+        low, high = take(fp, k), take(fp, up)
+        y = (high - low) / (end - start + width) * (x - start) + low
+    y = np.where(x < first, fp[0] if left is None else left, y)
+    return np.where(x > last, fp[-1] if right is None else right, y)

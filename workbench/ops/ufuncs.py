@@ -7,23 +7,295 @@ which a traced program cannot do, and say what to write instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame, hooks
-from workbench.core.op import CALLS, UFUNCS, load
+from workbench.core.op import CALLS, UFUNCS, implements, load
 from workbench.core.refusals import unknown
 from workbench.core.tensor import admit, apply
 from workbench.core.types import weak
 from workbench.errors import TraceError
-from workbench.ops.complex_parts import sign
 from workbench.ops.define import no_out, shape_of
-from workbench.ops.rounding import frexp, modf
-from workbench.ops.ufunc_methods import accumulate, reduce, reduceat
+from workbench.ops.elementwise import frexp, modf, sign
+from workbench.ops.reductions import logsumexp, reduced_axes
+from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.updates import at
+
+# The methods of ufuncs that take one array: `reduce`, `accumulate`, `reduceat`.
+#
+# Those of `np.add` and `np.multiply` are `np.sum`, `np.cumprod` and so on. Other
+# ufuncs are applied by halves or by doubling: log2(n) large steps, no loop over n.
 
 Ufunc = Any
+
+REDUCTIONS: dict[Ufunc, Callable[..., Any]] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+#: Associative ufuncs, and what changes nothing; None where there is no such number.
+ASSOCIATIVE: dict[Ufunc, Any] = {
+    np.fmax: None,
+    np.fmin: None,
+    np.hypot: 0,
+    np.logaddexp: -np.inf,
+    np.logaddexp2: -np.inf,
+    np.logical_xor: False,
+    np.bitwise_and: -1,
+    np.bitwise_or: 0,
+    np.bitwise_xor: 0,
+    np.gcd: 0,
+    np.lcm: None,
+}
+LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
+#: Of these the first entry is changed by the sum, or product, of the others.
+INVERSES: dict[Ufunc, Ufunc] = {np.subtract: np.add, np.divide: np.multiply}
+
+
+# reduce
+
+
+def reduce(
+    ufunc: Ufunc,
+    name: str,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """``ufunc.reduce``.
+
+    Raises
+    ------
+    ValueError
+        Of nothing, or with ``where=`` and no ``initial=``, where nothing is neutral.
+    """
+    array = admit(array)
+    if dtype is not None:
+        array = np.astype(array, dtype)
+    if ufunc in LOGICAL:
+        array = np.not_equal(array, 0)
+    if ufunc in REDUCTIONS and (initial is None or ufunc not in LOGICAL):
+        more = {} if initial is None else {"initial": initial}
+        return REDUCTIONS[ufunc](
+            array, axis=axis, keepdims=keepdims, where=where, **more
+        )
+    if ufunc in REDUCTIONS:
+        y = REDUCTIONS[ufunc](array, axis=axis, keepdims=keepdims, where=where)
+        return ufunc(y, initial)
+    if ufunc not in ASSOCIATIVE and ufunc not in INVERSES:
+        raise unknown(ufunc, ".reduce")
+    neutral = ASSOCIATIVE.get(ufunc)
+    if where is not True:
+        if neutral is None and initial is None:
+            raise ValueError(
+                f"reduction operation {ufunc.__name__!r} does not have an identity, so"
+                f" to use a where mask one has to specify 'initial'{blame.here()}"
+            )
+        if ufunc in INVERSES:
+            array = np.where(where, array, 0 if ufunc is np.subtract else 1)
+        else:
+            array = np.where(where, array, initial if neutral is None else neutral)
+    if ufunc in INVERSES:
+        return _inverse(ufunc, array, axis, keepdims, initial)
+    if ufunc is np.logaddexp:
+        y = logsumexp(array, axis=axis, keepdims=keepdims)
+    else:
+        y = _halved(
+            ufunc, array, axis, keepdims, initial if neutral is None else neutral
+        )
+    return y if initial is None else ufunc(y, initial)
+
+
+def _halved(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, neutral: Any) -> Any:
+    """Reduce along some axes by halves: few and large operations."""
+    shape = shape_of(x)
+    rank = len(shape)
+    axes = reduced_axes(None, rank) if axis is None else normal_axes(axis, rank)
+    rest = tuple(n for i, n in enumerate(shape) if i not in axes)
+    y = np.moveaxis(x, axes, tuple(range(len(axes))))
+    y = np.reshape(y, (math.prod(shape[n] for n in axes), *rest))
+    length = shape_of(y)[0]
+    if length == 0:
+        if neutral is None and 0 not in rest:
+            raise ValueError(
+                f"zero-size array to reduction operation {ufunc.__name__} which has no"
+                f" identity{blame.here()}"
+            )
+        y = np.full_like(y, neutral or 0, shape=(1, *rest))
+    if ufunc is np.hypot and length == 1:  # of one entry its size
+        y = np.abs(y)
+    while (length := shape_of(y)[0]) > 1:
+        half = length // 2
+        pairs = ufunc(y[:half], y[half : 2 * half])
+        y = pairs if length % 2 == 0 else np.concatenate([pairs, y[2 * half :]])
+    return np.expand_dims(y[0], axes) if keepdims else y[0]
+
+
+def _inverse(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> Any:
+    """``x[0] - x[1] - ...``, or the same of quotients."""
+    rank = len(shape_of(x))
+    if axis is None:
+        if rank > 1:
+            raise ValueError(
+                f"reduction operation '{ufunc.__name__}' is not reorderable, so at most"
+                f" one axis may be specified{blame.here()}"
+            )
+        axis = 0
+    (n,) = normal_axes(axis, rank)
+    y = np.moveaxis(x, n, 0)
+    if initial is None and shape_of(y)[0] == 0 and 0 not in shape_of(y)[1:]:
+        raise ValueError(
+            f"zero-size array to reduction operation {ufunc.__name__} which has no"
+            f" identity{blame.here()}"
+        )
+    first, others = (initial, y) if initial is not None else (y[0], y[1:])
+    y = ufunc(first, REDUCTIONS[INVERSES[ufunc]](others, axis=0))
+    return np.expand_dims(y, n) if keepdims else y
+
+
+# accumulate
+
+
+def accumulate(
+    ufunc: Ufunc,
+    name: str,
+    array: Any,
+    axis: int = 0,
+    dtype: Any = None,
+    out: None = None,
+) -> Any:
+    """``ufunc.accumulate``."""
+    array = admit(array)
+    if dtype is not None:
+        array = np.astype(array, dtype)
+    if ufunc is np.add:
+        return np.cumsum(array, axis=axis)
+    if ufunc is np.multiply:
+        return np.cumprod(array, axis=axis)
+    if ufunc in LOGICAL:
+        array = np.not_equal(array, 0)
+    y = np.moveaxis(array, axis, 0)
+    if ufunc in INVERSES:
+        run = np.cumsum if ufunc is np.subtract else np.cumprod
+        y = np.concatenate([y[:1], ufunc(y[:1], run(y[1:], axis=0))])
+        return np.moveaxis(y, 0, axis)
+    if ufunc not in ASSOCIATIVE and ufunc not in REDUCTIONS:
+        raise unknown(ufunc, ".accumulate")
+    # Each step takes in twice as many entries.
+    reach, length = 1, shape_of(y)[0]
+    while reach < length:
+        y = np.concatenate([y[:reach], ufunc(y[:-reach], y[reach:])])
+        reach *= 2
+    return np.moveaxis(y, 0, axis)
+
+
+# reduceat
+
+
+def reduceat(
+    ufunc: Ufunc,
+    name: str,
+    array: Any,
+    indices: Any,
+    axis: int = 0,
+    dtype: Any = None,
+    out: None = None,
+) -> Any:
+    """``ufunc.reduceat``: reductions of the stretches that start at ``indices``.
+
+    Raises
+    ------
+    IndexError
+        For an index that is not in the array.
+    """
+    array = admit(array)
+    if dtype is not None:
+        array = np.astype(array, dtype)
+    if ufunc in LOGICAL:
+        array = np.not_equal(array, 0)
+    axis = normal_axis(axis, len(shape_of(array)))
+    y = np.moveaxis(array, axis, 0)
+    length = shape_of(y)[0]
+    starts = [int(i) for i in indices]
+    for i in starts:
+        if not 0 <= i < length:
+            raise IndexError(
+                f"index {i} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})"
+                f"{blame.here()}"
+            )
+    if not starts:
+        return np.moveaxis(y[:0], 0, axis)
+    ends = [*starts[1:], length]
+    counts = [b - a for a, b in zip(starts, ends, strict=True)]
+    if ufunc is np.add and min(counts) > 0:
+        owner = np.repeat(np.arange(len(starts)), counts)  # host array: an index
+        none = np.zeros_like(y, shape=(len(starts), *shape_of(y)[1:]))
+        return np.moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
+    parts = [
+        reduce(ufunc, name, y[a:b]) if a + 1 < b else y[a]
+        for a, b in zip(starts, ends, strict=True)
+    ]
+    return np.stack(parts, axis=axis)
+
+
+# Functions of a user that NumPy calls slice by slice.
+
+__all__: list[str] = []
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """`numpy.apply_along_axis`: one call for each slice, so use it for few of them.
+
+    For many slices, `workbench.vmap` runs a function on all of them at once.
+    """
+    arr = admit(arr)
+    rank = len(shape_of(arr))
+    axis = normal_axis(axis, rank)
+    turned = np.moveaxis(arr, axis, -1)
+    rows = shape_of(turned)[:-1]
+    if math.prod(rows) == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    lines = np.reshape(turned, (math.prod(rows), shape_of(turned)[-1]))
+    found = [admit(func1d(lines[k], *args, **kwargs)) for k in range(math.prod(rows))]
+    y = np.stack(found)
+    part = shape_of(y)[1:]
+    y = np.reshape(y, rows + part)
+    order = (
+        *range(axis),
+        *range(len(rows), len(rows) + len(part)),
+        *range(axis, len(rows)),
+    )
+    return np.transpose(y, order)
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+    """`numpy.apply_over_axes`."""
+    y = admit(a)
+    rank = len(shape_of(y))
+    for axis in axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,):
+        n = normal_axis(axis, rank)
+        made = func(y, n)
+        if len(shape_of(made)) == rank - 1:
+            made = np.expand_dims(made, n)
+        if len(shape_of(made)) != rank:
+            raise ValueError("function is not returning an array of the correct shape")
+        y = made
+    return y
 
 
 @hooks.call_ufunc.set

@@ -18,9 +18,18 @@ from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, masked, op, shape_of, sum_to
-from workbench.ops.indexing import GETITEM, batched_index, distinct, getitem, own_ufunc
-from workbench.ops.keys import Key, as_index, known_masks, split_place
-from workbench.ops.spans import is_mask
+from workbench.ops.indexing import (
+    GETITEM,
+    Key,
+    as_index,
+    batched_index,
+    distinct,
+    getitem,
+    known_masks,
+    own_ufunc,
+    split_place,
+)
+from workbench.ops.lengths import is_mask
 
 __all__ = ["Place", "at"]
 

@@ -49,8 +49,8 @@ import numpy as np
 from workbench.autodiff.budget import check_joined
 from workbench.core import dims
 from workbench.errors import ExpressionError
-from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import shape_of
+from workbench.ops.elementwise import stop_gradient
 
 # The words of the language of rules: functions, operators, names, refusals.
 #

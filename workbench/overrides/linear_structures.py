@@ -20,7 +20,7 @@ import numpy as np
 from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.patterns import (
     Condition,
@@ -338,7 +338,7 @@ class Analysis:
             return DATA if self.is_data(x, leaf=True) else WEIGHT
         if isinstance(x, Tensor) and x.serial in self.asked:
             return WEIGHT
-        made_by_several = isinstance(x, Tensor) and several.parts(x) is not None
+        made_by_several = isinstance(x, Tensor) and define.parts(x) is not None
         # A number is a setting: it tells nothing of what is multiplied with it.
         return DATA if made_by_several or len(types.spec_of(x).shape) else 0
 
@@ -405,7 +405,7 @@ class Analysis:
     def is_bias(self, product: Tensor, addend: Any, total: Tensor) -> bool:
         """Whether what is added to a product is a bias: of no data, and no larger."""
         if self.of(addend) & DATA or (
-            isinstance(addend, Tensor) and several.parts(addend) is not None
+            isinstance(addend, Tensor) and define.parts(addend) is not None
         ):
             return False
         a, b = types.spec_of(product).shape, types.spec_of(total).shape
@@ -557,7 +557,7 @@ def subscripts_of(node: Tensor) -> Subscripts | None:
     op, operands, params = own_op(node)
     if op.name not in ("matmul", "tensordot", "einsum") or len(operands) != 2:
         return None
-    if any(isinstance(x, Tensor) and several.parts(x) is not None for x in operands):
+    if any(isinstance(x, Tensor) and define.parts(x) is not None for x in operands):
         return None
     ranks = [len(types.spec_of(x).shape) for x in operands]
     if op.name == "einsum":

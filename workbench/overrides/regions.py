@@ -16,7 +16,7 @@ from workbench.autodiff.steps import Passing, StandIn
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
-from workbench.ops import several
+from workbench.ops import define
 
 __all__ = ["Region", "rules_at"]
 
@@ -144,7 +144,7 @@ class Region:
         whole.name = None
         shares = []
         for i, x in enumerate(self.outputs):
-            share = self._like(x, several.ITEM, (whole,), x._value)
+            share = self._like(x, define.ITEM, (whole,), x._value)
             share.params = {"index": i}
             share.shown = x
             shares.append(share)
@@ -296,7 +296,7 @@ def rules_at(node: Tensor, make: Callable[[Tensor], Any]) -> dict[int, Any]:
     if type(node) is not StandIn:
         rule = make(node)
         return {} if rule is None else {node.serial: rule}
-    if node.op is not several.ITEM:
+    if node.op is not define.ITEM:
         rule = make(node)
         return {node.serial: TrueRule(node) if rule is None else rule}
     whole = node.inputs[0]

@@ -28,7 +28,7 @@ from workbench.core.tensor import Tensor, leaf
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import ExpressionError, OverrideError, TraceError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.overrides.expression import (
     CHARACTERS,
     FUNCTIONS,
@@ -327,7 +327,7 @@ def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
         mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
         g = abstract(node)
         if isinstance(g, tuple):
-            g = several.Parts(c if has_derivative(c) else None for c in g)
+            g = define.Parts(c if has_derivative(c) else None for c in g)
         if isinstance(rule, Bound):
             rule.check(node)
         try:
@@ -340,7 +340,7 @@ def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
 def abstract(node: Tensor) -> Any:
     """A Tensor like a node without its value; a tuple of them for several outputs."""
     made = []
-    outputs = several.parts(node)
+    outputs = define.parts(node)
     for x in (node,) if outputs is None else outputs:
         spec = types.spec_of(x)
         made.append(leaf(None))

@@ -29,7 +29,7 @@ from workbench.core import blame, dims, types
 from workbench.core.op import Op, declare
 from workbench.core.tensor import MaskedTensor, Tensor
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.ops import nulls, several
+from workbench.ops import define, gradients
 from workbench.ops.define import masked, shape_of
 from workbench.overrides.expression import Expression
 
@@ -209,7 +209,7 @@ class Pull:
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
     ) -> list[Any]:
         """One gradient per input, each in a shape that fits; None for nothing."""
-        if self.node.op is several.ITEM:
+        if self.node.op is define.ITEM:
             return self.at_output(g, y, inputs, params)
         return self.applied(Node(self.node, mask, y, inputs, params), mask, g, y)
 
@@ -220,7 +220,7 @@ class Pull:
         view = Node(self.node, 1, y, (y,), params)
         view.op = declare("identity")
         (c,) = self.applied(view, 1, g, y)
-        pull = several.ITEM.pull
+        pull = define.ITEM.pull
         assert pull is not None
         return [None] if c is None else list(pull(1, c, y, inputs, params))
 
@@ -249,7 +249,7 @@ class Pull:
             made = self.sequence(made)
             returned = dict(zip(map(id, lent), cotangents, strict=True))
             made = [
-                nulls.told(returned.get(id(c), c), self.node.op.name, i, x)
+                gradients.told(returned.get(id(c), c), self.node.op.name, i, x)
                 for i, (c, x) in enumerate(zip(made, inputs, strict=True))
             ]
         return [

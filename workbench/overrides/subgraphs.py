@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core import blame
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.overrides.regions import Region, Step
 from workbench.overrides.targets import ByPart, Nodes
 
@@ -255,7 +255,7 @@ def cut(
         if x.serial in place:
             refuse(name, f"{blame.describe(x)} is an output and an input", "")
     for x in (*outputs, *inputs):
-        if several.parts(x) is not None:
+        if define.parts(x) is not None:
             refuse(
                 name,
                 f"{blame.describe(x)} is several values",

@@ -11,7 +11,7 @@ and Mnih, "Monte Carlo gradient estimation in machine learning", 2020, section 5
   `triangular`, `gamma`, `chisquare`, `beta`, `dirichlet`, `f`, `standard_t`,
   `noncentral_chisquare` (df > 1), `noncentral_f`, `multivariate_normal`, and
   `vonmises` by `mu`. Those by a shape of a gamma or beta law are implicit
-  (`workbench.ops.random.slopes`).
+  (`workbench.ops.random`).
 - `permutation`, `permuted` and `choice` of a Tensor gather: the gradient flows to it.
 - Draws of whole numbers have no derivative by their parameters; neither has `wald`,
   nor `vonmises` by `kappa`. Such a parameter is an error that names the other way.

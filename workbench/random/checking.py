@@ -14,8 +14,8 @@ from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, value_of
 from workbench.core.types import Spec, differentiable
 from workbench.errors import NotDifferentiableError, ShapeError
+from workbench.ops import random
 from workbench.ops.define import shape_of
-from workbench.ops.random import draws
 
 __all__ = [
     "Drawing",
@@ -115,7 +115,7 @@ class Drawing(np.random.Generator):
 
     def _plain(self, name: str, size: Any, **settings: Any) -> Any:
         with source.pinned():
-            return draws.drawn(self, name, size, settings)
+            return random.drawn(self, name, size, settings)
 
 
 def waiting(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,11 +123,11 @@ def waiting(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def called(self: Drawing, *args: Any, **named: Any) -> Any:
-        if draws.unknown() is None and (
+        if random.unknown() is None and (
             (self.always and not traces.any_open())
             or any(_unknown(x) for x in (*args, *named.values()))
         ):
-            with source.pinned(), draws.anchored(self.shared):
+            with source.pinned(), random.anchored(self.shared):
                 return method(self, *args, **named)
         return method(self, *args, **named)
 

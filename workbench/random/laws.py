@@ -11,10 +11,10 @@ from workbench.core import blame, source
 from workbench.core.op import OPS
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.errors import ShapeError, TraceError
+from workbench.ops import random
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.indexing import getitem
-from workbench.ops.random import draws
-from workbench.ops.random.implicit import BETA, GAMMA, beta_tail, gamma_tail
+from workbench.ops.random import BETA, GAMMA, beta_tail, gamma_tail
 from workbench.random.checking import Drawing, checked, constant, extent, fitted, traced
 
 
@@ -193,7 +193,7 @@ def _without_parameters(name: str) -> Any:
     numpys = getattr(np.random.Generator, name)
 
     def method(self: Drawing, size: Any = None, *rest: Any, **more: Any) -> Any:
-        if rest or more.get("out") is not None or not draws.inside():
+        if rest or more.get("out") is not None or not random.inside():
             return numpys(self, size, *rest, **more)
         return self._plain(name, size, **more)
 
@@ -209,7 +209,7 @@ def _counting(name: str, *names: str, **defaults: Any) -> Any:
     numpys = getattr(np.random.Generator, name)
 
     def method(self: Drawing, *given: Any, **named: Any) -> Any:
-        if not draws.inside():
+        if not random.inside():
             return numpys(self, *given, **named)
         settings = defaults | dict(zip((*names, "size"), given, strict=False)) | named
         if len(given) > len(names) + 1:
@@ -246,7 +246,7 @@ class Order(Drawing):
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """As NumPy's; the gradient goes back to where each entry came from."""
         if not traced(x):
-            if draws.unknown() is None:
+            if random.unknown() is None:
                 return super().permutation(x, axis)
             if np.ndim(x) == 0:
                 return self._plain("permutation", None, n=int(x))
@@ -256,7 +256,7 @@ class Order(Drawing):
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """As NumPy's; the gradient goes back to where each entry came from."""
-        if not traced(x) and draws.unknown() is None:
+        if not traced(x) and random.unknown() is None:
             return super().permuted(x, axis=axis, out=out)
         no_out("rng.permuted", out)
         x = admit(x)
@@ -289,7 +289,7 @@ class Order(Drawing):
     ) -> Any:
         """As NumPy's; of a Tensor, the gradient goes to the entries that were taken."""
         p = constant(p, "rng.choice(p=x)")
-        inside = draws.unknown() is not None
+        inside = random.unknown() is not None
         if not traced(a, p) and not inside:
             return super().choice(a, size, replace, p, axis, shuffle)
         number = shape_of(admit(a)) == ()
@@ -335,15 +335,15 @@ class Shapes(Drawing):
         """Gamma draws of shape ``a``; ``known`` are the values, if drawn already."""
         checked(call, lambda v: v >= 0, shape=a)
         size = extent(call, size, a)
-        if a._value is None or draws.unknown() is not None:
+        if a._value is None or random.unknown() is not None:
             return apply(GAMMA, (a, self._plain("random", size) - 0.5))
         value = a._value
         y = super().standard_gamma(value, size) if known is None else known
         return self._held(GAMMA, (a,), gamma_tail(value, y), y)
 
     def _held(self, made: Any, shapes: tuple[Any, ...], tail: Any, y: Any) -> Any:
-        noise = draws.node(OPS["random_uniform"], (tail,), tail)
-        return draws.node(made, (*shapes, noise), y)
+        noise = random.node(OPS["random_uniform"], (tail,), tail)
+        return random.node(made, (*shapes, noise), y)
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """As NumPy's: ``scale * standard_gamma(shape)``."""
@@ -370,7 +370,7 @@ class Shapes(Drawing):
             checked("rng.beta", lambda v: v > 0, a=a, b=b)
             size = extent("rng.beta", size, a, b)
             p, q = value_of(a), value_of(b)
-            if p is None or q is None or draws.unknown() is not None:
+            if p is None or q is None or random.unknown() is not None:
                 return apply(BETA, (a, b, self._plain("random", size) - 0.5))
             y = super().beta(p, q, size)
             return self._held(BETA, (a, b), beta_tail(p, q, y), y)
@@ -398,7 +398,7 @@ class Shapes(Drawing):
 
     def _in_turn(self, call: str, kinds: list[Any], size: Any) -> list[Any]:
         """Draws of several laws: a shape for a gamma law, None for a normal one."""
-        known = draws.unknown() is None and all(
+        known = random.unknown() is None and all(
             a is None or value_of(a) is not None for a in kinds
         )
         if not known:
@@ -424,7 +424,7 @@ class Shapes(Drawing):
                 made.append(self._gammas(call, a, size, row))
             else:
                 name = "standard_normal" if a is None else "standard_gamma"
-                made.append(draws.node(OPS[f"random_{name}"], (row,), row))
+                made.append(random.node(OPS[f"random_{name}"], (row,), row))
         return made
 
     def _gamma_or_plain(self, call: str, a: Any, size: Any) -> Any:

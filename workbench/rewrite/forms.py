@@ -21,7 +21,7 @@ from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.ops import several
+from workbench.ops import define
 
 #: Rank and kind of numbers of a value: ``(2, "f")``.
 Kind = tuple[int, str]
@@ -298,7 +298,7 @@ def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
 def is_value(x: Any) -> bool:
     """Whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):
-        return several.parts(x) is None
+        return define.parts(x) is None
     return types.weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
 
 

@@ -27,8 +27,8 @@ from workbench.core import blame
 from workbench.core.tensor import admit
 from workbench.ops import fft as transforms
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.fft import SWAPPED, resized
 from workbench.ops.filters import trigonometric
-from workbench.ops.fourier import SWAPPED, resized
 from workbench.ops.lengths import delay
 from workbench.ops.shaping import normal_axes, normal_axis
 

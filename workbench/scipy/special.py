@@ -16,8 +16,8 @@ from scipy import special as _scipy
 from workbench.core.op import CALLS, UFUNCS
 from workbench.core.refusals import REFUSED
 from workbench.core.tensor import admit, value_of
-from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of
+from workbench.ops.elementwise import stop_gradient
 from workbench.ops.lengths import delay
 from workbench.ops.reductions import logsumexp, wide_dtype
 from workbench.ops.special import define as _define

@@ -17,7 +17,7 @@ from workbench.autodiff.steps import StandIn
 from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
-from workbench.ops import several
+from workbench.ops import define
 from workbench.overrides.matching import Resolution
 from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
@@ -103,7 +103,7 @@ class Endpoints:
 
 def _flows(x: Tensor) -> bool:
     """Whether a derivative may flow through a node."""
-    return several.parts(x) is not None or types.differentiable(x.dtype)
+    return define.parts(x) is not None or types.differentiable(x.dtype)
 
 
 def path_between(endpoints: Endpoints) -> list[int]:
@@ -155,12 +155,10 @@ def in_force(
 
 def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
     """Refuse an op with several outputs, and name those that there are."""
-    if several.parts(node) is None:
+    if define.parts(node) is None:
         return
     known = zip(nodes, labels, strict=True)
-    names = [
-        label for x, label in known if x.op is several.ITEM and x.inputs[0] is node
-    ]
+    names = [label for x, label in known if x.op is define.ITEM and x.inputs[0] is node]
     raise UsageError(
         f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
         f" of one array by others. Ask for one of them: {', '.join(names)}."

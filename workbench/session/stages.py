@@ -18,7 +18,7 @@ from workbench.autodiff.steps import StandIn
 from workbench.core import blame, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
-from workbench.ops import several
+from workbench.ops import define
 from workbench.overrides.matching import Resolution
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
@@ -218,7 +218,7 @@ def sweep(
 
     def visit(step: reverse.Visit) -> None:
         if type(step.node) is StandIn:
-            if step.node.op is not several.ITEM:
+            if step.node.op is not define.ITEM:
                 for e, c in _into(forward, step.node.region, step.passed):
                     norms[e] = statistics.norm(plain(c))
             if (i := ids.get(step.node.serial)) is not None:

@@ -28,7 +28,7 @@ from workbench.core.tensor import TENSORS, Tensor
 from workbench.core.tree import Tree
 from workbench.core.types import WEAK_TYPES
 from workbench.errors import ShapeError, TraceError, UsageError
-from workbench.ops import nulls
+from workbench.ops import gradients
 from workbench.symbolic.arguments import Signature, called
 from workbench.symbolic.preparing import (
     check_unused,
@@ -233,9 +233,9 @@ def function(
         fitted(new, x) for x, new in zip(changed, flat[count:], strict=True)
     ]  # fmt: skip
     program = [*flat[:count], *news]
-    for null in nulls.among(program):
+    for null in gradients.among(program):
         if null is not None:
-            raise nulls.refusal(null, f"an output of {name or 'the function'}")
+            raise gradients.refusal(null, f"an output of {name or 'the function'}")
     shared = shared_leaves(program, signature)
     check_unused(program, signature, on_unused_input)
     graph = Graph([*signature.symbols, *shared], program)

@@ -444,7 +444,7 @@ def test_two_threads_compile_once(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     builds = []
-    run = toolchain.toolchain.run
+    run = toolchain.run
 
     def counted(command: Any, *rest: Any) -> Any:
         builds.append(command)
@@ -457,7 +457,7 @@ def test_two_threads_compile_once(
 
     op, found = Threaded(), []
     KernelSquares()(np.ones(1))  # the version of the compiler is known now
-    monkeypatch.setattr(toolchain.toolchain, "run", counted)
+    monkeypatch.setattr(toolchain, "run", counted)
     threads = [
         threading.Thread(target=lambda: found.append(op(np.array([3.0]))))
         for _ in range(8)

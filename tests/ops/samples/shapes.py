@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.ops.samples.table import Table, apart
-from workbench.ops.stated import specify_shape
+from workbench.ops.shaping import specify_shape
 
 row = Table()
 

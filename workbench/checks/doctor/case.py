@@ -17,7 +17,7 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
-from workbench.ops.several import flat
+from workbench.ops.define import flat
 
 Progress = Callable[[int, int], Any]
 

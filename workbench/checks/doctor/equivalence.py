@@ -36,7 +36,7 @@ from workbench.checks.doctor.spelling import (
 from workbench.core import hooks, types, walk
 from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
-from workbench.ops.keys import as_index
+from workbench.ops.indexing import as_index
 
 __all__ = ["Form", "Operands", "is_finite_in_float64", "offer", "prove"]
 

@@ -20,7 +20,7 @@ from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.core.tensor import Tensor, leaf, next_serial, value_of
 from workbench.errors import WorkbenchError
-from workbench.ops.several import Parts
+from workbench.ops.define import Parts
 
 __all__ = ["DEPTH", "backward", "forward", "outer", "recorded", "refined"]
 

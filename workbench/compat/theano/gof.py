@@ -18,7 +18,7 @@ from workbench.core.tensor import IDENTITY
 from workbench.core.tensor import Tensor as Variable
 from workbench.errors import MissingInputError
 from workbench.gradient import NullType
-from workbench.ops.several import ITEM
+from workbench.ops.define import ITEM
 
 __all__ = [
     "Apply",

@@ -24,8 +24,8 @@ from workbench.core.types import Spec
 from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import placed, snake
 from workbench.errors import RegistrationError, ShapeError, UsageError
-from workbench.ops import several
-from workbench.ops.several import ITEM
+from workbench.ops import define
+from workbench.ops.define import ITEM
 from workbench.overrides.rules import has_derivative
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
@@ -119,9 +119,9 @@ def owner(x: Tensor) -> Apply | None:
     made.inputs = [as_tensor_variable(i) for i in node.inputs]
     made.outputs = [x]
     if node is not x:
-        found = several.parts(node)
+        found = define.parts(node)
         made.outputs = [x if x.params["index"] == i else y for i, y in
-                        enumerate(several.outputs(node))]  # fmt: skip
+                        enumerate(define.outputs(node))]  # fmt: skip
         assert len(made.outputs) == len(found)
     made.types = [type_of(y) for y in made.outputs]
     return made

@@ -20,7 +20,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import differentiable, weak
 from workbench.errors import UsageError
 from workbench.gradient.verify import check_mode
-from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.elementwise import stop_gradient
 
 __all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
 

@@ -18,7 +18,7 @@ from workbench.core import walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, leaf
 from workbench.errors import DtypeError, ShapeError
-from workbench.ops import nulls
+from workbench.ops import gradients
 from workbench.symbolic import variables
 from workbench.symbolic.preparing import is_leaf
 
@@ -194,8 +194,8 @@ def type_of(x: Any) -> Any:
 
     Of a gradient that cannot be computed it is a `NullType`.
     """
-    if nulls.is_null(x):
-        return nulls.NullType(x.params["comment"])
+    if gradients.is_null(x):
+        return gradients.NullType(x.params["comment"])
     # A length that is not known yet is no number.
     return TensorType(x.dtype, tuple(isinstance(n, int) and n == 1 for n in x.shape))
 

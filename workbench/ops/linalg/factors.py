@@ -18,9 +18,9 @@ from workbench.core.dims import none, same
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
-from workbench.ops.define import op, shape_of
+from workbench.ops.define import op, several, shape_of
+from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     half_lower,
     hermitian,
@@ -29,7 +29,6 @@ from workbench.ops.linalg.shared import (
     square,
     stacked,
 )
-from workbench.ops.several import several
 
 __all__ = ["QRResult", "cholesky", "qr"]
 

@@ -25,9 +25,9 @@ import scipy.linalg
 from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.op import Op
 from workbench.core.tensor import apply
-from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.elementwise import stop_gradient
 from workbench.ops.linalg.equations import sylvester
 from workbench.ops.linalg.shared import Params, largest, square, stacked
 

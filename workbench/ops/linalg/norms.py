@@ -8,10 +8,10 @@ import numpy as np
 
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.ops.complex_parts import conjugate, divide_by_length
 from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
-from workbench.ops.linalg.singular import singular_values
+from workbench.ops.linalg.spectra import singular_values
 from workbench.ops.reductions import reduction, settings
 from workbench.ops.shaping import normal_axes
 

@@ -11,9 +11,9 @@ from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.op import Op
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import conjugate
 
 __all__ = [
     "Batched",

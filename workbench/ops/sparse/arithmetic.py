@@ -16,16 +16,17 @@ from workbench.core.tensor import admit, apply
 from workbench.core.tree import is_sparse
 from workbench.errors import ShapeError, TraceError
 from workbench.ops.define import shape_of
-from workbench.ops.sparse.entries import (
+from workbench.ops.sparse.pattern import (
+    PRODUCT,
+    Pattern,
     canonical,
     gather,
     listed,
     made_of,
+    pattern_of,
     spread,
     taken,
 )
-from workbench.ops.sparse.pattern import Pattern, pattern_of
-from workbench.ops.sparse.products import PRODUCT
 
 __all__ = ["OPERATORS", "add", "dense", "divide", "matmul", "multiply", "subtract"]
 

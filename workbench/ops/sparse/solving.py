@@ -20,9 +20,14 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
 from workbench.ops.sparse.arithmetic import dense
-from workbench.ops.sparse.entries import listed
-from workbench.ops.sparse.pattern import Pattern
-from workbench.ops.sparse.products import PRODUCT, SAMPLE, around, block_diagonal
+from workbench.ops.sparse.pattern import (
+    PRODUCT,
+    SAMPLE,
+    Pattern,
+    around,
+    block_diagonal,
+    listed,
+)
 
 __all__ = ["SOLVE", "solve"]
 

@@ -18,9 +18,16 @@ from workbench.core.tree import is_sparse
 from workbench.errors import ShapeError, TraceError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import add
-from workbench.ops.sparse.entries import canonical, carried, listed, made_of, numbered
-from workbench.ops.sparse.entries import restored as with_values
-from workbench.ops.sparse.pattern import Pattern, pattern_of
+from workbench.ops.sparse.pattern import (
+    Pattern,
+    canonical,
+    carried,
+    listed,
+    made_of,
+    numbered,
+    pattern_of,
+)
+from workbench.ops.sparse.pattern import restored as with_values
 from workbench.ops.sparse.tensor import SparseTensor
 
 __all__ = [

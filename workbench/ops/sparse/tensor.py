@@ -15,20 +15,20 @@ import numpy as np
 
 from workbench.core import blame, hooks, types
 from workbench.core.tensor import Tensor
-from workbench.errors import TraceError
+from workbench.errors import TraceError, UsageError
 from workbench.ops.define import shape_of
-from workbench.ops.entries import by_operator
+from workbench.ops.joining import by_operator
 from workbench.ops.sparse import arithmetic
-from workbench.ops.sparse.entries import (
+from workbench.ops.sparse.pattern import (
+    INDEX,
+    Pattern,
     canonical,
     carried,
     listed,
     made_of,
     spread,
+    taken,
 )
-from workbench.ops.sparse.pattern import INDEX, Pattern
-
-__all__ = ["SparseTensor", "operate"]
 
 #: Functions with f(0) = 0, which SciPy's sparse arrays have as methods.
 KEEPING_ZERO = """
@@ -390,3 +390,30 @@ for _name in KEEPING_ZERO:
 for _name in ("csr", "csc", "coo", "bsr", "dia"):
     setattr(SparseTensor, f"to{_name}", _converted(_name))
 hooks.sparse_tensor.set(SparseTensor)
+
+
+# A sparse array as part of a nest of arguments: what `core/tree.py` asks for.
+
+
+def build(data: Any, pattern: Pattern) -> Any:
+    """A sparse array of a nest, around what has come for its values.
+
+    What is not of their shape is no sparse array: the block of a Jacobian, a batch.
+    """
+    shape = getattr(data, "shape", None)
+    if shape == pattern.data_shape:
+        return made_of(data, pattern)
+    if isinstance(data, Tensor) and data.ndim < len(pattern.data_shape):
+        raise UsageError(
+            f"vmap over the stored entries of {pattern!r}: a batch of sparse arrays"
+            " is one array of stored values per example. Give"
+            " in_axes=None for a sparse array that all examples share; for a batch,"
+            " pass the values, (examples, stored), and make the array inside with"
+            " workbench.scipy.sparse.csr_array((data, indices, indptr), shape)."
+        )
+    return data
+
+
+hooks.build_sparse.set(build)
+hooks.take_sparse.set(taken)
+hooks.operate_sparse.set(operate)

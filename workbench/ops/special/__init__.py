@@ -6,24 +6,11 @@ Mathematical Functions (DLMF).
 
 from workbench.ops.special import (
     bessel,
-    distributions,
+    define,
     elliptic,
-    errors,
     gammas,
-    integrals,
+    hypergeometric,
     logistic,
-    polynomials,
-    refused,
 )
 
-__all__ = [
-    "bessel",
-    "distributions",
-    "elliptic",
-    "errors",
-    "gammas",
-    "integrals",
-    "logistic",
-    "polynomials",
-    "refused",
-]
+__all__ = ["bessel", "define", "elliptic", "gammas", "hypergeometric", "logistic"]

@@ -21,8 +21,8 @@ from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, differentiable
 from workbench.errors import ConvergenceError, TraceError
-from workbench.ops.arithmetic import stop_gradient
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import stop_gradient
 
 __all__ = ["Problem", "integrate"]
 

@@ -16,8 +16,8 @@ from workbench.core.dims import differ
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import differentiable
 from workbench.errors import TraceError
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, along
 
 __all__ = [

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from workbench.core.tensor import value_of
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg import inverses, norms
-from workbench.ops.linalg.determinants import det as _det
-from workbench.ops.linalg.equations import banded
+from workbench.ops.linalg.equations import banded, triangular
 from workbench.ops.linalg.equations import sylvester as _sylvester
+from workbench.ops.linalg.inverses import det as _det
 from workbench.ops.linalg.shared import complete, eye_like, hermitian, peak
-from workbench.ops.linalg.triangular import triangular
 from workbench.scipy.linalg.functions import (
     circulant,
     floating,

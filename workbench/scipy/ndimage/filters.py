@@ -11,10 +11,10 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.tensor import Tensor, admit, value_of
 from workbench.errors import TraceError
-from workbench.ops.complex_parts import conjugate
+from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.padding import pad
+from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import distinct_axes, normal_axis
 
 #: SciPy's name of what lies over the edge, and NumPy's.

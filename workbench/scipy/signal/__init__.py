@@ -23,9 +23,9 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.types import Spec, spec_of
-from workbench.ops.complex_parts import conjugate
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import conjugate
 from workbench.ops.lengths import delay
 from workbench.ops.shaping import normal_axes
 from workbench.scipy.signal.filters import (

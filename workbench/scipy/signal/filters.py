@@ -8,11 +8,11 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import admit, value_of
-from workbench.ops.complex_parts import conjugate
+from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import conjugate
 from workbench.ops.filters import recursive
-from workbench.ops.padding import pad
 from workbench.ops.shaping import normal_axis
 
 

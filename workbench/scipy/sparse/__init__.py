@@ -26,7 +26,7 @@ from typing import Any
 
 from workbench.core.tree import is_sparse
 from workbench.ops.sparse import stacking
-from workbench.ops.sparse.entries import carried
+from workbench.ops.sparse.pattern import carried
 
 __all__ = [
     "block_array",

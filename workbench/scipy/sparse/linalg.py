@@ -21,7 +21,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.errors import TraceError
 from workbench.ops.sparse import solving, stacking
-from workbench.ops.sparse.entries import canonical
+from workbench.ops.sparse.pattern import canonical
 
 __all__ = ["factorized", "norm", "spsolve"]
 

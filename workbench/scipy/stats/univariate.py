@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from workbench.core.tensor import Tensor
-from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
-from workbench.ops.special.distributions import log_t_density
+from workbench.ops.special.gammas import log_t_density
 from workbench.scipy.stats.family import INF, Continuous, Discrete, F, log_of
 
 LOG_2 = math.log(2)

@@ -18,8 +18,7 @@ from workbench.compat.theano.tensor.lifting import (
 from workbench.compat.theano.types import as_tensor_variable, dtype_name, tag_of
 from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.tensor import Tensor, value_of
-from workbench.ops.indexing import GETITEM
-from workbench.ops.keys import as_index
+from workbench.ops.indexing import GETITEM, as_index
 
 __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
 

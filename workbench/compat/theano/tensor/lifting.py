@@ -77,7 +77,7 @@ def axes(axis: Any) -> Any:
 # Shapes as Theano gives them: tuples, lists, or vectors of integers.
 #
 # Here a shape is a tuple of integers and of lengths that are known when the program
-# runs; an integer variable becomes such a length (`workbench.ops.spans`).
+# runs; an integer variable becomes such a length (`workbench.ops.lengths`).
 
 
 def as_length(n: Any) -> Any:

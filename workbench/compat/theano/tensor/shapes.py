@@ -20,7 +20,7 @@ from workbench.compat.theano.tensor.lifting import (
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
 from workbench.errors import ShapeError, UsageError
-from workbench.ops import stated
+from workbench.ops import shaping
 
 __all__ = [
     "TABLE",
@@ -119,7 +119,7 @@ def patternbroadcast(x: Any, broadcastable: Any) -> Any:
 
 def specify_shape(x: Any, shape: Any) -> Any:
     """The same array, whose shape is declared, and checked when it runs."""
-    return lift(stated.specify_shape(as_tensor_variable(x), _given(shape)))
+    return lift(shaping.specify_shape(as_tensor_variable(x), _given(shape)))
 
 
 def _given(shape: Any) -> Any:

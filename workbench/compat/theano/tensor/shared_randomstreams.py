@@ -17,7 +17,7 @@ from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.gradient import grad_undefined
-from workbench.ops.arithmetic import stop_gradient
+from workbench.ops.elementwise import stop_gradient
 from workbench.random import Stream
 
 __all__ = ["RandomState", "RandomStreams"]

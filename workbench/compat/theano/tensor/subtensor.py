@@ -12,9 +12,8 @@ from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
 from workbench.errors import UsageError
 from workbench.ops import taking
-from workbench.ops.indexing import GETITEM
-from workbench.ops.keys import as_index
-from workbench.ops.spans import GIVEN, SPAN
+from workbench.ops.indexing import GETITEM, as_index
+from workbench.ops.lengths import GIVEN, SPAN
 from workbench.ops.updates import at
 
 __all__ = ["TABLE", "inc_subtensor", "set_subtensor"]

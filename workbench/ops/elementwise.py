@@ -13,19 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import blame
 from workbench.core.op import UFUNCS, always, declare, implements, severed
-from workbench.core.tensor import apply
+from workbench.core.tensor import admit, apply, value_of
+from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
+    _batch_elementwise,
     dtype_of,
     elementwise,
     linear,
     masked,
     no_out,
+    op,
+    shape_of,
 )
-
-__all__ = ["stop_gradient"]
-
 
 # Arithmetic. Python's operators, so that Python numbers stay weak.
 
@@ -369,3 +371,293 @@ def stop_gradient(x: Any) -> Any:
     from workbench.core.tree import map_tree
 
     return map_tree(lambda leaf: apply(declare("stop_gradient"), (leaf,)), x)
+
+
+# Rounding, the parts of a floating-point number, and what mends special values.
+#
+# `frexp` gives the mantissa with derivative 2 to minus the exponent, `ldexp` scales
+# by powers of 2. Rounded numbers are constant almost everywhere: derivative 0.
+
+# round, fix
+
+
+def _round_compute(x: Any, *, decimals: int = 0) -> Any:
+    return np.round(x, decimals)
+
+
+elementwise("round", _round_compute, "0")
+
+
+@implements(np.round, np.around)
+def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """`numpy.round`, whose derivative is zero."""
+    no_out("np.round", out)
+    return apply(declare("round"), (a,), {"decimals": decimals} if decimals else {})
+
+
+@implements(np.fix)
+def fix(x: Any, out: None = None) -> Any:
+    """`numpy.fix`."""
+    no_out("np.fix", out)
+    return np.trunc(x)
+
+
+# The parts of a number
+
+elementwise("nextafter", np.nextafter, "1", "0")
+elementwise("spacing", np.spacing, "0")
+elementwise("ldexp", np.ldexp, "ldexp(g, x1)", "0")
+elementwise("exponent", lambda x: np.frexp(x)[1])
+elementwise("fraction", lambda x: np.modf(x)[0], "1")
+
+
+def frexp(x: Any) -> tuple[Any, Any]:
+    """`numpy.frexp`: the mantissa, which varies, and the exponent, which does not."""
+    exponent = apply(declare("exponent"), (x,))
+    return np.ldexp(x, -exponent), exponent
+
+
+def modf(x: Any) -> tuple[Any, Any]:
+    """`numpy.modf`: the fraction, which varies, and the whole part, which does not."""
+    return apply(declare("fraction"), (x,)), np.trunc(x)
+
+
+# Whole numbers: no derivative
+
+for _name in ("gcd", "lcm", "bitwise_count"):
+    elementwise(_name, getattr(np, _name))
+
+
+# Special values
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """`numpy.nan_to_num`; what is replaced has derivative zero."""
+    if not copy:
+        raise TraceError(
+            f"np.nan_to_num(..., copy=False){blame.here()}: a traced value never"
+            " changes in place. Write x = np.nan_to_num(x)."
+        )
+    dtype = dtype_of(x)
+    if dtype.kind not in "fc":
+        return np.copy(x)
+    if dtype.kind == "c":
+        parts = [nan_to_num(p, True, nan, posinf, neginf) for p in (x.real, x.imag)]
+        return (parts[0] + parts[1] * 1j).astype(dtype)
+    limits = np.finfo(dtype)
+    # Python numbers: they keep the dtype of x.
+    posinf = float(limits.max) if posinf is None else posinf
+    neginf = float(limits.min) if neginf is None else neginf
+    x = np.where(np.isnan(x), nan, x)
+    x = np.where(np.equal(x, np.inf), posinf, x)
+    return np.where(np.equal(x, -np.inf), neginf, x).astype(dtype)
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    """`numpy.sinc`; near 0 by its series, so that all its derivatives are right."""
+    near = np.abs(x) < 0.02
+    angle = np.pi * np.where(near, 1, x)
+    z = np.square(np.pi * np.where(near, x, 0))
+    series = 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72)))
+    return np.where(near, series, np.sin(angle) / angle)
+
+
+@implements(np.i0)
+def i0(x: Any) -> Any:
+    """`numpy.i0`, the modified Bessel function of order 0; its derivative is order 1.
+
+    The ops of `scipy.special` have both. DLMF 10.29.3.
+    """
+    if dtype_of(x).kind == "c":
+        raise TypeError("i0 not supported for complex values")
+    from scipy.special import i0 as bessel
+
+    return bessel(x)
+
+
+# Comparisons and tests that NumPy writes with others: none has a derivative.
+
+__all__: list[str] = []
+
+
+@implements(np.isclose)
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """`numpy.isclose`."""
+    a, b = admit(a), admit(b)
+    finite = np.isfinite(a) & np.isfinite(b)
+    near = np.abs(a - b) <= admit(atol) + admit(rtol) * np.abs(b)
+    y = np.where(finite, near, np.equal(a, b))
+    return y | (np.isnan(a) & np.isnan(b)) if equal_nan else y
+
+
+@implements(np.allclose)
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """`numpy.allclose`."""
+    return np.all(np.isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """`numpy.array_equal`."""
+    a1, a2 = admit(a1), admit(a2)
+    if shape_of(a1) != shape_of(a2):
+        return False
+    same = np.equal(a1, a2)
+    return np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same)
+
+
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """`numpy.array_equiv`: equal once one is broadcast to the other."""
+    a1, a2 = admit(a1), admit(a2)
+    try:
+        np.broadcast_shapes(shape_of(a1), shape_of(a2))
+    except ValueError:  # shapes that do not fit are not equivalent
+        return False
+    return np.all(np.equal(a1, a2))
+
+
+def _signed(name: str, x: Any, out: Any, sign: float) -> Any:
+    no_out(f"np.{name}", out)
+    if dtype_of(x).kind == "c":
+        raise TypeError(
+            f"This operation is not supported for {dtype_of(x)} values because it would"
+            " be ambiguous."
+        )
+    return np.equal(x, sign * np.inf)
+
+
+@implements(np.isposinf)
+def isposinf(x: Any, out: None = None) -> Any:
+    """`numpy.isposinf`."""
+    return _signed("isposinf", x, out, 1)
+
+
+@implements(np.isneginf)
+def isneginf(x: Any, out: None = None) -> Any:
+    """`numpy.isneginf`."""
+    return _signed("isneginf", x, out, -1)
+
+
+# Complex numbers: their parts, angle and sign, and what asks for them.
+#
+# A complex gradient is df/dx - i df/dy. The sign of a complex number is its direction,
+# which has no derivative at 0: there it is taken as 0, as that of all lengths.
+
+elementwise("conjugate", np.conjugate, "conj(g)")
+_real = elementwise("real", np.real, "g")
+_imag = op(
+    "imag",
+    np.imag,
+    lambda g, y, x: g * -1j if dtype_of(x).kind == "c" else 0 * g,
+    push=lambda t, y, x: np.imag(t[0]),
+    rule="−i g",
+)
+_imag.elementwise = True
+_real.view = _imag.view = always
+
+
+def conjugate(x: Any) -> Any:
+    """The conjugate of a complex array; a real one as it is."""
+    return np.conjugate(x) if dtype_of(x).kind == "c" else x
+
+
+@implements(np.real)
+def real(val: Any) -> Any:
+    """`numpy.real`."""
+    return apply(_real, (val,)) if val.dtype.kind == "c" else val
+
+
+@implements(np.imag)
+def imag(val: Any) -> Any:
+    """`numpy.imag`."""
+    return apply(_imag, (val,))
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    """`numpy.angle`."""
+    turned = np.arctan2(np.imag(z), np.real(z))
+    return np.rad2deg(turned) if deg else turned
+
+
+def divide_by_length(x: Any, length: Any) -> Any:
+    """Return ``x / length``; where the length is 0, 0 with all its derivatives."""
+    zero = np.equal(length, 0)
+    if dtype_of(x).kind == "c":  # which CuPy divides by infinity to NaN
+        return np.where(zero, 0, x / np.where(zero, 1, length))
+    return x / np.where(zero, np.inf, length)
+
+
+def _direction(x: Any) -> Any:
+    """Return ``x / abs(x)``, by parts: a complex divisor may overflow on the way."""
+    if isinstance(x, (np.ndarray, np.generic, complex)):
+        return np.sign(x)
+    size = np.abs(x)
+    safe = np.where(np.equal(size, 0), 1, size)
+    return np.real(x) / safe + 1j * (np.imag(x) / safe)
+
+
+# With u = ȳ dx, the direction turns by Im(u) / |x|: dy = i y Im(u) / |x|.
+_sign = op(
+    "direction",
+    _direction,
+    lambda g, y, x: 1j * np.conjugate(y) * divide_by_length(np.imag(g * y), np.abs(x)),
+    push=lambda t, y, x: (
+        1j * y * divide_by_length(np.imag(np.conjugate(y) * t[0]), np.abs(x))
+    ),
+    rule="i ȳ · Im(g y) / |x|, 0 at 0",
+    reads=(0, "y"),
+)
+_sign.elementwise = True
+_sign.batch = _batch_elementwise(_sign)
+
+
+def sign(x: Any) -> Any:
+    """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
+    made = _sign if dtype_of(x).kind == "c" else declare("sign")
+    return apply(made, (x,))
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """`numpy.iscomplex`: whether each entry has an imaginary part."""
+    return np.not_equal(np.imag(x), 0)
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Any:
+    """`numpy.isreal`: whether each entry has no imaginary part."""
+    return np.equal(np.imag(x), 0)
+
+
+@implements(np.real_if_close)
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """`numpy.real_if_close`: the values decide whether the result is complex.
+
+    Raises
+    ------
+    TraceError
+        For complex numbers in a trace without values (`workbench.vmap`).
+    """
+    a = admit(a)
+    dtype = dtype_of(a)
+    if dtype.kind != "c":
+        return a
+    value = value_of(a)
+    if value is None:
+        raise TraceError(
+            f"np.real_if_close({blame.describe(a)}){blame.here()}: whether the"
+            " result is real depends on values, which a trace without values does not"
+            " have. Write np.real(x)."
+        )
+    limit = np.finfo(dtype).eps * tol if tol > 1 else tol
+    return np.real(a) if bool(np.all(np.abs(np.imag(value)) < limit)) else a
