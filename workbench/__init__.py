@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         custom_root,
         fixed_point,
     )
-    from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.jacobian import elementwise_grad, gnvp, hvp, linearize
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.verify import check_grads
     from workbench.control_flow.cond import cond
@@ -153,13 +153,13 @@ _LATER = {
     "custom_root": "workbench.autodiff.implicit",
     "custom_vjp": "workbench.custom.functions",
     "diagnose": "workbench.checks.doctor.diagnose",
-    "elementwise_grad": "workbench.autodiff.products",
+    "elementwise_grad": "workbench.autodiff.jacobian",
     "fixed_point": "workbench.autodiff.implicit",
     "function": "workbench.symbolic",
-    "gnvp": "workbench.autodiff.products",
-    "hvp": "workbench.autodiff.products",
+    "gnvp": "workbench.autodiff.jacobian",
+    "hvp": "workbench.autodiff.jacobian",
     "graph_rule": "workbench.custom.graph_rule",
-    "linearize": "workbench.autodiff.products",
+    "linearize": "workbench.autodiff.jacobian",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
     "named_rule": "workbench.overrides.named",

@@ -29,6 +29,7 @@ from workbench.overrides.shipped.clipping import (
     clip,
     clip_by_norm,
     formula,
+    noise,
     normalise,
     reverse,
     sanitise,
@@ -39,7 +40,6 @@ from workbench.overrides.shipped.clipping import (
 )
 from workbench.overrides.shipped.fisher import fisher, kfac
 from workbench.overrides.shipped.natural import natural
-from workbench.overrides.shipped.noise import noise
 from workbench.overrides.shipped.safe import (
     safe_arccos,
     safe_arcsin,

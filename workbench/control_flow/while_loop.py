@@ -10,7 +10,7 @@ import numpy as np
 from workbench.autodiff.body import Body
 from workbench.autodiff.program import Closed, close
 from workbench.control_flow.loop import ENDLESS, Loop
-from workbench.control_flow.memory import run_saving
+from workbench.control_flow.scan import run_saving
 from workbench.control_flow.signature import array, check_takes, condition
 from workbench.core import blame, tree, types
 from workbench.core.tensor import Tensor, value_of

@@ -21,8 +21,15 @@ import numpy as np
 from workbench.core import blame, dims
 from workbench.core.dims import Dim
 from workbench.core.op import UFUNCS, Op, declare
-from workbench.core.tensor import NO_PARAMS, MaskedTensor, Tensor, apply, value_of
-from workbench.core.types import WEAK_TYPES, Spec
+from workbench.core.tensor import (
+    NO_PARAMS,
+    MaskedTensor,
+    Tensor,
+    admit,
+    apply,
+    value_of,
+)
+from workbench.core.types import WEAK_TYPES, Spec, weak
 from workbench.errors import TraceError
 from workbench.ops.spelling import pretty
 
@@ -449,3 +456,45 @@ def several(
     """Apply an op with several outputs: a tuple of arrays, or of their Tensors."""
     whole = apply(made, inputs, params)
     return tuple(outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
+
+
+# Operands: values that are needed, and numbers in the library of an array.
+
+
+def beside(x: Any, like: Any) -> Any:
+    """`admit`, where a list becomes an array of the library of ``like``."""
+    listed = isinstance(x, (list, tuple))
+    x = admit(x)
+    return placed(x, like) if listed else x
+
+
+def placed(array: Any, like: Any) -> Any:
+    """A small array of NumPy in the library of another, if that is not NumPy."""
+    value = value_of(like)
+    if (
+        not isinstance(array, np.ndarray)
+        or value is None
+        or weak(value)
+        or isinstance(value, (np.ndarray, np.generic))
+    ):
+        return array
+    return np.asarray(array.tolist(), dtype=array.dtype, like=value)
+
+
+def known(x: Any, what: str, cure: str) -> Any:
+    """The plain array behind ``x``.
+
+    Raises
+    ------
+    TraceError
+        In a trace without values (`workbench.vmap`, `workbench.trace` on specs);
+        ``cure`` is what to write instead.
+    """
+    value = value_of(x)
+    if isinstance(x, Tensor) and value is None:
+        raise TraceError(
+            f"{what} of {blame.describe(x)}{blame.here()}: the shape of the result"
+            " depends on values, which a trace without values (wb.vmap, wb.trace on"
+            f" specs) does not have. {cure}"
+        )
+    return value

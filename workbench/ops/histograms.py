@@ -13,9 +13,8 @@ import numpy as np
 
 from workbench.core.op import implements
 from workbench.core.tensor import admit, value_of
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import beside, dtype_of, known, placed, shape_of
 from workbench.ops.updates import at
-from workbench.ops.values import beside, known, placed
 
 __all__: list[str] = []
 

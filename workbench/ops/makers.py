@@ -20,11 +20,10 @@ from workbench.core.op import MAKERS, implements, severed
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Spec, differentiable, spec_of, weak
 from workbench.errors import UnknownLengthError
-from workbench.ops.define import aligned, dtype_of, linear, op, shape_of
+from workbench.ops.define import aligned, dtype_of, linear, op, placed, shape_of
 from workbench.ops.lengths import ARANGE, unvalued
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.shaping import integers, normal_axes
-from workbench.ops.values import placed
 
 __all__: list[str] = []
 

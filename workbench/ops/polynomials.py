@@ -14,8 +14,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
-from workbench.ops.define import dtype_of, op, shape_of
-from workbench.ops.values import known
+from workbench.ops.define import dtype_of, known, op, shape_of
 
 __all__: list[str] = []
 

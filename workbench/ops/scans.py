@@ -11,11 +11,10 @@ from workbench.core.broadcasting import largest
 from workbench.core.dims import below, differ, none, same
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
+from workbench.ops.define import beside, dtype_of, linear, no_out, op, placed, shape_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.shaping import normal_axes, normal_axis
 from workbench.ops.taking import take
-from workbench.ops.values import beside, placed
 
 __all__: list[str] = []
 

@@ -14,10 +14,9 @@ import numpy as np
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec
-from workbench.ops.define import dtype_of, no_out, op, shape_of
+from workbench.ops.define import beside, dtype_of, known, no_out, op, shape_of
 from workbench.ops.reductions import reduced_axes, settings
 from workbench.ops.shaping import integers, normal_axis
-from workbench.ops.values import beside, known
 
 __all__: list[str] = []
 

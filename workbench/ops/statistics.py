@@ -17,7 +17,7 @@ from workbench.core.dims import Dim, differ, none
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import weak
-from workbench.ops.define import dtype_of, no_out, shape_of
+from workbench.ops.define import beside, dtype_of, no_out, placed, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
 from workbench.ops.reductions import (
     count,
@@ -28,7 +28,6 @@ from workbench.ops.reductions import (
     taken,
 )
 from workbench.ops.shaping import normal_axes
-from workbench.ops.values import beside, placed
 
 # Variance and standard deviation
 

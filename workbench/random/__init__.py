@@ -46,8 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.random.checking import waiting
-from workbench.random.laws import Families, Laws, Order, Shapes
+from workbench.random.laws import Families, Laws, Order, Shapes, waiting
 
 __all__ = ["Generator", "Stream", "default_rng", "stream"]
 

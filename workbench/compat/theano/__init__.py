@@ -55,7 +55,6 @@ from workbench.compat.theano import (
 from workbench.compat.theano import config as configparser
 from workbench.compat.theano.compile import Mode, NanGuardMode
 from workbench.compat.theano.config import change_flags, config
-from workbench.compat.theano.from_graph import OpFromGraph
 from workbench.compat.theano.functions import (
     In,
     Out,
@@ -67,7 +66,13 @@ from workbench.compat.theano.functions import (
 from workbench.compat.theano.gof import Constant, Type, Variable
 from workbench.compat.theano.gradient import Lop, Rop, grad, subgraph_grad
 from workbench.compat.theano.install import install, uninstall
-from workbench.compat.theano.op import Apply, NotScalarConstantError, Op, as_op
+from workbench.compat.theano.op import (
+    Apply,
+    NotScalarConstantError,
+    Op,
+    OpFromGraph,
+    as_op,
+)
 from workbench.compat.theano.printing import debugprint as dprint
 from workbench.compat.theano.printing import pp, pprint
 from workbench.compat.theano.scan_module import foldl, foldr, map, reduce, scan

@@ -18,7 +18,6 @@ from workbench.compat.theano.config import (
     get_default_mode,
     get_mode,
 )
-from workbench.compat.theano.from_graph import OpFromGraph
 from workbench.compat.theano.functions import (
     In,
     Out,
@@ -27,7 +26,7 @@ from workbench.compat.theano.functions import (
     function,
     shared,
 )
-from workbench.compat.theano.op import ViewOp, as_op
+from workbench.compat.theano.op import OpFromGraph, ViewOp, as_op
 from workbench.errors import UnusedInputError
 from workbench.symbolic.function import Function
 

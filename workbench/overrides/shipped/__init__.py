@@ -6,4 +6,4 @@ from workbench.core import hooks
 @hooks.load_rules.set
 def load_rules() -> None:
     """Load the modules whose rules have names: they register themselves."""
-    from workbench.overrides.shipped import clipping, fisher, noise, safe  # noqa: F401
+    from workbench.overrides.shipped import clipping, fisher, safe  # noqa: F401

@@ -11,8 +11,8 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg import inverses, norms
-from workbench.ops.linalg.equations import banded, triangular
-from workbench.ops.linalg.equations import sylvester as _sylvester
+from workbench.ops.linalg.functions import banded, triangular
+from workbench.ops.linalg.functions import sylvester as _sylvester
 from workbench.ops.linalg.inverses import det as _det
 from workbench.ops.linalg.shared import complete, eye_like, hermitian, peak
 from workbench.scipy.linalg.functions import (

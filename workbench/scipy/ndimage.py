@@ -1,4 +1,19 @@
-"""Images convolved with kernels; `ndimage.py` gives SciPy's names."""
+"""`scipy.ndimage` for Tensors and arrays: linear filters of images of any rank.
+
+The same names, arguments and values as SciPy's. An image is extended over its edges
+and convolved; so there is a derivative by the image, by the weights, by ``cval``, and
+by the ``sigma`` of a Gaussian.
+
+Examples
+--------
+>>> import numpy as np, workbench as wb
+>>> from workbench.scipy import ndimage
+>>> x = np.array([0.0, 0.0, 1.0, 0.0])
+>>> ndimage.correlate1d(x, np.array([1.0, 2.0, 3.0]))
+array([0., 3., 2., 1.])
+>>> wb.grad(lambda s: ndimage.gaussian_filter(x, s, radius=2)[2])(1.0).round(6)
+np.float64(-0.372147)
+"""
 
 from __future__ import annotations
 
@@ -15,7 +30,21 @@ from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
+from workbench.ops.lengths import delay
 from workbench.ops.shaping import distinct_axes, normal_axis
+
+__all__ = [
+    "convolve",
+    "convolve1d",
+    "correlate",
+    "correlate1d",
+    "gaussian_filter",
+    "gaussian_filter1d",
+    "uniform_filter",
+    "uniform_filter1d",
+]
+
+# Images convolved with kernels; `ndimage.py` gives SciPy's names.
 
 #: SciPy's name of what lies over the edge, and NumPy's.
 MODES = {
@@ -512,3 +541,6 @@ def uniform_filter(
         if n > 1:
             x = uniform_filter1d(x, n, axis, output, m, cval, o)
     return x if output is None or dtype_of(x) == np.dtype(output) else x.astype(output)
+
+
+delay(globals(), __all__)
