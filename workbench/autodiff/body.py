@@ -25,15 +25,6 @@ from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import masked
 
-__all__ = [
-    "Body",
-    "bits",
-    "flagged",
-    "is_draw",
-    "known_lengths",
-    "refuse_inner_draws",
-]
-
 
 def bits(places: Iterable[int]) -> int:
     """A set of places as a mask."""

@@ -13,18 +13,6 @@ from contextvars import ContextVar
 from math import prod
 from typing import Any, NamedTuple
 
-__all__ = [
-    "MOST_FREE",
-    "Budget",
-    "Demand",
-    "budget_for",
-    "check_joined",
-    "count_bytes",
-    "count_entries",
-    "lengths_of",
-    "outgrown",
-]
-
 #: Entries of 8 bytes that a rule may hold at a time, however small its program is.
 MOST_FREE = 10**7
 #: Bytes that it may hold for each byte of the arrays that it is given.

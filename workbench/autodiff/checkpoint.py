@@ -30,8 +30,6 @@ from workbench.core.trace import check_function, live
 from workbench.ops import define
 from workbench.ops.define import masked
 
-__all__ = ["checkpoint"]
-
 Function = Callable[..., Any]
 Params = dict[str, Any]
 

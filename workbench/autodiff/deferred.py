@@ -28,8 +28,6 @@ from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, op, shape_of
 
-__all__ = ["BATCH", "CALL", "JVP", "VJP", "Hole", "Listed", "Mapped", "Sliced"]
-
 Params = dict[str, Any]
 
 

@@ -16,8 +16,6 @@ from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
 
-__all__ = ["push_forward", "transposed"]
-
 Push = Callable[[tuple[Any, ...], Any, tuple[Any, ...], dict[str, Any]], Any]
 
 

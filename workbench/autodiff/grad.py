@@ -35,8 +35,6 @@ from workbench.ops.define import shape_of
 if TYPE_CHECKING:
     from workbench.core.hooks import Override
 
-__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
-
 Function = Callable[..., Any]
 
 

@@ -31,8 +31,6 @@ from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 
-__all__ = ["Origin", "Visit", "fit", "mark", "pull_back", "waits"]
-
 Pull = Callable[[int, Any, Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]]
 
 

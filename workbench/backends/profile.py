@@ -16,8 +16,6 @@ from workbench.backends.numpy import Function
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
 
-__all__ = ["Profile", "Row"]
-
 #: As many of the dearest nodes are printed.
 MOST_ROWS = 30
 

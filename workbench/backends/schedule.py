@@ -15,8 +15,6 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 
-__all__ = ["Schedule", "Step", "schedule"]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -22,8 +22,6 @@ from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.ops import define
 
-__all__ = ["METHODS", "Steps", "node_steps", "sweep"]
-
 Array = np.ndarray[Any, Any]
 Line = Callable[[complex], Array]
 

@@ -23,8 +23,6 @@ from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops import define
 from workbench.ops.define import masked, shape_of
 
-__all__ = ["cond"]
-
 Params = dict[str, Any]
 
 COND = declare("cond")

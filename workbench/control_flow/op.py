@@ -17,8 +17,6 @@ from workbench.errors import UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
 
-__all__ = ["SCAN", "run_loop"]
-
 SCAN = declare("scan")
 
 

@@ -424,9 +424,6 @@ def built(
     ]
 
 
-__all__: list[str] = []
-
-
 def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:

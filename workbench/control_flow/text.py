@@ -14,8 +14,6 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 
-__all__: list[str] = []
-
 INDENT = "    "
 WIDTH = 80
 #: What the loop is called that runs once more.

@@ -19,8 +19,6 @@ from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
 from workbench.ops.define import dtype_of, shape_of
 
-__all__ = ["while_loop"]
-
 
 def while_loop(
     cond: Callable[[Any], Any],

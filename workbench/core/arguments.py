@@ -15,8 +15,6 @@ from workbench.core.tensor import Tensor
 from workbench.core.trace import Tracing
 from workbench.errors import UsageError
 
-__all__ = ["check_arguments", "check_graph", "name_of_function", "traced_call"]
-
 
 def check_arguments(
     f: Callable[..., Any], args: Sequence[Any], name: str, line: str

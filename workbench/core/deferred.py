@@ -22,19 +22,6 @@ from workbench.core.infer import inferred
 from workbench.core.op import OPS, Op
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 
-__all__ = [
-    "Late",
-    "Place",
-    "bound",
-    "later",
-    "look",
-    "made",
-    "own",
-    "shape_at",
-    "stripped",
-    "waits",
-]
-
 Params = dict[str, Any]
 
 

@@ -15,14 +15,7 @@ import numpy as np
 from workbench.core import blame, source
 from workbench.core.blame import instead, library_call, numpy_call
 from workbench.core.tensor import Tensor
-from workbench.errors import (
-    GradientLostError,
-    ShapeError,
-    TraceError,
-    WorkbenchError,
-)
-
-__all__ = ["explained", "place"]
+from workbench.errors import GradientLostError, ShapeError, TraceError, WorkbenchError
 
 #: What NumPy says when a Tensor is to become an entry of a plain array.
 STORING = (

@@ -11,8 +11,6 @@ from workbench.core import types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 
-__all__ = ["Graph"]
-
 #: Beside a picture, a larger graph is told in one line.
 MOST_TEXT = 200
 

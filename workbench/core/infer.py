@@ -20,8 +20,6 @@ from workbench.core.probe import Probe, simple
 from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
 
-__all__ = ["inferred", "unknown"]
-
 
 def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
     """The spec, and the facts that it rests on: None where all lengths are known.

@@ -13,24 +13,6 @@ from typing import Any
 
 from workbench.core import hooks
 
-__all__ = [
-    "CALLS",
-    "CUSTOM",
-    "FUNCTIONS",
-    "MAKERS",
-    "OPS",
-    "UFUNCS",
-    "CopyParams",
-    "Op",
-    "ViewParams",
-    "always",
-    "declare",
-    "implements",
-    "load",
-    "load_all",
-    "severed",
-]
-
 
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.

@@ -16,13 +16,6 @@ from workbench.core import blame, hooks
 from workbench.core.op import CALLS, FUNCTIONS, UFUNCS
 from workbench.errors import TraceError
 
-__all__ = [
-    "REFUSED",
-    "name_of",
-    "supported",
-    "unknown",
-]
-
 _DATES = "dates have no derivative"
 _FILES = "a file holds numbers and no gradient"
 

@@ -23,8 +23,6 @@ from workbench.core.tree import is_sparse
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
 
-__all__ = ["Locks", "Shared", "held", "hold"]
-
 
 class Shared(Tensor):
     """A value that programs share, and keep from one run to the next.

@@ -9,8 +9,6 @@ from workbench.core import deferred, types
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor
 
-__all__ = ["Drawable", "Shown", "described"]
-
 
 class Drawable(Protocol):
     """What a text or a picture asks of a graph."""

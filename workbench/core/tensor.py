@@ -27,17 +27,6 @@ from workbench.core.refusals import name_of, unknown
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 
-__all__ = [
-    "MaskedTensor",
-    "Tensor",
-    "admit",
-    "apply",
-    "infer",
-    "leaf",
-    "note_view",
-    "value_of",
-]
-
 next_serial = count(1).__next__
 _frame = sys._getframe
 _new = object.__new__

@@ -18,19 +18,6 @@ from workbench.core.tensor import Tensor, admit, leaf
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, GradientLostError, UsageError
 
-__all__ = [
-    "Recording",
-    "argument_names",
-    "blank",
-    "blanks",
-    "check_function",
-    "live",
-    "opened",
-    "record",
-    "trace",
-    "wrap",
-]
-
 
 class Recording:
     """One run of a function: its leaves, its outputs, and how they nest.

@@ -19,8 +19,6 @@ import numpy as np
 
 from workbench.errors import TraceError
 
-__all__ = ["OpenTrace", "active", "any_open", "lock"]
-
 
 class _Local(threading.local):
     def __init__(self) -> None:

@@ -16,15 +16,6 @@ from typing import Any
 from workbench.core import hooks
 from workbench.core.types import Spec
 
-__all__ = [
-    "Tree",
-    "difference",
-    "flatten",
-    "is_sparse",
-    "map_tree",
-    "names",
-]
-
 _NAMESPACE = "workbench"
 
 

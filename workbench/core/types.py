@@ -9,16 +9,6 @@ import numpy as np
 
 from workbench.errors import DtypeError, TraceError
 
-__all__ = [
-    "Spec",
-    "differentiable",
-    "format_shape",
-    "plain",
-    "spec_of",
-    "value_spec",
-    "weak",
-]
-
 #: Integers, and `Dim`s for lengths that are known only when the program runs.
 Shape = tuple[Any, ...]
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from workbench.core.tensor import MaskedTensor, Tensor, apply
 
-__all__ = ["like", "order", "reaches", "substitute"]
-
 
 def order(
     roots: Iterable[Tensor], first: int = 0, stop: Collection[int] = frozenset()

@@ -18,8 +18,6 @@ from workbench.core.tensor import apply
 from workbench.custom.demands import DEMANDS, Estimate, entrywise, handed_on, paired
 from workbench.custom.registry import snake
 
-__all__ = ["Apply", "estimate_of", "finite", "known", "nameable"]
-
 #: ``apply(inputs, params)``.
 Apply = Callable[[list[Any], dict[str, Any]], Any]
 Refuse = Callable[[str, str], NoReturn]

@@ -16,8 +16,6 @@ import numpy as np
 from workbench.autodiff.budget import Demand, count_entries, lengths_of
 from workbench.core.tensor import value_of
 
-__all__ = ["DEMANDS", "Estimate", "entrywise", "handed_on", "paired"]
-
 #: ``estimate(*operands, **settings) -> Demand``.
 Estimate = Callable[..., Demand]
 

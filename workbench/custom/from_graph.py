@@ -36,8 +36,6 @@ from workbench.custom.running import many
 from workbench.errors import ShapeError
 from workbench.ops import define
 
-__all__ = ["OpFromGraph"]
-
 Params = dict[str, Any]
 Pattern = Sequence[Sequence[bool]]
 

@@ -26,16 +26,6 @@ from workbench.errors import (
     WorkbenchError,
 )
 
-__all__ = [
-    "Compute",
-    "Inferred",
-    "Lengths",
-    "Probe",
-    "batched_by",
-    "probed",
-    "traced_lengths",
-]
-
 
 class UserOp(Protocol):
     """What is asked of an op that a user has written; `wb.Op` is such a one."""

@@ -32,8 +32,6 @@ from workbench.symbolic.function import Function
 if TYPE_CHECKING:
     from workbench.jupyter.widget import GraphWidget
 
-__all__ = ["bundle", "close", "show", "show_parts"]
-
 #: Seconds without a change after which the saved output is brought up to date.
 CALM = 1.0
 

@@ -11,8 +11,6 @@ from workbench.errors import DtypeError, UsageError
 from workbench.jupyter.cell import RUNTIME, Cell, complete_line, name_cells, parse_line
 from workbench.session import Session
 
-__all__ = ["AutodiffMagics", "load"]
-
 
 @magic.magics_class
 class AutodiffMagics(magic.Magics):

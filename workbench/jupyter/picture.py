@@ -20,8 +20,6 @@ from workbench.ops import define
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol import STATISTICS, STATUSES
 
-__all__ = ["picture"]
-
 #: A larger graph is told in words.
 MOST_NODES = 300
 MOST_TITLE = 400

@@ -11,8 +11,6 @@ from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout
 from workbench.session.derivative import Second
 from workbench.session.matrix import Matrix
 
-__all__ = ["eigenvalue_plot", "singular_value_plot"]
-
 Array = np.ndarray[Any, Any]
 
 #: Of eigenvalues: above zero, below, and what counts as zero.

@@ -12,8 +12,6 @@ from workbench.jupyter import link
 from workbench.jupyter.link import Link
 from workbench.session import Session
 
-__all__ = ["MODULE", "GraphWidget", "close", "widget_for"]
-
 #: The npm package that holds the model and its view, and the version of both.
 MODULE = "autodiff-workbench"
 MODULE_VERSION = "0.1.0"

@@ -22,8 +22,6 @@ from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
 from workbench.ops.shaping import distinct_axes, integers, normal_axes, normal_axis
 
-__all__: list[str] = []
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 

@@ -469,8 +469,6 @@ def einsum_path(
 # for products that are summed. They cost a look for NaN, nothing more, until one is
 # found.
 
-__all__: list[str] = []
-
 
 def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
     """Declare the op that stands in for a contraction of masked cotangents.

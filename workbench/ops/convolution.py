@@ -24,8 +24,6 @@ from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of
 from workbench.ops.elementwise import conjugate
 
-__all__ = ["centred", "convolved", "turned"]
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 Shape = tuple[int, ...]

@@ -481,8 +481,6 @@ def i0(x: Any) -> Any:
 
 # Comparisons and tests that NumPy writes with others: none has a derivative.
 
-__all__: list[str] = []
-
 
 @implements(np.isclose)
 def isclose(

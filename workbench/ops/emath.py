@@ -15,8 +15,6 @@ from workbench.core.tensor import admit
 from workbench.core.types import weak
 from workbench.ops.define import dtype_of
 
-__all__: list[str] = []
-
 
 def _negative(x: Any) -> Any:
     return x < 0

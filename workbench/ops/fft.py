@@ -191,9 +191,6 @@ IRFFT = linear(
 IRFFT.batch = _same(IRFFT)
 
 
-__all__: list[str] = []
-
-
 def _length(given: Any) -> Any:
     if isinstance(given, Dim):
         return given

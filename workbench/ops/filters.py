@@ -17,8 +17,6 @@ from workbench.core.types import Spec, value_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
 
-__all__ = ["recursive", "trigonometric"]
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 

@@ -16,9 +16,6 @@ from workbench.core.tensor import admit, value_of
 from workbench.ops.define import beside, dtype_of, known, placed, shape_of
 from workbench.ops.updates import at
 
-__all__: list[str] = []
-
-
 # bincount
 
 

@@ -25,8 +25,6 @@ from workbench.ops.lengths import ARANGE, unvalued
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.shaping import integers, normal_axes
 
-__all__: list[str] = []
-
 Params = dict[str, Any]
 
 

@@ -16,8 +16,6 @@ from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.ops.define import dtype_of, known, op, shape_of
 
-__all__: list[str] = []
-
 
 def _coefficients(p: Any) -> Any:
     """The coefficients as an array or Tensor of one axis."""

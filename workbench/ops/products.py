@@ -15,8 +15,6 @@ from workbench.core.tree import is_sparse
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.elementwise import conjugate
 
-__all__ = ["mul_without_zeros", "prod_without_zeros"]
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 

@@ -393,8 +393,6 @@ def logsumexp(
 # Ties share the gradient evenly. Where the extremes stand (`argmax`) says
 # `sorting.py`; of two arrays, entry by entry, the larger one, `arithmetic.py`.
 
-__all__: list[str] = []
-
 
 def _extremum(name: str, function: Callable[..., Any]) -> Op:
     def compute(

@@ -16,8 +16,6 @@ from workbench.ops.elementwise import stop_gradient
 from workbench.ops.shaping import normal_axes, normal_axis
 from workbench.ops.taking import take
 
-__all__: list[str] = []
-
 Params = dict[str, Any]
 
 

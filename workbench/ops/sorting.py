@@ -18,8 +18,6 @@ from workbench.ops.define import beside, dtype_of, known, no_out, op, shape_of
 from workbench.ops.reductions import reduced_axes, settings
 from workbench.ops.shaping import integers, normal_axis
 
-__all__: list[str] = []
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 

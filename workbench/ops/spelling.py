@@ -9,8 +9,6 @@ import ast
 import math
 from collections.abc import Callable
 
-__all__ = ["pretty"]
-
 SUB, SUPER = "₀₁₂₃₄₅₆₇₈₉", str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 #: How tightly a text holds together: what stands beside it may need brackets.

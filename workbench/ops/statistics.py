@@ -323,7 +323,6 @@ def _within(c: Any) -> Any:
 # others and leave the NaN behind, with gradient 0. Methods and their numbers: R. J.
 # Hyndman and Y. Fan, "Sample quantiles in statistical packages" (1996).
 
-__all__: list[str] = []
 
 #: The plotting positions alpha and beta of the continuous methods.
 POSITIONS = {

@@ -356,8 +356,6 @@ for _name, _cure in {
 # `ix_`, `unravel_index` and their like also take Tensors of integers, with or without
 # values. What asks only for the shape or the dtype of a Tensor answers as NumPy does.
 
-__all__: list[str] = []
-
 
 # Indices made of others
 

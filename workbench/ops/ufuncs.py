@@ -251,8 +251,6 @@ def reduceat(
 
 # Functions of a user that NumPy calls slice by slice.
 
-__all__: list[str] = []
-
 
 @implements(np.apply_along_axis)
 def apply_along_axis(

@@ -31,8 +31,6 @@ from workbench.ops.indexing import (
 )
 from workbench.ops.lengths import is_mask
 
-__all__ = ["Place", "at"]
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 

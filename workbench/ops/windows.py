@@ -19,8 +19,6 @@ from workbench.core.types import Spec, value_spec
 from workbench.ops.define import linear, shape_of
 from workbench.ops.shaping import normal_axes
 
-__all__: list[str] = []
-
 # The axis counts from the end of the array without windows, so a batch axis in front
 # changes nothing.
 

@@ -19,17 +19,6 @@ from workbench.overrides.expression import FUNCTIONS as LANGUAGE
 from workbench.overrides.expression import parse
 from workbench.overrides.targets import name_of
 
-__all__ = [
-    "NAMES",
-    "RULES",
-    "NamedRule",
-    "Setting",
-    "is_setting",
-    "known",
-    "load",
-    "named_rule",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The rules by their names.

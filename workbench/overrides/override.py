@@ -21,8 +21,6 @@ from workbench.overrides.rule_parser import Bound, label_of, read
 from workbench.overrides.rules import Pull, Push
 from workbench.overrides.targets import Target, name_of, target_of
 
-__all__ = ["Override", "override"]
-
 #: The longest name of an override.
 MOST_NAME = 200
 

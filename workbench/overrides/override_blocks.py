@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from workbench.overrides.matching import CallOverrides, Resolution
     from workbench.overrides.override import Override
 
-__all__ = [
-    "OverrideBlock",
-    "aside",
-    "blocks_in_force",
-    "leave_block",
-    "overrides",
-    "overrides_of_call",
-    "resolve_call",
-]
-
 
 class OverrideBlock(Block):
     """One entering of an `overrides` block.

@@ -18,8 +18,6 @@ from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.ops import define
 
-__all__ = ["Region", "rules_at"]
-
 Params = dict[str, Any]
 #: A node, and for each of its inputs where it comes from: an input of the region, or
 #: (counted on from these) an earlier step; -1 for a constant.

@@ -13,8 +13,6 @@ from workbench.ops import define
 from workbench.overrides.regions import Region, Step
 from workbench.overrides.targets import ByPart, Nodes
 
-__all__ = ["BySubgraph", "subgraph"]
-
 #: A Tensor, its name, or (in a session) its id.
 Place = Tensor | str | int
 

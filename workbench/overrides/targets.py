@@ -21,20 +21,6 @@ from workbench.errors import OverrideError
 if TYPE_CHECKING:
     from workbench.overrides.regions import Region
 
-__all__ = [
-    "UNSEEN",
-    "ByNode",
-    "ByOp",
-    "ByPart",
-    "ByPredicate",
-    "ByScope",
-    "Target",
-    "enclosing",
-    "missed",
-    "name_of",
-    "target_of",
-]
-
 Nodes = Sequence[Tensor]
 #: Whose functions are no predicates: NumPy would compute with the node.
 LIBRARIES = {"numpy", "scipy"}

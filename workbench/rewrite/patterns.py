@@ -34,8 +34,6 @@ from workbench.rewrite.forms import (
     through,
 )
 
-__all__ = ["COMMUTATIVE", "Match", "Matches", "Ranks", "find", "fit_ranks"]
-
 #: Ops whose two arguments may stand in either order.
 COMMUTATIVE = frozenset(
     "add multiply maximum minimum fmax fmin hypot logaddexp logaddexp2 equal not_equal"

@@ -20,8 +20,6 @@ from workbench.core.trace import live
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 
-__all__ = ["Input", "Signature", "called", "checked", "is_symbol", "pairs"]
-
 
 class Input(NamedTuple):
     """One argument of a function: a symbol, or a nest of symbols."""

@@ -26,18 +26,6 @@ from workbench.errors import (
 from workbench.symbolic.arguments import Signature, called, pairs
 from workbench.symbolic.variables import numbers
 
-__all__ = [
-    "check_unused",
-    "fitted",
-    "is_leaf",
-    "missing_symbols",
-    "output",
-    "replaced",
-    "shared_leaves",
-    "swapped",
-    "updated",
-]
-
 
 def is_leaf(x: Tensor) -> bool:
     """Whether a Tensor gets its value from outside: a symbol, or a shared value."""

@@ -37,8 +37,6 @@ from workbench.core.trace import argument_names, check_function, record
 from workbench.errors import UsageError
 from workbench.overrides.override_blocks import resolve_call
 
-__all__ = ["diagnose", "examine"]
-
 #: At most so many findings of one kind; the last tells how many more there are.
 MOST = 5
 

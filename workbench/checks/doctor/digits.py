@@ -32,8 +32,6 @@ from workbench.checks.doctor.matrices import CONDITIONED
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 
-__all__ = ["look"]
-
 ROOTS = 30.0
 #: So many nodes that may lose digits are looked at before all the others.
 FIRST = 8

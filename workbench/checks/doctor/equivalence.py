@@ -38,8 +38,6 @@ from workbench.core.tensor import Tensor, leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.indexing import as_index
 
-__all__ = ["Form", "Operands", "is_finite_in_float64", "offer", "prove"]
-
 #: The numbers that operands are tried on, each a few times; where a program has no
 #: value at some of them, others show what it computes.
 DRAWS: tuple[Callable[[np.random.Generator, Any], Any], ...] = (

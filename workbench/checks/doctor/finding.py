@@ -11,8 +11,6 @@ from workbench.core import blame
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
 
-__all__ = ["KINDS", "Finding", "Findings", "Fix"]
-
 Severity = Literal["error", "warning", "note"]
 Sweep = Literal["forward", "backward"]
 

@@ -26,8 +26,6 @@ from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.contraction import swap
 
-__all__ = ["CONDITIONED", "look", "told"]
-
 
 class Row(NamedTuple):
     """How an op's conditions are found: of ``kind`` by ``of(node, *args)``."""

@@ -11,20 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "BOUNDED",
-    "ENTRIES",
-    "EXPONENTIAL",
-    "GROWING",
-    "MEND",
-    "SAFE",
-    "SLOPES",
-    "VALUES",
-    "Row",
-    "has_both_signs",
-    "is_isolated",
-]
-
 #: What takes the place of an override that is not finite.
 MEND = "where(isfinite(d), d, 0)"
 

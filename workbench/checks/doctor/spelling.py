@@ -16,19 +16,6 @@ from typing import Any
 
 from workbench.core.tensor import Tensor
 
-__all__ = [
-    "LEFT_OUT",
-    "MODULES",
-    "closed",
-    "is_literal",
-    "is_name",
-    "line_of",
-    "minus",
-    "operand",
-    "short",
-    "subscript",
-]
-
 #: A longer operand would not be read in a line that is to be copied.
 MOST = 60
 #: What stands for it, and for what there is no source of.

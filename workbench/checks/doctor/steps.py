@@ -22,8 +22,6 @@ from workbench.core.tensor import Tensor, leaf, next_serial, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.define import Parts
 
-__all__ = ["DEPTH", "backward", "forward", "outer", "recorded", "refined"]
-
 #: Loops of more ops in all their steps are not recorded for their backward sweep.
 MOST = 200_000
 #: Loops within loops are gone into this deep.

@@ -21,8 +21,6 @@ from workbench.custom.kernels.signature import Signature
 from workbench.custom.kernels.units import CUDA, SOURCE, Text, declaration, unit
 from workbench.errors import KernelError, UsageError
 
-__all__ = ["ARCHITECTURE", "BLOCK", "check", "is_device", "launch"]
-
 #: Hopper: H100 and H200.
 ARCHITECTURE = "sm_90"
 

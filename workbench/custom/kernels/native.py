@@ -21,8 +21,6 @@ from workbench.custom.kernels.signature import Signature
 from workbench.custom.kernels.units import LANGUAGES, MOST_SAID, Text, declaration, unit
 from workbench.errors import KernelError
 
-__all__ = ["Native", "native"]
-
 STANDARDS = {"c": "-std=gnu11", "cpp": "-std=gnu++17"}
 FLAGS = ("-O2", "-fPIC", "-shared")
 #: What C lets pass with a warning, and what then fails when it runs.

@@ -30,8 +30,6 @@ from workbench.ops.linalg.shared import (
     stacked,
 )
 
-__all__ = ["QRResult", "cholesky", "qr"]
-
 
 class QRResult(NamedTuple):
     """What `numpy.linalg.qr` returns."""

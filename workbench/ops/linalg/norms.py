@@ -15,9 +15,6 @@ from workbench.ops.linalg.spectra import singular_values
 from workbench.ops.reductions import reduction, settings
 from workbench.ops.shaping import normal_axes
 
-__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
-
-
 # norm: the Euclidean one is an op, and the one by powers; the others are written with
 # reductions. Where a length is 0, all its derivatives are.
 
@@ -202,6 +199,7 @@ RANK.batch = lambda inputs, batched, params: apply(RANK, inputs, params)
 
 
 def matrices_rank(x: Any) -> Any:
+    """Return what `matrix_rank` gives for matrices like these: a whole number each."""
     spec = matrices(x)
     return type(spec)(spec.shape[:-2], np.dtype(np.intp))
 

@@ -15,26 +15,6 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 
-__all__ = [
-    "Batched",
-    "Params",
-    "broadcast",
-    "complete",
-    "eye_like",
-    "fold",
-    "half_lower",
-    "hermitian",
-    "largest",
-    "matrices",
-    "mirrored",
-    "noise",
-    "quotient",
-    "real_dtype",
-    "reduced",
-    "square",
-    "stacked",
-]
-
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
 

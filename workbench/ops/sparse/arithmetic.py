@@ -28,8 +28,6 @@ from workbench.ops.sparse.pattern import (
     taken,
 )
 
-__all__ = ["OPERATORS", "add", "dense", "divide", "matmul", "multiply", "subtract"]
-
 
 def dense(s: Any) -> Any:
     """The whole array, zeros and all."""

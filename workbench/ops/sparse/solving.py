@@ -29,8 +29,6 @@ from workbench.ops.sparse.pattern import (
     listed,
 )
 
-__all__ = ["SOLVE", "solve"]
-
 Params = dict[str, Any]
 
 

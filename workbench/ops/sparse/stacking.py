@@ -30,18 +30,6 @@ from workbench.ops.sparse.pattern import (
 from workbench.ops.sparse.pattern import restored as with_values
 from workbench.ops.sparse.tensor import SparseTensor
 
-__all__ = [
-    "block_array",
-    "block_diag",
-    "constructor",
-    "diagonals",
-    "find",
-    "kron",
-    "kronsum",
-    "stack",
-    "traced",
-]
-
 
 def _scipy() -> Any:
     return import_module("scipy.sparse")

@@ -16,8 +16,6 @@ from workbench.errors import NotDifferentiableError
 from workbench.ops.define import RULE_NAMES, dtype_of
 from workbench.ops.special.define import F, by_x, helper, many, special
 
-__all__: list[str] = []
-
 # DLMF 10.6.1 and 10.29.1; the orders 0 and 1 have functions of their own
 
 for _name in ("jv", "yv", "hankel1", "hankel2"):

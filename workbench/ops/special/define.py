@@ -214,7 +214,6 @@ def series(x: Any, *coefficients: float) -> Any:
 # A test looks through all ufuncs of SciPy: each is declared in this package or named
 # here.
 
-__all__: list[str] = []
 
 _PARAMETER = "it is solved for a shape parameter, by which no derivative is closed"
 _VALUES = "characteristic values have no closed derivative by their parameters"

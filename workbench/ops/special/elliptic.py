@@ -13,9 +13,6 @@ import numpy as np
 
 from workbench.ops.special.define import F, helper, many, special
 
-__all__: list[str] = []
-
-
 # Complete integrals: DLMF 19.4.1 and 19.4.2; near m = 0 the hypergeometric series
 # 19.5.1 and 19.5.2, differentiated
 

@@ -197,7 +197,6 @@ special("log_wright_bessel", None, None, "exp(log_wright_bessel(x0, x0 + x1, x2)
 
 # The error function, its relatives, and the normal distribution (DLMF chapter 7).
 
-__all__: list[str] = []
 
 _TWO_BY_ROOT_PI = "1.1283791670955126"
 _HALF_ROOT_PI = "0.8862269254527580"

@@ -12,8 +12,6 @@ import numpy as np
 
 from workbench.ops.special.define import F, helper, many, series, special
 
-__all__: list[str] = []
-
 # Exponential integrals: DLMF 6.2 and 8.19.13
 
 special("expi", "g * exp(x) / x")

@@ -10,8 +10,6 @@ import numpy as np
 from workbench.core.op import UFUNCS, declare
 from workbench.ops.special.define import F, helper, series, special, where
 
-__all__: list[str] = []
-
 # NumPy's own, by SciPy's name
 
 for _theirs, _ours in (

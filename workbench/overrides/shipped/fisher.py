@@ -23,8 +23,6 @@ from workbench.overrides.rule_parser import short, spelled
 from workbench.overrides.rules import Node
 from workbench.overrides.shipped.natural import damped
 
-__all__ = ["fisher", "kfac"]
-
 
 def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
     """The natural gradient of a matrix of weights by the empirical Fisher information.

@@ -23,8 +23,6 @@ from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.rules import Node
 from workbench.overrides.targets import name_of
 
-__all__ = ["Natural", "natural", "solved"]
-
 Product = Callable[[Any], Any]
 Input = int | str | Sequence[int | str] | None
 

@@ -19,8 +19,6 @@ from workbench.core.types import Spec, spec_of
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import op, shape_of
 
-__all__ = ["draws", "implicit", "slopes"]
-
 # Random draws as nodes: the noise that a program has drawn is part of it.
 #
 # A draw in a trace with values is made once, by NumPy, and its node holds it: whoever
