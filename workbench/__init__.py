@@ -28,14 +28,14 @@ from workbench.ops.updates import at
 from workbench.overrides.override_blocks import overrides
 
 if TYPE_CHECKING:
-    from workbench import patterns, rules
+    from workbench import patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
     from workbench.autodiff.implicit import (
         custom_linear_solve,
         custom_root,
         fixed_point,
     )
-    from workbench.autodiff.jacobian import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.verify import check_grads
     from workbench.control_flow.cond import cond
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from workbench.custom.kernels import KernelOp
     from workbench.custom.op import Op
     from workbench.custom.registry import register_gradient
-    from workbench.jupyter import plots, show
+    from workbench.jupyter import show
     from workbench.overrides.named import named_rule
     from workbench.overrides.override import override
     from workbench.overrides.patterns import pattern
@@ -153,13 +153,13 @@ _LATER = {
     "custom_root": "workbench.autodiff.implicit",
     "custom_vjp": "workbench.custom.functions",
     "diagnose": "workbench.checks.doctor.diagnose",
-    "elementwise_grad": "workbench.autodiff.jacobian",
+    "elementwise_grad": "workbench.autodiff.products",
     "fixed_point": "workbench.autodiff.implicit",
     "function": "workbench.symbolic",
-    "gnvp": "workbench.autodiff.jacobian",
-    "hvp": "workbench.autodiff.jacobian",
+    "gnvp": "workbench.autodiff.products",
+    "hvp": "workbench.autodiff.products",
     "graph_rule": "workbench.custom.graph_rule",
-    "linearize": "workbench.autodiff.jacobian",
+    "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
     "named_rule": "workbench.overrides.named",
@@ -185,7 +185,7 @@ _MODULES = {
     "gradient": "workbench.gradient",
     "numpy": "workbench.numpy",
     "patterns": "workbench.patterns",
-    "plots": "workbench.jupyter.plots",
+    "plots": "workbench.plots",
     "random": "workbench.random",
     "rules": "workbench.rules",
     "scipy": "workbench.scipy",

@@ -5,16 +5,14 @@ wherever a text can say it, so that it can be edited in the page and stored, and
 a function. The names of the texts (``"safe_sqrt(eps=1e-6)"``) can be written by hand
 too.
 
-What flows back is changed (`clipping.py`)
+What flows back is changed (`overrides/shipped/clipping.py`)
     `clip`, `clip_by_norm`, `scale`, `normalise`, `stop`, `reverse`,
-    `straight_through`, `sanitise`, `formula`; entry by entry (`entries.py`)
-    `sanitise_entries`
-Derivatives that stay finite at singular points (`safe.py`, `angles.py`)
+    `straight_through`, `sanitise`, `formula`; entry by entry
+    `sanitise_entries`; with noise `noise`
+Derivatives that stay finite at singular points (`overrides/shipped/safe.py`)
     `safe_sqrt`, `safe_log`, `safe_divide`, `safe_power`, `safe_norm`, `safe_atan2`,
     `safe_arcsin`, `safe_arccos`, `safe_exp`
-Noise (`noise.py`)
-    `noise`
-The steepest direction in another metric (`natural.py`, `fisher.py`)
+The steepest direction in another metric (`overrides/shipped/natural.py`, `fisher.py`)
     `natural`, `fisher`, `kfac`
 
 In forward mode a rule that is linear in what arrives is transposed (`scale`, `stop`,

@@ -11,7 +11,8 @@ import pytest
 
 import workbench as wb
 from workbench.autodiff.batch import vmap
-from workbench.autodiff.jacobian import hessian, hvp, jacobian
+from workbench.autodiff.jacobian import hessian, jacobian
+from workbench.autodiff.products import hvp
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
 
 #: `wb.matrices` is the function of symbols.

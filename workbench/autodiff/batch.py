@@ -1,4 +1,4 @@
-"""Batching: a program recorded on one example runs on many at once.
+"""Batching: a program recorded on one example runs on many at once; `vmap`.
 
 The function is traced on specs, so no value is looked at; then its nodes run
 again, in order, with the batch axis first. A node that depends on a batched leaf
@@ -31,7 +31,7 @@ from workbench.ops.define import _batch_elementwise, masked, shape_of
 
 
 class Structured:
-    """Many examples in a form smaller than the array of them (see `diagonal.py`).
+    """Many examples in a form smaller than the array of them (see `jacobian.py`).
 
     ``advance`` knows the ops that keep the form; ``dense`` gives the array.
     """

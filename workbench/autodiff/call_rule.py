@@ -1,4 +1,7 @@
-"""How a user's rule is called: on arrays that it cannot change, as what it is."""
+"""Users' rules: how one is called, and whether it is linear in what arrives.
+
+A rule gets arrays that it cannot change, or Tensors where its result is recorded.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,7 @@ def steps_with_g(
         opened.leaves.update(seed.serial for seed in seeds)
         g = tuple(seeds) if isinstance(y, tuple) else seeds[0]
         made = flat(pull(mask, g, y, inputs, params))
-        # One that cannot be computed (`ops/nulls.py`) is that in every mode.
+        # One that cannot be computed (`ops/gradients.py`) is that in every mode.
         passed = [
             c for c in made if isinstance(c, Tensor) and gradients.first(c) is None
         ]

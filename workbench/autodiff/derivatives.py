@@ -1,6 +1,6 @@
 """Derivatives of expressions: the gradient of one Tensor by others, as Tensors.
 
-`calculus.py` differentiates functions; here the program exists already. What is asked
+`grad.py` differentiates functions; here the program exists already. What is asked
 for may be any Tensor of it. The options are those of Theano's `grad`; what an op says
 of its connections (`Op.connection`) tells a gradient that is zero from one that there
 is no way for.

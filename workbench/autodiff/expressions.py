@@ -1,6 +1,6 @@
 """What is asked of expressions, nested as it is asked: products, Jacobians, Hessians.
 
-`derivatives.py` and `jacobians.py` work on flat lists; here several outputs and
+`derivatives.py` and the Jacobians below work on flat lists; here several outputs and
 variables stand in lists, tuples, mappings, and results go back into them.
 """
 

@@ -3,7 +3,7 @@
 Each takes a function of arrays and returns a function of arrays. Arguments and
 results may be nests. Called on plain arrays outside every trace, they return
 plain arrays; inside another derivative they record, so they nest to any order.
-`jacobian`, `hessian` and `hvp` stand in `matrices.py`.
+`jacobian` and `hessian` stand in `jacobian.py`, `hvp` in `products.py`.
 """
 
 from __future__ import annotations

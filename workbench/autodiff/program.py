@@ -1,4 +1,9 @@
-"""A recorded graph that runs again: `Program`."""
+"""Recorded programs that run again: `Program`, and closure conversion.
+
+`close` turns a function into a program of all that it reads from outside; `inline`
+replaces nodes that ask for it by the ops they are made of. Ops that are built on
+functions differentiate and batch such programs as flat functions.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +162,7 @@ def _between(outputs: Sequence[Any], leaves: Sequence[Tensor]) -> list[Tensor]:
 # Derivatives and batches of flat functions: a sequence of arrays to another.
 #
 # They run on arrays, and record where a Tensor takes part: what the rules of ops that
-# are built on functions are made of (see `closed.py`).
+# are built on functions are made of (see `close`).
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 

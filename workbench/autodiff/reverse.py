@@ -85,8 +85,8 @@ def pull_back(
         Serials of Tensors that keep what ``cotangents`` give them, or nothing:
         what their readers pass on does not arrive.
     nulls_pass
-        Return gradients that cannot be computed (see `ops/nulls.py`), in the place of
-        an error.
+        Return gradients that cannot be computed (see `ops/gradients.py`), in the
+        place of an error.
     """
     if traces.MARKED and not traces.reads_old():
         with traces.OldValues():

@@ -19,7 +19,7 @@ from workbench.ops import define
 # that has such a rule walks over a stand-in, whose inputs are those of the whole part,
 # where it would have walked over the node at the end of it. The program itself does
 # not change, and a sweep without such rules pays nothing. What a stand-in computes
-# stands in `regions.py`.
+# stands in `overrides/regions.py`.
 
 Rules = Mapping[int, Any]
 

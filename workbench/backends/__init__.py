@@ -1,1 +1,6 @@
-"""Floor 4: a Graph becomes a function of arrays."""
+"""A Graph becomes a function of arrays.
+
+`numpy.py` is the definition: it runs op by op what `schedule.py` has put in order.
+`text.py` writes a graph as NumPy code, each op as `spelling.py` has it; `profile.py`
+says what each node costs.
+"""

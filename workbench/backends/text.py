@@ -1,7 +1,7 @@
 """A program as NumPy code that a person reads and that runs on its own.
 
 The whole text: what is imported, helpers, inner functions, and the function, whose
-lines `lines.py` writes. Constants of a few thousand characters are spelled out; larger
+lines `Lines` writes. Constants of a few thousand characters are spelled out; larger
 ones are listed and handed over as globals.
 """
 

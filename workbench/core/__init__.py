@@ -1,1 +1,7 @@
-"""What a program is: Tensors and their Graph, and how NumPy code becomes one."""
+"""What a program is: Tensors and their Graph, and how NumPy code becomes one.
+
+`tensor.py` and `op.py` are the two nouns, `graph.py` a program, `trace.py` how a
+function becomes one (`traces.py`: which traces are open). Lengths that are unknown
+stand in `dims.py`, what a result looks like in `infer.py` and `probe.py`, the user's
+lines in `source.py`, what errors say in `blame.py`, calls to rooms above in `hooks.py`.
+"""

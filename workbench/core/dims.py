@@ -5,8 +5,8 @@ A symbol may have axes of unknown length (``wb.vector("x")``). Its shape then ho
 of a few things made of them (a quotient, the larger of two, what two lengths
 broadcast to). Arithmetic works on them and equal lengths compare equal; what needs a
 number, such as ``range(n)``, is an `UnknownLengthError` that says what to write.
-What they are made of stands in `atoms.py`, how a program measures them when it runs in
-`late.py`.
+What they are made of are atoms, below; how a program measures them when it runs stands
+in `deferred.py`.
 """
 
 from __future__ import annotations

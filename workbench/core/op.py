@@ -72,7 +72,7 @@ class Op:
         its values from.
     source
         ``source(node) -> Source``, the functions that it brings into the text of a
-        program (see `backends/module.py`). None: it brings none.
+        program (see `backends/text.py`). None: it brings none.
     template
         How the text of a program writes it (see `backends/spelling.py`). None: as that
         table says, else as a call by its name.

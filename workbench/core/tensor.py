@@ -3,8 +3,8 @@
 Tracing is the hot path of the library: a forward op costs less than a
 microsecond above NumPy's own call. Hence the `__slots__`, a serial number in
 place of any ordering, and the frame kept as (code object, offset). NumPy's two
-protocols are answered here; array methods (`x.sum()`) stand in `methods.py`, Python's
-own in `conversions.py`, and what a result looks like is found in `infer.py`.
+protocols are answered here; array methods (`x.sum()`) and
+Python's own stand in `methods.py`, and what a result looks like is found in `infer.py`.
 """
 
 from __future__ import annotations

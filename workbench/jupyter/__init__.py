@@ -1,18 +1,16 @@
-"""Floor 7: the cell, the widget and the plots.
+"""The cell, the widget and the plots.
 
-The cell: `magic.py` registers it, `options.py` reads its line, `cell.py` runs it.
-`rewrite.py` changes its code into calls of `items.py`; `memory.py` and `frames.py`
-let all that held an array follow its item assignments; `plain.py` takes the Tensors
-out of the notebook again; `failure.py` shows exceptions, `around.py` knows the
-cell's number, warnings and interrupts.
+The cell: `magic.py` registers it, `cell.py` reads its line and runs it. `rewrite.py`
+changes its code; `memory.py` lets all that held an array follow its item assignments,
+and takes the Tensors out of the notebook again.
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it still,
-`widget.py` is its live model, `link.py` what it says to the page, `asked.py` what
-the page may ask for, `jobs.py` and `worker.py` where long answers are made.
+`widget.py` is its live model, `link.py` what it says to the page and what the page may
+ask for, long answers among it.
 
-The plots: `plots.py` has their functions, `plotting.py` makes them, `heat.py` matrices,
-their axes in `axis.py`, `sparsity.py` their patterns, `spectrum.py` eigenvalues and
-singular values, `checked.py` checks, in the looks of `figure.py`.
+The plots: `plots.py` has their functions, `heat.py` draws matrices and their patterns,
+`spectrum.py` eigenvalues and singular values, `gradient_errors.py` checks, in the looks
+of `figure.py`.
 
 Nothing is loaded before it is used: the cell needs IPython, pictures and plots need
 ipywidgets and Plotly.

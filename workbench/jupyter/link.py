@@ -3,8 +3,9 @@
 `extension/src/wire/protocol.ts` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
-What a page may ask for stands in `asked.py`, long work in `jobs.py`. Nothing here
-knows a widget: messages leave through a function.
+Every field of what a page asks for is looked at before it is used; long work runs as a
+job, in a thread of its own. Nothing here knows a widget: messages leave through a
+function.
 """
 
 from __future__ import annotations

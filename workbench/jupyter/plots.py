@@ -3,8 +3,7 @@
 Each function returns a `plotly.graph_objects.Figure`; a notebook or a page draws
 it. Large matrices are pooled: a cell of the figure shows the entry of largest
 magnitude of its block, and a block with a NaN shows the NaN; ``window`` shows a part,
-down to single entries. Plotly is loaded when a figure is asked for. How they are made
-stands in `plotting.py`.
+down to single entries. Plotly is loaded when a figure is asked for.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from workbench.session.stages import Forward
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
 
-__all__ = ["check", "hessian", "jacobian", "singular", "sparsity", "spectrum", "steps"]
-
-# How the figures of `plots.py` are made, with what the page asks of them besides.
+# How the figures are made, with what the page asks of them besides.
 #
 # Each function returns a `Plot`: the figure, what it says, the other views of the same
 # matrix, and which part of it was drawn.

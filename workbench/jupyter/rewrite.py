@@ -1,7 +1,7 @@
 """What a cell says, changed as little as a trace needs.
 
 Every line stays where it is. Five things change, each into a call of the object
-that `items.py` puts under `RUNTIME`:
+under `RUNTIME`, a `Runtime`:
 
 - ``out[i] = v``, in any target: ``RUNTIME.name(out, "out")[i] = v``, whose item
   assignment is a functional update where a Tensor takes part;
@@ -29,7 +29,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.jupyter.memory import Memory, is_array, is_buffer, older, overlap
 from workbench.ops.updates import at
 
-#: The name under which the rewritten code finds `items.py`, among the builtins.
+#: The name under which the rewritten code finds the `Runtime`, among the builtins.
 RUNTIME = "__workbench__"
 
 #: NumPy's makers of arrays that lose Tensors inside lists.
@@ -124,7 +124,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _place(self, node: ast.expr) -> ast.expr:
-        """An expression whose items are assigned to, as a `Place` of `items.py`."""
+        """An expression whose items are assigned to, as a `Place`."""
         text = ast.Constant(ast.unparse(node))
         if isinstance(node, ast.Subscript):
             place = ast.Subscript(

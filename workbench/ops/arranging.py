@@ -1,6 +1,6 @@
-"""Entries moved, repeated or left out: flip, roll, tile, repeat, diagonals.
+"""Entries moved, repeated or left out: flip, roll, tile, repeat, diagonals, pad.
 
-All are linear; each has its transpose beside it. Margins stand in `padding.py`.
+All are linear; each has its transpose beside it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Contractions: products summed over axes, linear in each operand.
 
-`matmul` and `tensordot` stand here, `einsum` in `einsum.py`; what is written with
-these (`dot`, `outer`, ...) in `products.py`.
+`matmul`, `tensordot` and `einsum` stand here; what is written with these (`dot`,
+`outer`, ...) in `products.py`.
 """
 
 from __future__ import annotations
@@ -465,7 +465,7 @@ def einsum_path(
 
 # Contractions of masked cotangents: a factor that is 0 wins over infinity.
 #
-# `multiply` and `divide` have `mul0` and `div0` in `arithmetic.py`; here are the same
+# `multiply` and `divide` have `mul0` and `div0` in `elementwise.py`; here are the same
 # for products that are summed. They cost a look for NaN, nothing more, until one is
 # found.
 

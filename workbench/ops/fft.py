@@ -1,4 +1,4 @@
-"""The names of `numpy.fft`, written with the ops of `fourier.py` as NumPy has them."""
+"""Fourier transforms: linear ops, and the names of `numpy.fft` written with them."""
 
 from __future__ import annotations
 

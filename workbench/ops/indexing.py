@@ -1,7 +1,7 @@
 """Indexing: `x[index]`, its transpose, and how a batch is indexed.
 
-How an index is split into a static key and arrays stands in `keys.py`, the functional
-update `at(x)[index]` in `updates.py`. Entries that an index takes twice receive the
+An index is split into a static key and arrays. The functional update `at(x)[index]`
+stands in `updates.py`. Entries that an index takes twice receive the
 sum of both cotangents.
 """
 
@@ -89,7 +89,7 @@ def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
 
 
 class Unvalued(Exception):
-    """A slice ends at a Tensor without a value: `spans.py` knows what to do."""
+    """A slice ends at a Tensor without a value: `lengths.py` knows what to do."""
 
 
 def _bound(part: Any) -> Any:

@@ -455,8 +455,8 @@ def _beta_moments(a: Array, b: Array, x: Array, y: Array, *, count: int) -> Arra
 # Gamma and beta draws: values by quantile, derivatives by implicit reparameterisation.
 #
 # The noise is the quantile of what NumPy drew, kept as ``u`` for a probability below
-# one half and as ``-(1 - u)`` above, so that neither tail loses digits. See `slopes.py`
-# for the derivative by a shape; it has a second derivative, and no third.
+# one half and as ``-(1 - u)`` above, so that neither tail loses digits. For the
+# derivative by a shape see `gamma_moments`; it has a second one, and no third.
 
 #: The ops of this file.
 QUANTILES = [

@@ -2,9 +2,8 @@
 
 A reduction is written as its value and its weight, the partial derivative of
 the result by each entry; both modes follow. Counts, and the sums that they divide,
-are taken in float32 where the entries are float16 (`promote_half`). Max and min stand
-in `extremes.py`, variance and averages in `moments.py`, what skips NaN in `nans.py`,
-medians in `quantiles.py`, running sums in `scans.py`.
+are taken in float32 where the entries are float16 (`promote_half`). Variance,
+averages and medians stand in `statistics.py`, running sums in `scans.py`.
 """
 
 from __future__ import annotations
@@ -391,7 +390,7 @@ def logsumexp(
 # The largest and the smallest entry: `max`, `min`, `ptp`.
 #
 # Ties share the gradient evenly. Where the extremes stand (`argmax`) says
-# `sorting.py`; of two arrays, entry by entry, the larger one, `arithmetic.py`.
+# `sorting.py`; of two arrays, entry by entry, the larger one, `elementwise.py`.
 
 
 def _extremum(name: str, function: Callable[..., Any]) -> Op:

@@ -1,7 +1,7 @@
 """The ``with workbench.overrides(...)`` blocks around a call.
 
 They stand apart from `matching.py`, which a program without overrides does not need:
-it loads with the first override. When a block holds is told in `core/blocks.py`.
+it loads with the first override. When a block holds is told in `core/source.py`.
 Derivatives ask here for the overrides that hold for them, by `core/hooks.py`.
 """
 

@@ -1,1 +1,1 @@
-"""Patterns, and what finds them in a program."""
+"""Patterns (`forms.py`), and what finds them in a program (`patterns.py`)."""

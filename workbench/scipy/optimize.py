@@ -1,7 +1,7 @@
 """`scipy.optimize` for Tensors: roots and minima as functions of parameters.
 
 SciPy's solvers find them; their derivatives follow from the equation that they
-solve (see `workbench/implicit.py`), for what the function reads through its closure
+solve (see `autodiff/implicit.py`), for what the function reads through its closure
 and for ``args``. On arrays outside every trace each is SciPy's own function.
 """
 

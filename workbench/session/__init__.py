@@ -1,4 +1,4 @@
-"""Floor 6: one traced program with every stage kept, and its overrides.
+"""One traced program with every stage kept, and its overrides.
 
 `session.py` is `Session`, what users call. What it has at one moment is a `State`
 (`state.py`); `stages.py` computes its values and gradients, `history.py` keeps what can

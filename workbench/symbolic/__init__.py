@@ -1,7 +1,7 @@
 """Programs from symbols: declare variables, write expressions, make a function.
 
-`variables.py` declares symbols, `sharing.py` values that outlive a call;
-`function.py` makes expressions a `Function`, whose calls `arguments.py` checks.
+`variables.py` declares symbols and values that outlive a call; `function.py` makes
+expressions a `Function`, whose calls `arguments.py` checks.
 """
 
 from workbench.core.shared import Shared

@@ -1,9 +1,8 @@
 """Native kernels: C and C++ source for the CPU, CUDA for the GPU.
 
-`op.py` is what users type and `declared.py` what they declare with it, `patterns.py`
-and `signature.py` the arrays, `units.py` the text that a compiler sees, `toolchain.py`
-the compilers, `cache.py` what they made, `native.py` and `cuda.py` how it is called,
-`running.py` which of them runs, `places.py` the user's lines.
+`op.py` is what users type and declare, `signature.py` reads the arrays, `units.py`
+makes the text that a compiler sees, `toolchain.py` has the compilers and keeps what
+they made, `native.py` and `cuda.py` call it.
 """
 
 from workbench.custom.kernels.op import KernelOp

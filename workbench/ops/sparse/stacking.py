@@ -1,7 +1,7 @@
 """Sparse arrays made of stored values, diagonals and blocks that are Tensors.
 
 Each function takes what SciPy's of the same name takes. Without a Tensor it is
-SciPy's; with one, SciPy makes an array of numbers in its place (see `entries.py`).
+SciPy's; with one, SciPy makes an array of numbers in its place (see `ops/joining.py`).
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ one that leaves a parameter where it is. Values do not change, and neither do en
 away from the point, however small the gradient. All are linear in what arrives, so
 forward mode transposes them; all are recorded where second order asks, and then 0
 nearby as well. What lies under a `where` there is not poisoned by the branch not taken.
-
-Those of angles stand in `angles.py`.
 """
 
 from __future__ import annotations

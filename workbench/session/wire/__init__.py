@@ -1,4 +1,4 @@
-"""Floor 6: a session as versioned data, for the page and for saved notebooks.
+"""A session as versioned data, for the page and for saved notebooks.
 
 `protocol.py` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
