@@ -7,6 +7,8 @@ say "leaving" go once a program is one Graph.
 What NumPy's protocols lead to is no hook: it stands in the tables of `op.py`, keyed
 by NumPy's function itself; and what one op alone knows is an attribute of that op.
 `tests/project/test_layers.py` reads in the source who sets a hook and who calls it.
+Tensors, ops and lengths are `Any` here: their modules call hooks, and a type that
+looks back at them would close a circle.
 """
 
 from __future__ import annotations
@@ -18,9 +20,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 if TYPE_CHECKING:
     from types import FrameType, ModuleType
 
-    from workbench.core.dims import Dim
-    from workbench.core.op import Op
-    from workbench.core.tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,7 +114,7 @@ class CallOverrides(Protocol):
         """Whether one means parts of programs, which are then recorded whole."""
 
     def resolve(
-        self, outputs: Sequence[Any], wrt: Sequence[Tensor], name: str
+        self, outputs: Sequence[Any], wrt: Sequence[Any], name: str
     ) -> OverrideRules:
         """Return the rules for the program that leads from ``wrt`` to the outputs."""
 
@@ -132,13 +131,13 @@ overrides: Hook[[Sequence[Override] | None], CallOverrides | None] = Hook(
 namespace: Hook[[Literal["numpy", "workbench"]], ModuleType] = Hook(
     "namespace", "Return the module of NumPy's names for Tensors, or of all names."
 )
-#: Set by `symbolic.evaluating`; called by `Tensor.eval`.
-evaluate: Hook[[Tensor, Any, dict[str, Any]], Any] = Hook(
+#: Set by `symbolic.function`; called by `Tensor.eval`.
+evaluate: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "evaluate",
     "Return the value of an expression for values of its symbols.",
     "workbench.symbolic.function",
 )
-#: Set by `jupyter.cell_context`, if a notebook runs; called where a line is told.
+#: Set by `jupyter.cell`, if a notebook runs; called where a line is told.
 source: Hook[[str], str | None] = Hook(
     "source", "Return how the cell of a file name is called, ``[3]``; None: no cell."
 )
@@ -151,47 +150,47 @@ show: Hook[[Any, Any], Any] = Hook(
 
 # Leaving with One Graph. From `core` to `ops`:
 
-#: Set by `ops.entries`; called where a Tensor meets an array of objects.
+#: Set by `ops.joining`; called where a Tensor meets an array of objects.
 gather: Hook[[Any], Any] = Hook(
     "gather", "Return one Tensor for an object array of Tensors and numbers."
 )
-#: Set by `ops.entries`; called where a Tensor meets a list.
+#: Set by `ops.joining`; called where a Tensor meets a list.
 gather_list: Hook[[Any], Any] = Hook(
     "gather_list", "Return one array or Tensor for a list of numbers and Tensors."
 )
-#: Set by `ops.entries`; called where NumPy asks a Tensor for an array.
+#: Set by `ops.joining`; called where NumPy asks a Tensor for an array.
 entries: Hook[[Any, bool | None], Any] = Hook(
     "entries", "Return an object array of the entries of a Tensor."
 )
 #: Set by `ops.lengths`; called where an unknown length is an operand.
-length: Hook[[Dim], Any] = Hook("length", "Return a length as an integer Tensor.")
+length: Hook[[Any], Any] = Hook("length", "Return a length as an integer Tensor.")
 #: Set by `ops.ufuncs`; called for each use of a ufunc but the plain call of an op.
 call_ufunc: Hook[[Any, str, tuple[Any, ...], dict[str, Any]], Any] = Hook(
     "call_ufunc", "Call a method of a ufunc, or a ufunc with settings, on Tensors."
 )
 #: Set by `numpy.assignment`, if the namespace was asked for; called by `x[i] = v`.
-assign: Hook[[Tensor, Any, Any, FrameType], bool] = Hook(
+assign: Hook[[Any, Any, Any, FrameType], bool] = Hook(
     "assign", "Assign to items of a Tensor, if the code of a library wants to."
 )
-#: Set by `ops.sparse.nests`; called where a nest of arguments holds a sparse array.
+#: Set by `ops.sparse.tensor`; called where a nest of arguments holds a sparse array.
 take_sparse: Hook[[Any], tuple[Any, Any]] = Hook(
     "take_sparse",
     "Return the stored values and the pattern of a sparse array.",
     "workbench.ops.sparse",
 )
-#: Set by `ops.sparse.nests`; called where such a nest is built again.
+#: Set by `ops.sparse.tensor`; called where such a nest is built again.
 build_sparse: Hook[[Any, Any], Any] = Hook(
     "build_sparse",
     "Return the sparse array of stored values and a pattern.",
     "workbench.ops.sparse",
 )
-#: Set by `ops.sparse.nests`; called where a Tensor meets a sparse array.
+#: Set by `ops.sparse.tensor`; called where a Tensor meets a sparse array.
 operate_sparse: Hook[[str, Any, Any], Any] = Hook(
     "operate_sparse",
     "Apply an operator to a Tensor and a sparse array.",
     "workbench.ops.sparse",
 )
-#: Set by `ops.sparse.tensor`; called by `ops.sparse.entries`, which it is made of.
+#: Set by `ops.sparse.tensor`; called by `ops.sparse.pattern`, which it is made of.
 sparse_tensor: Hook[[Any, Any], Any] = Hook(
     "sparse_tensor", "Return the sparse array whose stored values are a Tensor."
 )
@@ -212,19 +211,19 @@ call_late: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.reverse`.
-pull_late: Hook[[Tensor, int, Any], list[Any]] = Hook(
+pull_late: Hook[[Any, int, Any], list[Any]] = Hook(
     "pull_late",
     "Return what a node passes on, by a node that runs its reverse rule.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.forward`.
-push_late: Hook[[Tensor, tuple[Any, ...]], Any] = Hook(
+push_late: Hook[[Any, tuple[Any, ...]], Any] = Hook(
     "push_late",
     "Return the tangent of a node, by a node that runs its forward rule.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.batch`.
-batch_late: Hook[[Op, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = Hook(
+batch_late: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = Hook(
     "batch_late",
     "Return an op on a batch, by a node that runs its rule for batches.",
     "workbench.autodiff.deferred",

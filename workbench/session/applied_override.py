@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +35,7 @@ from workbench.overrides.targets import (
 from workbench.session import statistics
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
-
-if TYPE_CHECKING:
-    from workbench.session.state import State
+from workbench.session.stages import Forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +236,9 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     return list(found.values())
 
 
-def check_rule(state: State, nodes: Nodes, target: Any, rule: str) -> str:
+def check_rule(
+    forward: Forward, by: list[int], nodes: Nodes, target: Any, rule: str
+) -> str:
     """Check whether a rule's text would do for a target, or for that of an override.
 
     Raises
@@ -246,11 +246,11 @@ def check_rule(state: State, nodes: Nodes, target: Any, rule: str) -> str:
     OverrideError
         If it would not; an `ExpressionError` if the expression is refused.
     """
-    program = state.forward.program
+    program = forward.program
     parsed = read(rule)
     meant = target.override.target if isinstance(target, Attached) else target
     found = override(target_in(nodes, program, meant), rule)
-    wrt = [state.forward.graph.nodes[i] for i in state.objective.wrt]
+    wrt = [forward.graph.nodes[i] for i in by]
     resolution = resolve([found], program, wrt=wrt)
     (matched,) = resolution.matched
     # For a part of the program stands a node with the inputs of the part.

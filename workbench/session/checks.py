@@ -31,11 +31,11 @@ from workbench.session.derivative import in_force, one_array
 from workbench.session.history import Entry
 from workbench.session.nodes import Node, as_list, handed
 from workbench.session.stages import Forward
+from workbench.session.state import SessionView
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
-    from workbench.session.session import Session
 
 #: How many numbers a check may compute for the entries of the gradients: of a large
 #: program fewer entries are checked, and at least so many of all inputs together.
@@ -47,7 +47,7 @@ CALL = 1e4
 
 
 def check(
-    session: Session,
+    session: SessionView,
     wrt: Iterable[Node] | Node | None,
     nodes: bool,
     progress: Progress | None,
@@ -212,7 +212,7 @@ class Part:
     """
 
     def __init__(
-        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, session: SessionView, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
@@ -317,7 +317,7 @@ class Moved(ByPart):
 # The doctor
 
 
-def diagnose(session: Session, progress: Progress | None = None) -> Findings:
+def diagnose(session: SessionView, progress: Progress | None = None) -> Findings:
     """Look at the state that a session has; kept as its `findings`."""
     with session.lock:  # a run in another thread changes all of it at once
         state = session._state
@@ -342,7 +342,7 @@ def diagnose(session: Session, progress: Progress | None = None) -> Findings:
     return found
 
 
-def _said(session: Session, state: Any, finding: Finding) -> Finding:
+def _said(session: SessionView, state: Any, finding: Finding) -> Finding:
     """The finding with the line that attaches its fix to this session."""
     mend, i = finding.fix, state.forward.ids.get(finding.node.serial)
     if mend is None or mend.rule is None or i is None:
@@ -353,7 +353,7 @@ def _said(session: Session, state: Any, finding: Finding) -> Finding:
     return replace(finding, fix=replace(mend, code=line))
 
 
-def _namer(session: Session, state: Any) -> Callable[[Tensor], str]:
+def _namer(session: SessionView, state: Any) -> Callable[[Tensor], str]:
     """What the picture calls a node."""
     ids, labels = state.forward.ids, session.nodes.labels
 
@@ -374,7 +374,7 @@ def _unread(graph: Any, output: Tensor, wrt: list[int], nodes: Any) -> list[Tens
     ]
 
 
-def fix(session: Session, which: Finding | int) -> Attached | str:
+def fix(session: SessionView, which: Finding | int) -> Attached | str:
     """Attach what mends a finding; or the code to write, where that is not enough.
 
     Raises

@@ -7,7 +7,7 @@ computed. A `Derivative` and a `Second` are computed where they are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from workbench.overrides.matching import Resolution
 from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
 from workbench.session.stages import Forward
+from workbench.session.state import SessionView
 from workbench.session.sweeps import Mode, Sweeps
-
-if TYPE_CHECKING:
-    from workbench.session.session import Session
 
 
 class Endpoints:
@@ -41,7 +39,7 @@ class Endpoints:
     """
 
     def __init__(
-        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, session: SessionView, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
@@ -316,7 +314,7 @@ class Second(Matrix):
 
 
 def derivative(
-    session: Session,
+    session: SessionView,
     of: Node | None,
     wrt: Iterable[Node] | Node | None,
     mode: str = "auto",
@@ -383,7 +381,7 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
     return notes
 
 
-def second(session: Session, wrt: Iterable[Node] | Node | None) -> Second:
+def second(session: SessionView, wrt: Iterable[Node] | Node | None) -> Second:
     """The Hessian of a session's output; with a seed, that of their product's sum."""
     endpoints = Endpoints(session, None, wrt)
     inner = [x.serial for x in endpoints.sources if x.inputs]
@@ -434,7 +432,7 @@ def split(
 
 
 def jacobian(
-    session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+    session: SessionView, of: Node | None, wrt: Iterable[Node] | Node | None
 ) -> Any:
     """See `Session.jacobian`."""
     endpoints = Endpoints(session, of, wrt)
@@ -446,7 +444,7 @@ def jacobian(
     )
 
 
-def hessian(session: Session, wrt: Iterable[Node] | Node | None) -> Any:
+def hessian(session: SessionView, wrt: Iterable[Node] | Node | None) -> Any:
     """See `Session.hessian`."""
     found = second(session, wrt)
     endpoints = Endpoints(session, None, wrt)

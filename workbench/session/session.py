@@ -623,7 +623,9 @@ class Session:
         >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
         ('ok', [])
         """
-        return applied_override.check_rule(self._state, self.nodes, target, rule)
+        return applied_override.check_rule(
+            self.forward, self.wrt, self.nodes, target, rule
+        )
 
     def save(self, path: str | PathLike[str]) -> list[str]:
         """Write the overrides to a file, those that are data.
