@@ -1,4 +1,9 @@
-"""Which nodes a walk visits, and which of their rules are recorded."""
+"""The steps of a walk over a program, in the order of both sweeps.
+
+Which nodes it visits and which of their rules are recorded; the stand-ins that it
+visits in the place of parts of the program; the programs inside nodes, and the rules
+of overrides that reach into them.
+"""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Tensor(ArrayMethods, Conversions):
     facts: Any
     #: What `eval` runs, once it has been asked.
     compiled: Any
-    #: What old programs write on a variable (`compat.theano.tags`).
+    #: What old programs write on a variable (`compat.theano.types`).
     notes: Any
     #: Weak references to the views of it that a program has made (`aliases.py`).
     views: Any

@@ -10,7 +10,7 @@ A rule such as ``"clip(d, -1, 1)"`` says what flows back to one input of a node:
 numbers                 finite: ``2``, ``0.5``, ``1e-3``
 ``+ - * / **``          arithmetic; constant exponents up to 16 in magnitude
 ``< <= > >= == !=``     comparisons of two operands, for ``where``
-functions               those of `language.FUNCTIONS`, NumPy's by NumPy's names
+functions               those of `FUNCTIONS`, NumPy's by NumPy's names
 ``axis=``, ``keepdims=``  of reductions: whole numbers, True or False
 ======================  ======================================================
 

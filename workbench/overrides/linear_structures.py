@@ -585,10 +585,8 @@ def subscripts_of(node: Tensor) -> Subscripts | None:
     )
 
 
-# Structures that a model has many of, as targets of overrides.
-#
-# `linear` is every linear layer, however it is written. A structure of your own is
-# :func:`workbench.pattern`.
+# What users call: every linear layer, however it is written. A structure of their own
+# is :func:`workbench.pattern`.
 
 
 def linear(

@@ -231,7 +231,7 @@ class Resolution:
     winners
         The override that has the say at a node, by the node's serial: its
         position in `overrides`, and the node; where it means a part of the program,
-        the stand-in for that part (see `autodiff/supernode.py`).
+        the stand-in for that part (see `autodiff/steps.py`).
     covered
         For each override, the other nodes of what it matches, whose own rules do
         not run.

@@ -2,7 +2,7 @@
  * What travels between the kernel and the page, and what a saved notebook holds.
  *
  * The same shapes are written by `workbench/session/wire/` and
- * `workbench/jupyter/widget.py`; the tests of both sides read
+ * `workbench/jupyter/link.py`; the tests of both sides read
  * `tests/session/wire/golden/snapshot.json`. Nothing here knows the DOM.
  */
 
@@ -13,7 +13,7 @@
 export const SCHEMA = 2;
 
 /** The MIME type of a saved picture (drawn without a kernel). */
-export const MIME_TYPE = 'application/vnd.workbench.core+json';
+export const MIME_TYPE = 'application/vnd.workbench.graph+json';
 
 /** The rows of `value_stats`, `grad_stats` and `true_stats`, in this order. */
 export const STATISTICS = ['min', 'max', 'mean', 'std', 'norm', 'bad'] as const;

@@ -18,6 +18,7 @@ from tests.session.wire.golden.write import FILE, INPUTS, picture, session
 from workbench.core.graph import Graph
 from workbench.session import statistics
 from workbench.session.wire import (
+    MIME_TYPE,
     SCHEMA,
     changes,
     failed,
@@ -39,6 +40,15 @@ def model() -> wb.Session:
 def text(shown: Any, column: str, node: int) -> str:
     position = shown.columns[column][node]
     return "" if position < 0 else str(shown.header["strings"][position])
+
+
+# What saved notebooks rely on
+
+
+def test_the_mime_type_is_that_of_saved_notebooks() -> None:
+    """A notebook that somebody saved holds it: it never changes, on neither side."""
+    assert MIME_TYPE == "application/vnd.workbench.graph+json"
+    assert f"MIME_TYPE = '{MIME_TYPE}';" in PROTOCOL.read_text()
 
 
 # The golden picture

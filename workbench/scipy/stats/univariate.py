@@ -320,8 +320,7 @@ nbinom = Discrete(
 
 # Continuous families on the positive half line, in their standard form.
 #
-# That is with ``loc = 0`` and ``scale = 1``; formulas are from the books cited in
-# `continuous.py`.
+# That is with ``loc = 0`` and ``scale = 1``; formulas are from the books cited above.
 
 POSITIVE = (0.0, INF)
 

@@ -1,6 +1,7 @@
 """What travels between the kernel and the page: the types, nothing else.
 
-The same shapes stand in `extension/src/wire/protocol.ts`, with what each field means;
+The same shapes stand in `extension/src/wire/protocol.ts`, with what each field means,
+and what the page may ask for, which `jupyter/link.py` looks at field by field.
 `tests/session/wire/golden/snapshot.json` is read by the tests of both sides.
 """
 
@@ -15,7 +16,7 @@ from workbench.session.statistics import Distribution
 SCHEMA = 2
 
 #: The MIME type of a saved picture, which is drawn without a kernel.
-MIME_TYPE = "application/vnd.workbench.core+json"
+MIME_TYPE = "application/vnd.workbench.graph+json"
 
 #: The rows of the columns of statistics, in this order.
 STATISTICS = ("min", "max", "mean", "std", "norm", "bad")
