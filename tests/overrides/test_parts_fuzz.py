@@ -18,7 +18,7 @@ from tests.autodiff.programs import Program, programs
 from workbench.autodiff import forward, reverse
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.ops import define
-from workbench.overrides.matching import Resolution, resolve
+from workbench.overrides.resolution import Resolution, resolve
 
 fuzz = settings(
     max_examples=40,

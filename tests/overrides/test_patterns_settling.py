@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.overrides.matching import Resolution, resolve
+from workbench.overrides.resolution import Resolution, resolve
 
 X = np.array([0.4, -0.9])
 LINEAR = wb.pattern(lambda a, x, b: a * x + b)

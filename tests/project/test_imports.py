@@ -98,7 +98,7 @@ def test_what_overrides_do_loads_with_the_first_one() -> None:
         "import sys, workbench as wb\n"
         "f = lambda x: x * x\n"
         "wb.jacobian(f)(3.0), wb.hessian(f)(3.0), wb.grad(f)(3.0)\n"
-        "names = 'override matching rules rule_parser named'.split()\n"
+        "names = 'override resolution rules rule_parser named'.split()\n"
         "later = {'workbench.overrides.' + name for name in names}\n"
         "def loaded(): return later.intersection(sys.modules)\n"
         "assert not loaded(), loaded()\n"

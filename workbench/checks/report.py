@@ -14,8 +14,8 @@ import numpy as np
 from workbench.autodiff.steps import PULLS, PUSHES, everything, held
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
-from workbench.overrides.matching import resolve
 from workbench.overrides.override import Override, override
+from workbench.overrides.resolution import resolve
 
 # What was compared: entries of gradients, equations, the rules of nodes.
 

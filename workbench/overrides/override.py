@@ -1,7 +1,7 @@
 """Overrides: another gradient rule for some nodes of a program, as a value.
 
 An `Override` says which nodes (its target) and what runs there (its rules). It
-changes nothing by itself: `matching.py` finds the nodes of a given program that it
+changes nothing by itself: `resolution.py` finds the nodes of a given program that it
 applies to, and the sweeps run the rules that result. Targets stand in `targets.py`,
 what a rule does at a node in `rules.py`, the language of textual rules in
 `expression.py`, rules by their names in `named.py` and `rule_parser.py`, with

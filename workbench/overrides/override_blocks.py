@@ -1,6 +1,6 @@
 """The ``with workbench.overrides(...)`` blocks around a call.
 
-They stand apart from `matching.py`, which a program without overrides does not need:
+They stand apart from `resolution.py`, which a program without overrides does not need:
 it loads with the first override. When a block holds is told in `core/source.py`.
 Derivatives ask here for the overrides that hold for them, by `core/hooks.py`.
 """
@@ -19,8 +19,8 @@ from workbench.errors import OverrideError
 
 if TYPE_CHECKING:
     from workbench.core.tensor import Tensor
-    from workbench.overrides.matching import CallOverrides, Resolution
     from workbench.overrides.override import Override
+    from workbench.overrides.resolution import CallOverrides, Resolution
 
 
 class OverrideBlock(Block):
@@ -93,7 +93,7 @@ def overrides_of_call(given: Sequence[Any] | None) -> CallOverrides | None:
     blocks = blocks_in_force()
     if not given and not blocks:
         return None
-    from workbench.overrides.matching import CallOverrides
+    from workbench.overrides.resolution import CallOverrides
 
     return CallOverrides(given or (), blocks)
 

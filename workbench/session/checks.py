@@ -21,9 +21,9 @@ from workbench.checks.doctor.finding import Finding, Findings
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.overrides.matching import Resolution, resolve
 from workbench.overrides.override import Override, override
 from workbench.overrides.regions import Region
+from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.targets import ByNode, ByOp, ByPart, ByPredicate, Target
 from workbench.session import stages
 from workbench.session.applied_override import Attached, code_line

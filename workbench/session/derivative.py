@@ -18,7 +18,7 @@ from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import define
-from workbench.overrides.matching import Resolution
+from workbench.overrides.resolution import Resolution
 from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
 from workbench.session.stages import Forward

@@ -26,8 +26,8 @@ from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError, UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
-from workbench.overrides.matching import Resolution
 from workbench.overrides.override import Override
+from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, derivative, stages, storage
 from workbench.session.applied_override import Attached
 from workbench.session.derivative import Derivative

@@ -19,9 +19,9 @@ from workbench.core import blame, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
 from workbench.ops import define
-from workbench.overrides.matching import Resolution
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
+from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 
 

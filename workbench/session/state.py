@@ -28,8 +28,8 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
-from workbench.overrides.matching import Resolution, resolve
 from workbench.overrides.override import Override
+from workbench.overrides.resolution import Resolution, resolve
 from workbench.session import applied_override, stages
 from workbench.session.applied_override import Attached, Effect
 from workbench.session.history import Entries, History
