@@ -20,24 +20,19 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 START = "<!-- made by python -m tests.project.supported --write -->"
 END = "<!-- the end of what tests.project.supported makes -->"
 
+ELEMENTWISE = "elementwise, functions along axes"
 #: A topic, and the modules of `workbench.ops` whose answers belong to it.
 TOPICS = {
-    "elementwise": """
-    arithmetic complex_parts comparisons rounding ufuncs ufunc_methods values
-    """,
-    "sums, order, statistics": """
-    reductions extremes moments quantiles nans scans sorting sets histograms lines
-    """,
-    "shapes and joins": "shaping arranging joining padding makers",
-    "indexing and choosing": "indexing spans taking updates",
-    "products and convolutions": "contraction products einsum convolution",
-    "polynomials, differences, functions along axes": """
-    polynomials differencing applying
-    """,
+    ELEMENTWISE: "elementwise ufuncs",
+    "sums, differences, order, statistics": "reductions scans sorting statistics",
+    "shapes and joins": "shaping arranging joining makers windows",
+    "indexing, choosing, positions, dtypes": "indexing lengths taking updates",
+    "products and convolutions": "contraction products convolution",
+    "polynomials": "polynomials",
 }
 #: Modules of NumPy with a topic of their own, and where NumPy keeps them.
 HOMES = {"linalg": "linalg", "fft": "fft", "emath": "lib.scimath"}
-REST = "positions, dtypes, bits, memory"
+REST = "others"
 #: Answered by an error that says what to write, since they write in place.
 IN_PLACE = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 #: Of SciPy, those under `workbench.scipy`, which work on arrays too.
@@ -51,7 +46,7 @@ def topic_of(name: str, function: Any) -> str:
             return f"`np.{module}`"
     if isinstance(function, np.ufunc):
         products = function.signature is not None
-        return "products and convolutions" if products else "elementwise"
+        return "products and convolutions" if products else ELEMENTWISE
     home = FUNCTIONS[function].__module__.rpartition(".")[2]
     return next((t for t, names in TOPICS.items() if home in names.split()), REST)
 

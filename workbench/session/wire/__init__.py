@@ -2,8 +2,8 @@
 
 `protocol.py` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
-findings. `notebook.py` puts that into a notebook and reads it back, `validate.py` looks
-at what it holds. `detail.py` answers questions about one node.
+findings. `notebook.py` puts that into a notebook and reads it back, with
+suspicion. `detail.py` answers questions about one node.
 """
 
 from workbench.session.wire.columns import Patch, Snapshot, changes, failed, take
