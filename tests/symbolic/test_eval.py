@@ -6,6 +6,7 @@ import gc
 import re
 import sys
 import weakref
+from importlib import import_module
 from time import process_time
 from typing import Any
 
@@ -70,16 +71,15 @@ def test_symbols_of_one_name_go_by_symbol() -> None:
 def test_its_function_is_made_once_and_goes_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from workbench.symbolic import function
-
+    module = import_module("workbench.symbolic.function")
     made = []
-    real = function.function
+    real = module.function
 
     def counting(*args: Any, **named: Any) -> Any:
         made.append(args)
         return real(*args, **named)
 
-    monkeypatch.setattr(function, "function", counting)
+    monkeypatch.setattr(module, "function", counting)
     z = np.sin(x) + 1
     for value in range(5):
         z.eval(x=value)
