@@ -410,6 +410,8 @@ BLOCKS.rule = "the rules of the expression, run again"
 BLOCKS.reads = None
 
 
+# What is asked: products, Jacobians and Hessians of nests
+
 Overrides = Sequence[Override] | None
 Constants = Iterable[Tensor] | None
 

@@ -1,4 +1,4 @@
-"""Implicit differentiation: `custom_root`, `fixed_point`.
+"""Implicit differentiation: `custom_root`, `fixed_point`, `custom_linear_solve`.
 
 Where x solves ``f(x, θ) = 0``, its derivatives follow from the equation and not
 from the steps of the solver: ``ẋ = −(∂f/∂x)⁻¹ ∂f/∂θ θ̇`` forward, and in reverse
@@ -312,6 +312,8 @@ def _spec(x: Any) -> Spec:
     found: Spec = x if isinstance(x, Spec) else types.spec_of(x)
     return found
 
+
+# `custom_root` and `fixed_point`
 
 ROOT = declare("custom_root")
 

@@ -187,6 +187,9 @@ def held(variable: ContextVar[Rules | None], rules: Rules | None) -> Iterator[No
         variable.reset(token)
 
 
+# The steps of a walk
+
+
 def plan(
     outputs: Sequence[Any],
     wrt: Sequence[Tensor],

@@ -199,6 +199,8 @@ def declared(node: Tensor) -> str:
     return f" The operands: {', '.join(shown)}." if shown else ""
 
 
+# The function of a graph
+
 #: compute, how to take several operands (None: one), the one operand, the
 #: result's slot, the slots to forget.
 _Instruction = tuple[

@@ -302,7 +302,7 @@ def _sequence(parts: tuple[Any, ...], around: str) -> str | None:
 
 # How ops of linear algebra, and those that SciPy computes, are written as code.
 #
-# An entry is a template as in `spelling.py`, or gives one for a node: where SciPy has a
+# An entry is a template as above, or gives one for a node: where SciPy has a
 # function, the text calls it as users do (``special.erf(x)``, ``linalg.expm(a)``);
 # elsewhere a helper above the program says what is computed.
 

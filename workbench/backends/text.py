@@ -577,6 +577,9 @@ def call_of(node: Tensor) -> tuple[Op, tuple[Any, ...]]:
     return node.op, tuple(map(spec_of, node.inputs))
 
 
+# The whole text
+
+
 class Text(NamedTuple):
     """The code, and the globals it needs besides what it imports."""
 

@@ -307,6 +307,8 @@ class Search:
         return self.local.truth(spot, way[None], 1e-11)
 
 
+# The rule of one node, looked at
+
 RTOL, SINGLE = 1e-6, 2e-3
 #: Roundings of an output below which no value shows a derivative.
 ROUNDINGS = 64

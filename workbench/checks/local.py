@@ -117,6 +117,8 @@ def carries(node: Tensor) -> bool:
     return node.op.name in ANALYTIC and not node.op.custom
 
 
+# One node
+
 Array = np.ndarray[Any, Any]
 
 #: The relative error at which differences along a direction are content.

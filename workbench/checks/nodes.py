@@ -109,6 +109,8 @@ def _run(
     return made, outputs
 
 
+# The check of all nodes
+
 Array = np.ndarray[Any, Any]
 
 #: Errors that say that there is no derivative, on purpose.

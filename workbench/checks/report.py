@@ -1,4 +1,4 @@
-"""What a gradient check found: entry by entry, and in words."""
+"""What a gradient check found, and what changes a gradient on purpose."""
 
 from __future__ import annotations
 
@@ -284,6 +284,8 @@ def _subject(by: tuple[str, ...]) -> str:
     many = bool(parts) or len(ops) > 1
     return f"{' and '.join([*parts, *ops])} {'change' if many else 'changes'}"
 
+
+# The report
 
 #: The first word of a line about a node, the worst first.
 WORDS: dict[Status, str] = {

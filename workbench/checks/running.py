@@ -1,4 +1,4 @@
-"""A gradient check while it runs: what is compared, and with what.
+"""A gradient check while it runs: what is compared, and how far it is.
 
 Every entry is measured by differences once; reverse mode is compared through a
 random cotangent, forward mode through the tangent along the entry, where of all
@@ -316,6 +316,9 @@ def finite(cotangents: Sequence[Any]) -> bool:
     return all(
         c is None or bool(np.all(np.isfinite(value_of(c)))) for c in flat(cotangents)
     )
+
+
+# The check
 
 
 class Check:

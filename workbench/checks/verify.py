@@ -176,6 +176,9 @@ class Given:
         return Identity(name, got, expected, most + slack, tuple(names))
 
 
+# What users call
+
+
 def check_grads(
     f: Callable[..., Any],
     args: Any = (),

@@ -424,6 +424,9 @@ def built(
     ]
 
 
+# The rules of `SCAN`
+
+
 def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:

@@ -464,6 +464,8 @@ def _invariants(
     return Graph(body.leaves[: loop.consts], inputs), inside, inputs, body.outputs
 
 
+# The runner: values in, values out
+
 #: Beyond so many ops the step is no straight code, whose compiling would take longer.
 MOST_LINES = 4000
 

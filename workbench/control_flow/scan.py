@@ -1,4 +1,4 @@
-"""`scan`: a step that runs many times, as one node of the program."""
+"""`scan`, `map`, `reduce`, `foldl`, `foldr`: a step that runs many times, one node."""
 
 from __future__ import annotations
 
@@ -481,6 +481,9 @@ class Assembled:
             x: finals[i] for x, i in zip(self.found.updates, self.updated, strict=True)
         }
         return outputs, updates
+
+
+# What users call
 
 
 def scan(

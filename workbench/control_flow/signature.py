@@ -1,4 +1,4 @@
-"""What a user gives to a loop: sequences and first values, with their taps."""
+"""What a loop is given, and what its step takes and returns."""
 
 from __future__ import annotations
 

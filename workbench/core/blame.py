@@ -171,6 +171,9 @@ def _module(name: str) -> Any:
     return getattr(_module(home), last, None) if "." in home else None
 
 
+# Errors about Tensors
+
+
 def here() -> str:
     """The user's line that runs now, as an error quotes it."""
     return at(source.decode(*source.caller()))

@@ -1,4 +1,4 @@
-"""The larger and the smaller of lengths, and what lengths broadcast to.
+"""What lengths broadcast to, the larger of two, and which have to be equal.
 
 Lengths are integers, and `Dim`s where they are known only when the program runs.
 """

@@ -26,8 +26,7 @@ from workbench.errors import UnknownLengthError
 #
 # The length of an axis of a Tensor is an atom; so is a quotient, the larger of two,
 # what two lengths broadcast to. A length that is not known is a polynomial of atoms
-# with integer coefficients, kept as a dict from products to factors. What is done with
-# lengths stands in `dims.py`.
+# with integer coefficients, kept as a dict from products to factors.
 
 Key = tuple[Any, ...]
 #: What stands for an atom in another place; None keeps it.
@@ -318,6 +317,9 @@ def asked(what: str, length: Polynomial) -> UnknownLengthError:
         "it is known only when the program runs"
     )  # fmt: skip
     return UnknownLengthError(f"{what}{where}: {because}. {cure}")
+
+
+# A length
 
 
 class Dim(Polynomial):

@@ -1,4 +1,4 @@
-"""A still picture of a graph: the program runs down, its gradient up beside it.
+"""A graph as a still picture, as text and in DOT.
 
 Each node of the gradient stands level with the forward node that it comes from, and a
 dashed line joins the two. The picture is light or dark as the page is. Names are text
@@ -328,6 +328,8 @@ def quoted(text: str) -> str:
     ]
     return '"' + "\\n".join(lines) + '"'
 
+
+# The still picture
 
 #: A larger graph is told in words.
 MOST_NODES = 400

@@ -27,7 +27,7 @@ from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthEr
 
 # Which length fits: numbers that an op gave at stand-ins, as a formula of lengths.
 #
-# `probe.py` asks an op at several sets of small lengths; what its result's lengths were
+# `Probe` asks an op at several sets of small lengths; what its result's lengths were
 # there is compared with lengths that may occur: those of the operands, sums, products,
 # quotients.
 

@@ -1,4 +1,4 @@
-"""The user's line and scope behind each Tensor.
+"""The user's line and scope behind each Tensor, and the blocks in force.
 
 A Tensor keeps only its code object and instruction offset; they are decoded
 here when somebody asks, so tracing pays nothing for lines that nobody reads.
@@ -171,6 +171,9 @@ def take_left(opened: list[Some], here: Callable[[], Sequence[Some]]) -> Some:
     chosen = (in_force(own, type(opened[-1])) or opened)[-1]
     opened.remove(chosen)
     return chosen
+
+
+# Lines and scopes
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,7 +224,7 @@ def _called(x: Tensor) -> str:
     return f" {x.name!r}" if x.name else ""
 
 
-# An op made of a graph, with the derivatives of that graph: no rule stands here.
+# An op made of a graph, with the derivatives of that graph, before any other rule.
 
 
 class GraphOp(Op):
@@ -307,6 +307,8 @@ class GraphOp(Op):
         """The tangents of the graph."""
         return self._whole(inputs)._push(tangents, y, inputs, {})
 
+
+# Rules of its own
 
 Rule = Callable[..., Any]
 

@@ -415,6 +415,8 @@ def opened(value: Any) -> list[Any]:
     return tree.flatten(value)[0]
 
 
+# The function with rules, and what users call
+
 #: How many kinds of calls of one function are kept.
 MOST_CALLS = 64
 

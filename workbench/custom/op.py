@@ -67,6 +67,9 @@ def operand(x: Any) -> Any:
     return admit(x)
 
 
+# `wb.Op`
+
+
 class Bound(Core):
     """One op with its settings, as programs hold it."""
 

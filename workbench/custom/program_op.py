@@ -132,6 +132,8 @@ def _keep_atom(atom: Any) -> None:
     return None
 
 
+# The op
+
 Params = dict[str, Any]
 
 

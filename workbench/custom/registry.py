@@ -131,6 +131,8 @@ def named(letter: str, count: int) -> str:
     return letter if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
 
 
+# The registry
+
 F = TypeVar("F", bound=Callable[..., Any])
 Home = tuple[str, str]
 

@@ -309,6 +309,8 @@ def stacked(column: Sequence[Any]) -> Any:
     return np.stack([value_of(c) for c in parts])
 
 
+# What a rule sees and returns
+
 #: How many answers to "is this rule linear?" are kept for one op.
 MOST_KNOWN = 256
 

@@ -1,4 +1,4 @@
-"""Products with the Jacobian: `Lop` from the left, `Rop` from the right."""
+"""Products with the Jacobian, Jacobians and Hessians of expressions."""
 
 from __future__ import annotations
 

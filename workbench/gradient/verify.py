@@ -229,6 +229,8 @@ def _slopes(
     return found, error
 
 
+# `verify_grad`
+
 #: What a gradient may be off by where the user chose the step of the differences.
 STEPPED = {"double": 1e-4, "single": 1e-2}
 

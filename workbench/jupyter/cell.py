@@ -375,6 +375,8 @@ def complete_line(text: str, names: Mapping[str, Any]) -> list[str]:
     return [word for word in found if word.startswith(current)]
 
 
+# The cell
+
 Names = dict[str, Any]
 
 #: The output of a cell that did not get to it.

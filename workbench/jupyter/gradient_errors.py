@@ -1,4 +1,4 @@
-"""The errors of a gradient check, entry by entry."""
+"""The errors of a gradient check, by entry and by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrices as heat maps around zero, their axes named, large ones pooled."""
+"""Matrices as heat maps and as patterns, axes named, large ones pooled."""
 
 from __future__ import annotations
 
@@ -129,6 +129,8 @@ class Axis:
 def _short(text: str) -> str:
     return text if len(text) <= 32 else f"{text[:14]}…{text[-16:]}"
 
+
+# Heat maps
 
 Array = np.ndarray[Any, Any]
 #: Rows and columns, each from and to; None for all.

@@ -484,6 +484,8 @@ def _target(message: Message) -> Any:
     return read_target(target)
 
 
+# The link
+
 #: Seconds from one patch to the next.
 PAUSE = 0.05
 #: Seconds for the effects of overrides in one patch; the others follow in the next.

@@ -73,6 +73,8 @@ def rebind(frame: FrameType, old: object, new: object) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
+# What a cell may change, and what it has replaced
+
 Names = dict[str, Any]
 
 

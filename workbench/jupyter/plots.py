@@ -217,6 +217,9 @@ def drawn(found: Derivative, window: Window) -> Figure:
     return made.figure
 
 
+# What users call
+
+
 def jacobian(
     session: Session,
     of: Node | None = None,

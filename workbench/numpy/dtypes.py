@@ -1,4 +1,4 @@
-"""Dtypes: the standard's names, their limits, and how they combine."""
+"""Dtypes and devices: the standard's names, limits, how they combine."""
 
 from __future__ import annotations
 
@@ -97,6 +97,8 @@ def devices() -> list[Any]:
         found += [cupy.cuda.Device(i) for i in range(count)]
     return found
 
+
+# Dtypes
 
 VERSION = "2024.12"
 

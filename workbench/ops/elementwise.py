@@ -158,7 +158,7 @@ elementwise("absolute", abs, "conj(sign(x))")
 elementwise("fabs", np.fabs, "sign(x)")
 elementwise("copysign", np.copysign, "g * (sign(x0) * sign(y))", "0")
 elementwise("sign", np.sign, "0")
-# Of complex arrays it is another function: `sign` in complex_parts.py.
+# Of complex arrays it is another function: `sign`, at the end of this file.
 UFUNCS.pop(np.sign)
 elementwise("heaviside", np.heaviside, "0", "where(x0 == 0, g, 0)")
 for _rounding in ("floor", "ceil", "trunc", "rint"):

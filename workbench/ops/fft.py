@@ -22,8 +22,8 @@ from workbench.ops.shaping import normal_axes, normal_axis
 #
 # `fft` and `ifft` have symmetric matrices, so each is its own transpose;
 # `rfft` and `irfft` are each other's transposes but for a weight: the frequencies that
-# a real transform leaves out count twice. The names of NumPy are written with these, in
-# `fft.py`. J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The Fast Fourier Transform and
+# a real transform leaves out count twice. The names of NumPy are written with these,
+# below. J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The Fast Fourier Transform and
 # its Applications" (1969).
 
 Params = dict[str, Any]
@@ -189,6 +189,9 @@ IRFFT = linear(
     lengths=_irfft_infer,
 )
 IRFFT.batch = _same(IRFFT)
+
+
+# The names of `numpy.fft`
 
 
 def _length(given: Any) -> Any:

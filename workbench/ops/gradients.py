@@ -1,4 +1,4 @@
-"""Ops that hand their operand on and change what flows back through them."""
+"""Ops that change what flows back, and gradients that cannot be computed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from workbench.ops.lengths import cut, is_mask, positions, unmasked, unvalued
 #
 # An index is split into a static key, which is hashable, and arrays, which are
 # inputs of the op: ``x[1:, i, None]`` has the key ``(1:, array, None)``. What an index
-# takes, and of which shape, is read off these two. The ops stand in `indexing.py`.
+# takes, and of which shape, is read off these two.
 
 Batched = tuple[bool, ...]
 Key = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Arrays put together: concatenate, stack and their cases; split takes apart.
+"""Arrays put together and taken apart; arrays that hold Tensors, gathered.
 
 An op here has any number of inputs and is linear in all of them together.
 """

@@ -1,4 +1,4 @@
-"""Array makers: `zeros_like` and its kin, `np.zeros(..., like=x)`, `np.array`.
+"""Array makers: `zeros_like` and its kin, `like=x`, `np.array`, `linspace`.
 
 What they make depends on the shape, dtype and library of ``x`` alone, so no
 gradient flows. From a Tensor with a value comes a plain array; without one, a

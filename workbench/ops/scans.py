@@ -1,4 +1,4 @@
-"""Running sums and products along an axis."""
+"""Running sums and products, differences, `gradient`, `trapezoid`, `interp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: reshape, transpose, broadcast_to, and all that are cases of these.
+"""Shapes: reshape, transpose, broadcast_to, `specify_shape`, and their cases.
 
 What puts arrays together stands in `joining.py`, what moves or repeats entries
 in `arranging.py`.

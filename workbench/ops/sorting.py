@@ -1,4 +1,4 @@
-"""Order and counting: what has no derivative of its own, and sorting by it.
+"""Order, counting, sets: what has no derivative of its own, and sorting by it.
 
 The order of entries is an array of integers, which has no derivative; sorted
 values are gathered along it, so the gradient goes back to where each came from.

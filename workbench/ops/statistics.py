@@ -1,4 +1,4 @@
-"""Moments: variance, standard deviation, averages, covariance.
+"""Moments and quantiles: variance, averages, covariance, medians.
 
 All derivatives of `std` are 0 where all entries are equal.
 """

@@ -1,4 +1,4 @@
-"""NumPy's functions that take or look up entries: `take`, `compress`, `select`.
+"""NumPy's functions that take or look up entries, and those about positions.
 
 All are cases of `getitem` and `where`. Functions that write in place are
 refused, with the functional update that does the same.

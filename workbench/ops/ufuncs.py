@@ -296,6 +296,9 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     return y
 
 
+# Every other use of a ufunc
+
+
 @hooks.call_ufunc.set
 def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]

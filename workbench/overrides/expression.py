@@ -54,8 +54,8 @@ from workbench.ops.elementwise import stop_gradient
 
 # The words of the language of rules: functions, operators, names, refusals.
 #
-# `expression.py` reads a text with them. The list of functions is fixed: what is not in
-# a table here cannot be written.
+# The reader below knows these words alone. The list of functions is fixed: what is not
+# in a table here cannot be written.
 
 MOST_CHARACTERS = 1000
 MOST_NESTING = 50
@@ -180,6 +180,8 @@ REFUSED: dict[type, tuple[str, str]] = {
     ast.Starred: ("a star", "Write the arguments one by one."),
 }
 
+
+# Reading and computing
 
 #: A step of the stack machine: a number of operands with what joins them, or a
 #: constant (-1), or a name (-2).

@@ -93,6 +93,8 @@ def place_of(node: ast.expr) -> tuple[int, int, int, int]:
     return node.lineno, end, node.col_offset, last
 
 
+# The target
+
 Condition = Callable[[Mapping[str, Any]], Any]
 
 #: Ops that compute alike: where a program has another of them, that is said.

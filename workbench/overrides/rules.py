@@ -187,6 +187,8 @@ def nothing(x: Any) -> Any:
     return np.zeros_like(x, dtype=float) if array else None
 
 
+# The rules of both sweeps
+
 Rule = Callable[..., Any]
 
 

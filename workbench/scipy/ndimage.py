@@ -44,7 +44,7 @@ __all__ = [
     "uniform_filter1d",
 ]
 
-# Images convolved with kernels; `ndimage.py` gives SciPy's names.
+# Images convolved with kernels.
 
 #: SciPy's name of what lies over the edge, and NumPy's.
 MODES = {
@@ -330,7 +330,7 @@ def along_axis(
     return _correlated(name, x, weights, output, mode, cval, origin, axis)
 
 
-# Gaussian and uniform filters of images; `ndimage.py` gives SciPy's names.
+# Gaussian and uniform filters of images.
 
 
 def gaussian_filter1d(

@@ -44,7 +44,7 @@ __all__ = [
     "oaconvolve",
 ]
 
-# Linear filters for Tensors; `signal.py` gives them SciPy's names.
+# Linear filters.
 
 
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:

@@ -137,6 +137,8 @@ def _plain(nested: Any) -> bool:
     return True
 
 
+# `function` and `Function`
+
 #: What a graph may run on, by name.
 BACKENDS: dict[str, Callable[..., Any]] = {"numpy": numpy_backend.compile}
 UNUSED = ("raise", "warn", "ignore")

@@ -1,4 +1,4 @@
-"""The leaves of an expression: symbols without a value, and constants.
+"""The leaves of an expression: symbols, constants and shared values.
 
 A symbol is a Tensor that has a dtype and a shape and no value yet; NumPy's functions
 and Python's operators make expressions of it. `function.py` gives it values.

@@ -30,8 +30,6 @@ from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 
 # What forms are read off with: what an operand was, its readers, what it is called.
-#
-# Which forms there are stands in `forms.py`.
 
 #: What an operand may pass through and still be the operand.
 THROUGH = {
@@ -117,6 +115,9 @@ def taken(x: Any, o: Operands) -> str:
             text = f"[{o.index(x)}]{text}"
         x = x.inputs[0]
     return text
+
+
+# The forms
 
 
 def form_of(case: Case, node: Tensor, sloped: bool = False) -> Form | None:

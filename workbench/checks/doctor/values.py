@@ -1,4 +1,4 @@
-"""Forward: which nodes made the NaN and infinities that reach a result.
+"""Which nodes made the NaN and infinities that reach a result or a gradient.
 
 From a result that is not finite the walk goes back through nodes that are not, NaN to
 NaN first, until the operands are finite: there it began. A NaN that was made from

@@ -1,4 +1,4 @@
-"""Why a value or a slope is not finite: numbers, plain words, what to write.
+"""Why a value or slope is not finite: plain words, what to write or attach.
 
 The rows of `singular.py` say it op by op; `forms.py` knows better lines where an op is
 part of a form.
@@ -161,6 +161,9 @@ def _gradients(case: Case, shifts: list[Any], sign: int) -> list[Any]:
     outputs = walk.substitute(case.outputs, dict(zip(case.wrt, leaves, strict=True)))
     made = reverse.pull_back(outputs, case.seeds, leaves, nulls_pass=True)
     return [None if g is None else value_of(g) for g in made]
+
+
+# What is said
 
 
 class Told(NamedTuple):

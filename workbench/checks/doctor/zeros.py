@@ -1,4 +1,4 @@
-"""Gradients that are exactly 0, or that do not arrive at all, and who cuts them."""
+"""Gradients that are 0 or do not arrive, who cuts them, what is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`theano.config`: the flags that old programs read and set.
+"""`theano.config` and `theano.Mode`: flags and modes that old programs set.
 
 ``floatX`` decides the dtype of what is declared without one, and ``compute_test_value``
 and its like are taken and change nothing: graphs here are checked when they are built,
@@ -71,6 +71,8 @@ def get_mode(mode: Any) -> Any:
     check_mode(mode, "theano.get_mode")
     return mode if isinstance(mode, Mode) else Mode(mode)
 
+
+# The flags
 
 FLOATS = ("float16", "float32", "float64")
 

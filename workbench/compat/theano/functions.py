@@ -1,4 +1,4 @@
-"""`theano.function`: `workbench.function` with Theano's arguments.
+"""`theano.function` and `theano.shared`, with Theano's arguments.
 
 What comes back is the library's `Function`; only ``allow_input_downcast`` and
 ``no_default_updates`` put something around it.
@@ -79,6 +79,9 @@ def _set_default_update(x: Shared, new: Any) -> None:
 Shared.default_update = property(  # type: ignore[attr-defined]
     _default_update, _set_default_update, doc="What each function updates it to."
 )
+
+
+# `theano.function`
 
 
 class In:

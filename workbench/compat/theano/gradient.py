@@ -176,6 +176,8 @@ def _tensors(nest: Any) -> list[Tensor]:
     return found
 
 
+# The names of `theano.gradient`
+
 disconnected_type = DisconnectedType()
 
 

@@ -113,6 +113,8 @@ def end() -> None:
     Shared.__str__ = Shared.__repr__  # type: ignore[assignment, method-assign]
 
 
+# Finding the modules
+
 ROOT = __name__.rpartition(".")[0]
 
 #: Where each module of Theano's is found, from the package on.

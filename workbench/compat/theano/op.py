@@ -1,4 +1,4 @@
-"""`theano.Op`: an op by ``make_node``, ``perform``, ``grad`` and the rest of them.
+"""`theano.Op`, `Apply` and `OpFromGraph`.
 
 Each class becomes an op of the library's own kind (`workbench.Op`) when it is first
 applied: ``perform`` is its value, ``L_op`` or ``grad`` its reverse mode, ``R_op`` its
@@ -149,6 +149,9 @@ def scalar_value(x: Tensor) -> Any:
             f"{x!r} is no constant number: its value is known when the program runs."
         )
     return np.asarray(x._value)
+
+
+# `theano.Op`
 
 
 class Op:

@@ -79,6 +79,9 @@ def _gated(made: Any, open_: Any) -> Any:
     return made
 
 
+# `scan` and its kin
+
+
 def scan(
     fn: Callable[..., Any],
     sequences: Any = None,

@@ -294,6 +294,8 @@ def _lengths(signature: Signature, bound: Bound) -> list[int]:
     ]
 
 
+# `KernelOp`
+
 #: How many kinds of operands an op remembers.
 MOST_KNOWN = 256
 

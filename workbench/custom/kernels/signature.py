@@ -130,6 +130,8 @@ def evaluate(tree: ast.expr, known: Mapping[str, Any]) -> Any:
     return tree.value
 
 
+# All arrays of a kernel
+
 #: What a letter for a dtype stands for unless `types` says otherwise.
 FLOATS = ("float32", "float64")
 

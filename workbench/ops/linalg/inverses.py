@@ -1,4 +1,4 @@
-"""Inverses and solutions: inv, pinv, solve, lstsq, and those of tensors.
+"""Inverses, solutions and determinants: inv, pinv, solve, lstsq, det, slogdet.
 
 Formulas: M. B. Giles, "An extended collection of matrix derivative results for
 forward and reverse mode AD" (2008); for the pseudoinverse G. H. Golub and V.

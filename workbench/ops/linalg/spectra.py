@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors.
+"""Eigenvalues and singular values, and their vectors.
 
 Formulas: M. B. Giles, "An extended collection of matrix derivative results for
 forward and reverse mode AD" (2008), section 3.1; for complex matrices C. Boeddeker
@@ -329,7 +329,7 @@ def _eig_pull(g: Any, y: Any, x: Any) -> Any:
             w = w - np.where(hit, 1j * np.imag(along), 0) / np.where(hit, v, 1)
         seen = swap(v) @ conjugate(w)
         floor = noise(seen)
-        # With the eigenvalues in play nothing shows what is missing: see the module.
+        # With the eigenvalues in play nothing shows what is missing: see the top.
         wrong = (np.abs(seen) > floor) if g[0] is None else equal
         total = total + quotient(seen, gap, equal, wrong & apart)
     return swap(inverse) @ total @ swap(v)

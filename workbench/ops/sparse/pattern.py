@@ -1,4 +1,4 @@
-"""Where the entries of a sparse array stand: all of it but their values.
+"""Where the entries of a sparse array stand, and the ops that need only that.
 
 A `Pattern` is fixed while its values vary. It knows the class the values came in,
 builds an array of that class around other values, and tells the row and column of

@@ -1,4 +1,4 @@
-"""The gamma and beta families, and the incomplete ones (DLMF chapters 5 and 8).
+"""Gamma, beta and error functions, distribution functions (DLMF 5, 7 and 8).
 
 The incomplete functions have a closed derivative by their last argument only.
 """

@@ -1,4 +1,4 @@
-"""Rules that change what the true rule passes on: expressions, one line each.
+"""Rules that change what the true rule passes on: texts, left-out entries, noise.
 
 ``d`` is what the true rule would pass on to an input, in the shape of that input, and
 ``g`` what arrives at the node, in the shape of its output.

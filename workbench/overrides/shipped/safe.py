@@ -312,7 +312,7 @@ def safe_exp(limit: float = 1e6) -> str:
     return safe_text("safe_exp", limit=limit)
 
 
-# Angles whose derivatives stay finite: see `safe.py`.
+# Angles whose derivatives stay finite.
 #
 # `safe_atan2` is another function nearby, since the true derivative has no limit at the
 # origin; the others are the true one wherever that can be computed.

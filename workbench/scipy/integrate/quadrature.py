@@ -1,4 +1,4 @@
-"""Definite integrals of functions as an op, by Leibniz's rule.
+"""Integrals of functions as an op, by Leibniz's rule, and of samples.
 
 ``I = ∫ f(x, θ) dx`` from a to b has ``∂I/∂b = f(b)``, ``∂I/∂a = −f(a)`` and
 ``∂I/∂θ = ∫ ∂f/∂θ dx``: integrals of the same kind, so it nests.

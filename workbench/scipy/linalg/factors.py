@@ -1,4 +1,4 @@
-"""Factors of a matrix: Cholesky, LU, QR, polar, and solutions by them."""
+"""Factors of a matrix, eigenvalues and singular values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuous families on the whole line or an interval, in their standard form.
+"""Families of one number in their standard form: ``loc = 0`` and ``scale = 1``.
 
 That is with ``loc = 0`` and ``scale = 1``. Densities and moments: N. L. Johnson, S.
 Kotz, N. Balakrishnan, "Continuous univariate distributions" (1994, 1995), with SciPy's

@@ -74,6 +74,9 @@ def _one(x: Any) -> bool:
     return value is not None and np.ndim(value) == 0 and bool(value == 1)
 
 
+# The functions
+
+
 def inv(x: Any) -> Any:
     """One over ``x``; a float for integers too."""
     return lift(np.true_divide(1, x), (x,))

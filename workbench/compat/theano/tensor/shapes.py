@@ -1,4 +1,4 @@
-"""Shapes: `dimshuffle` and its kin, joining and splitting, products of arrays."""
+"""Shapes: `dimshuffle` and its kin, joining, makers, `Assert`."""
 
 from __future__ import annotations
 
