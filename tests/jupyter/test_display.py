@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.jupyter import display, figure
+from workbench.jupyter import display
 from workbench.jupyter.display import Shown
 from workbench.session import Session
 from workbench.session.wire import MIME_TYPE
@@ -115,7 +115,7 @@ def test_show_in_words_without_a_notebook(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(figure, "current_shell", lambda: None)
+    monkeypatch.setattr(display, "current_shell", lambda: None)
     wb.show(session)
     session.show()
     wb.show(wb.trace(np.tanh)(np.ones(2)))
@@ -143,7 +143,7 @@ def test_a_function_shows_its_graph_with_its_gradients(
     for bundle in (shown, result):
         assert "from sin" in bundle["text/plain"]
         assert bundle["image/svg+xml"].count("<rect") == len(graph) + 1
-    monkeypatch.setattr(figure, "current_shell", lambda: None)
+    monkeypatch.setattr(display, "current_shell", lambda: None)
     wb.show(notebook.names["f"])
     assert capsys.readouterr().out == f"{graph}\n"
 

@@ -68,7 +68,7 @@ def test_import_loads_nothing_for_errors_or_pictures_alone() -> None:
     """What words an error is loaded when there is one: milliseconds of each start."""
     slow = (
         "pathlib", "urllib.parse", "difflib", "fnmatch", "inspect", "opt_einsum",
-        "workbench.core.drawing", "workbench.core.drawing", "workbench.core.drawing",
+        "workbench.core.drawing",
     )  # fmt: skip
     program = (
         "import sys, numpy; before = set(sys.modules); import workbench;"
@@ -78,6 +78,11 @@ def test_import_loads_nothing_for_errors_or_pictures_alone() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_showing_a_session_loads_no_plotly() -> None:
+    _, foreign = loaded_by("import workbench.jupyter.display")
+    assert "plotly" not in foreign
 
 
 def test_what_differentiates_expressions_loads_with_the_first_one() -> None:

@@ -8,6 +8,7 @@ brought up to date, so that the notebook keeps what was last seen.
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -20,7 +21,6 @@ from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.jupyter import plots
-from workbench.jupyter.figure import current_shell, in_notebook, publish
 from workbench.jupyter.link import Later, after
 from workbench.jupyter.picture import picture
 from workbench.session import Session
@@ -34,6 +34,27 @@ if TYPE_CHECKING:
 
 #: Seconds without a change after which the saved output is brought up to date.
 CALM = 1.0
+
+# What goes into the output of a cell.
+
+
+def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
+    """Show data in the output of the cell; with ``keep`` a handle to update it."""
+    from IPython import display
+
+    show: Any = display.display
+    return show(bundle, raw=True, display_id=True) if keep else show(bundle, raw=True)
+
+
+def current_shell() -> Any:
+    """The IPython shell of this process; None where there is none."""
+    loaded: Any = sys.modules.get("IPython.core.getipython")
+    return None if loaded is None else loaded.get_ipython()
+
+
+def in_notebook() -> bool:
+    """Whether there is an IPython to show things in."""
+    return current_shell() is not None
 
 
 def bundle(session: Session, model_id: str = "") -> dict[str, Any]:

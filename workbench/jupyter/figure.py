@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 from plotly import graph_objects as go
-
-# What goes into the output of a cell.
-
-
-def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
-    """Show data in the output of the cell; with ``keep`` a handle to update it."""
-    from IPython import display
-
-    show: Any = display.display
-    return show(bundle, raw=True, display_id=True) if keep else show(bundle, raw=True)
-
-
-def current_shell() -> Any:
-    """The IPython shell of this process; None where there is none."""
-    loaded: Any = sys.modules.get("IPython.core.getipython")
-    return None if loaded is None else loaded.get_ipython()
-
-
-def in_notebook() -> bool:
-    """Whether there is an IPython to show things in."""
-    return current_shell() is not None
-
 
 #: JupyterLab draws this by itself.
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -52,6 +29,8 @@ class Figure(go.Figure):  # type: ignore[misc]
         return {PLOTLY: data, "text/plain": f"<{title}>"}
 
     def _ipython_display_(self) -> None:
+        from workbench.jupyter.display import publish
+
         publish(self._repr_mimebundle_())
 
 

@@ -9,6 +9,7 @@ down to single entries. Plotly is loaded when a figure is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -98,8 +99,6 @@ def jacobian_plot(
     progress: Progress = None,
 ) -> Plot:
     """See `plots.jacobian`."""
-    from dataclasses import replace
-
     from workbench.jupyter import heat
 
     found = _first(session, of, wrt)
@@ -121,8 +120,6 @@ def hessian_plot(
     progress: Progress = None,
 ) -> Plot:
     """See `plots.hessian`."""
-    from dataclasses import replace
-
     from workbench.jupyter import heat
 
     found = _second(session, wrt)
@@ -137,8 +134,6 @@ def hessian_plot(
 
 def spectrum_plot(session: Session, wrt: Wrt = None, progress: Progress = None) -> Plot:
     """See `plots.spectrum`."""
-    from dataclasses import replace
-
     from workbench.jupyter.spectrum import eigenvalue_plot
 
     found = _second(session, wrt)
@@ -150,8 +145,6 @@ def singular_plot(
     session: Session, of: Node | None = None, wrt: Wrt = None, progress: Progress = None
 ) -> Plot:
     """See `plots.singular`."""
-    from dataclasses import replace
-
     from workbench.jupyter.spectrum import singular_value_plot
 
     found = _first(session, of, wrt)
@@ -167,15 +160,12 @@ def sparsity_plot(
     progress: Progress = None,
 ) -> Plot:
     """See `plots.sparsity`."""
-    from dataclasses import replace
-
     from workbench.jupyter import heat
-    from workbench.jupyter.heat import sparsity_map
 
     found: Any = _second(session, wrt) if of is None else _first(session, of, wrt)
     rows, columns = heat.axes_of(found, window)
     title = f"Sparsity of the {_title(found)}"
-    made = sparsity_map(found, rows, columns, title, progress)
+    made = heat.sparsity_map(found, rows, columns, title, progress)
     said = heat.told(found, rows, columns, "sparsity")
     return replace(made, matrix=said, views=HESSIAN if of is None else JACOBIAN)
 
