@@ -13,7 +13,7 @@ import scipy.stats
 
 import workbench as wb
 import workbench.scipy.linalg as wl
-from workbench.checks.doctor import vectors
+from workbench.checks.doctor import matrices
 from workbench.scipy.sparse.linalg import spsolve
 
 Rng = np.random.Generator
@@ -270,16 +270,16 @@ def test_estimates_are_near_the_truth(dtype: Any, rng: Rng) -> None:
         a, k = spectrum(rng, n, condition, dtype), definite(rng, n, condition, dtype)
         rows = np.abs(a).max(axis=1, keepdims=True)
         scaled = a / rows / np.abs(a / rows).max(axis=0)
-        close(vectors.general_condition(a), np.linalg.cond(scaled, 1))
+        close(matrices.general_condition(a), np.linalg.cond(scaled, 1))
         root = np.sqrt(np.diag(k).real)
         close(
-            vectors.definite_condition(k),
+            matrices.definite_condition(k),
             np.linalg.cond(k / root / root[:, None], 1),
         )
         for lower, t in ((True, np.tril(scaled)), (False, np.triu(scaled))):
             full = t / np.abs(t).max(axis=1, keepdims=True)
             full = full / np.abs(full).max(axis=0)
-            close(vectors.triangular_condition(t, lower), np.linalg.cond(full, 1))
+            close(matrices.triangular_condition(t, lower), np.linalg.cond(full, 1))
 
 
 def test_the_estimate_of_a_band_is_that_of_its_matrix(rng: Rng) -> None:
@@ -292,7 +292,7 @@ def test_the_estimate_of_a_band_is_that_of_its_matrix(rng: Rng) -> None:
             ab[upper + i - j, j] = a[i, j]
         scaled = a / np.abs(a).max(axis=1, keepdims=True)
         scaled = scaled / np.abs(scaled).max(axis=0)
-        found = vectors.banded_condition(ab, int(lower), int(upper))
+        found = matrices.banded_condition(ab, int(lower), int(upper))
         close(found, np.linalg.cond(scaled, 1))
 
 

@@ -290,14 +290,14 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from steps.refined(case, values.find_bad_values(case))
     yield from steps.refined(case, values.find_bad_slopes(case, [*_blamed(found)]))
     yield from vanishing.find_idle_units(case)
-    yield from vectors.look(case, [f.node for f in found])
-    yield from zeros.look(case, [f.node for f in found])
-    singular = [*matrices.look(case)]
+    yield from vectors.find_undetermined_vectors(case, [f.node for f in found])
+    yield from zeros.find_zero_gradients(case, [f.node for f in found])
+    singular = [*matrices.find_singular_matrices(case)]
     yield from singular
     # What is not finite has no size and no digits; noise has no size of its own.
     if all(f in singular or f.severity != "error" for f in found):
         grown = [*vanishing.find_vanishing_ways(case, [f.node for f in found])]
-        lost = [*digits.look(case, [f.node for f in singular])]
+        lost = [*digits.find_lost_digits(case, [f.node for f in singular])]
         # Errors grow as gradients do, and what cancels is divided by what is small: one
         # finding, not two. A difference that cancels is the cause, else the growth is.
         if any(f.node.op.name in ("subtract", "add") for f in lost):
@@ -307,7 +307,7 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
             lost = []
         yield from grown
         yield from lost
-    yield from forms.look(case, [f.node for f in found])
+    yield from forms.find_near_overflow(case, [f.node for f in found])
 
 
 def _blamed(found: Sequence[Finding]) -> Iterator[Tensor]:

@@ -20,15 +20,18 @@ Stability of Numerical Algorithms", 2nd ed., 2002, section 26.3), and only up to
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, again, finite
-from workbench.checks.doctor.finding import Finding
-from workbench.checks.doctor.forms import Jump, finding, form_of
+from workbench.checks.doctor.equivalence import is_finite_in_float64
+from workbench.checks.doctor.finding import Finding, Fix
+from workbench.checks.doctor.forms import ADDED, CAUSE, form_of
 from workbench.checks.doctor.matrices import CONDITIONED
+from workbench.checks.doctor.spelling import closed, operand
+from workbench.checks.doctor.vectors import WRONG
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 
@@ -42,7 +45,16 @@ JUMP = 1e3
 SHARE = 0.03
 
 
-def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+class Jump(NamedTuple):
+    """By how much one node made an error worse, and how large it was then."""
+
+    node: Tensor
+    times: float
+    error: float
+    told: str = ""
+
+
+def find_lost_digits(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
     """A finding where the wider run contradicts the result or a gradient.
 
     ``known`` are the nodes that were blamed for lost digits already: what comes of
@@ -88,7 +100,7 @@ def _narrow(case: Case) -> Iterator[Finding]:
     if jump is None:
         yield from _gradients(case, wide, unit, enough, near)
     elif not (near and form_of(case, jump.node) is None):
-        yield finding(case, jump, "float32", "result")
+        yield _finding(case, jump, "float32", "result")
 
 
 def _double(case: Case) -> Iterator[Finding]:
@@ -113,7 +125,7 @@ def _double(case: Case) -> Iterator[Finding]:
         if jump is not None:
             known = form_of(case, jump.node) is not None
             if known or not _near(case, wide, unit):
-                yield finding(case, jump, "float64", "result")
+                yield _finding(case, jump, "float64", "result")
             return
     if bare < scale:
         most = SHARE * enough * bare / unit
@@ -125,7 +137,7 @@ def _double(case: Case) -> Iterator[Finding]:
         wide = again(case, WIDEST, walk.order(some))
         jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
         if jump is not None:
-            yield finding(case, jump, "float64", "result")
+            yield _finding(case, jump, "float64", "result")
 
 
 def _scales(case: Case, unit: float) -> tuple[float, float]:
@@ -161,6 +173,45 @@ def _floats(nodes: list[Tensor]) -> Iterator[Tensor]:
     for node in nodes:
         if not isinstance(node._value, tuple) and node.dtype.kind in "fc":
             yield node
+
+
+def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
+    """The finding about the node that lost the digits of a result or gradient.
+
+    ``dtype`` is what the program ran in, ``what`` is what the wider run contradicts.
+    """
+    node, name = jump.node, case.call(jump.node)
+    form = form_of(case, node)
+    fix: Fix | None = None
+    cancels = node.op.name in ("subtract", "add", *ADDED)
+    if cancels:
+        kind, title = "cancellation", f"{name} cancels: its terms are nearly equal"
+        cause = CAUSE
+    elif dtype == "float32":
+        kind, title = "float32-contradicted", f"{name}: float64 gives another {what}"
+        cause = "float32 has 7 digits, and this node needs more."
+    else:
+        kind, title = "lost-digits", f"{name} loses nearly all digits"
+        cause = "A small error of its operand is a large one of its result."
+    if form is not None:
+        fix = Fix(f"the stable form of {form.name}", form.code)
+    elif dtype == "float32" and is_finite_in_float64(node):
+        fix = Fix(
+            "compute this part in float64",
+            f"{closed(operand(node, 0))}.astype(np.float64)",
+        )
+    told = jump.told[:1].upper() + jump.told[1:]
+    lost = min(16.0, np.log10(max(jump.times, 1.0)))
+    return Finding(
+        kind,
+        "error" if jump.error > WRONG else "warning",
+        node,
+        "backward" if what.startswith("gradient") else "forward",
+        title,
+        f"{told}; about {lost:.0f} digits are lost here.",
+        cause,
+        fix,
+    )
 
 
 # The comparison
@@ -334,7 +385,7 @@ def _gradients(
         both = _both(value_of(case.gradients[which]), value_of(made[which]))
         name = f"gradient by {case.call(case.wrt[which])}"
         told = f"The {name} is {both}: off by {worst:.2g} of its size"
-        yield finding(case, jump._replace(error=worst, told=told), "float32", name)
+        yield _finding(case, jump._replace(error=worst, told=told), "float32", name)
 
 
 def _usual(case: Case, x: Tensor) -> float:

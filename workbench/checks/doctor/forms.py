@@ -21,7 +21,6 @@ from workbench.checks.doctor.case import WIDER, WIDEST, Case, again, first
 from workbench.checks.doctor.equivalence import (
     Form,
     Operands,
-    is_finite_in_float64,
     prove,
 )
 from workbench.checks.doctor.finding import Finding, Fix
@@ -439,7 +438,7 @@ FINDERS = {
 NEAR = 0.5
 
 
-def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+def find_near_overflow(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
     """A note for each form that is near its edge; none where an error was found."""
     blamed = {node.serial for node in known}
     for node in case.nodes:
@@ -472,63 +471,9 @@ def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
         )
 
 
-# What is said of lost digits: what cancels, what float32 cannot hold, what mends it.
-#
-# Where they are lost is found in `digits.py`.
+# Sums whose digits have cancelled, and what mends them.
 
-WRONG = 0.1
 ADDED = {"sum", "mean", "matmul", "einsum", "tensordot", "var", "cumsum"}
-
-
-class Jump(NamedTuple):
-    """By how much one node made an error worse, and how large it was then."""
-
-    node: Tensor
-    times: float
-    error: float
-    told: str = ""
-
-
-def finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
-    """The finding about the node that lost the digits of a result or gradient.
-
-    ``dtype`` is what the program ran in, ``what`` is what the wider run contradicts.
-    """
-    node, name = jump.node, case.call(jump.node)
-    form = form_of(case, node)
-    fix: Fix | None = None
-    cancels = node.op.name in ("subtract", "add", *ADDED)
-    if cancels:
-        kind, title = "cancellation", f"{name} cancels: its terms are nearly equal"
-        cause = (
-            "The leading digits of two nearly equal numbers cancel, and what is left"
-            " is their rounding."
-        )
-    elif dtype == "float32":
-        kind, title = "float32-contradicted", f"{name}: float64 gives another {what}"
-        cause = "float32 has 7 digits, and this node needs more."
-    else:
-        kind, title = "lost-digits", f"{name} loses nearly all digits"
-        cause = "A small error of its operand is a large one of its result."
-    if form is not None:
-        fix = Fix(f"the stable form of {form.name}", form.code)
-    elif dtype == "float32" and is_finite_in_float64(node):
-        fix = Fix(
-            "compute this part in float64",
-            f"{closed(operand(node, 0))}.astype(np.float64)",
-        )
-    told = jump.told[:1].upper() + jump.told[1:]
-    lost = min(16.0, np.log10(max(jump.times, 1.0)))
-    return Finding(
-        kind,
-        "error" if jump.error > WRONG else "warning",
-        node,
-        "backward" if what.startswith("gradient") else "forward",
-        title,
-        f"{told}; about {lost:.0f} digits are lost here.",
-        cause,
-        fix,
-    )
 
 
 #: A result of so few roundings of its terms is nothing but rounding.

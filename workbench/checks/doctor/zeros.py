@@ -31,7 +31,9 @@ LENGTHS = {"absolute", "fabs", "hypot", "norm", "power_norm", "std", "svdvals"}
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
 
 
-def look(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
+def find_zero_gradients(
+    case: Case, known: Collection[Tensor] = ()
+) -> Iterator[Finding]:
     """A finding for each input without a gradient, or one for each that cuts it.
 
     ``known`` are the nodes that were blamed already for what is 0 after them.
