@@ -202,6 +202,7 @@ ABUSED: list[Any] = [
     ("bincount", ["n"], {"minlength": 9_999_999, "weights": "L"}),
     ("isin", ["many", "n"], {"kind": "table"}),
     ("unpackbits", ["bytes"], {"count": 9_000_000, "axis": 1}),
+    ("tensordot", ["B", "M"], {"axes": 9_999_999}),
     ("cov", ["E"]),
     ("corrcoef", ["E"]),
     ("convolve", ["L", "L"]),

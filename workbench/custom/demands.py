@@ -419,15 +419,17 @@ def _inner(a: Any, b: Any) -> Demand:
 
 
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> Demand:
-    shape = lengths_of(a)
+    shape, listed = lengths_of(a), 0
     if isinstance(axes, (list, tuple)) and len(axes) == 2:
         summed = _numbers(axes[0], "axes")
     else:
-        count = min(_numbers(axes, "axes")[0], len(shape))
-        summed = list(range(len(shape) - count, len(shape)))
+        count = _numbers(axes, "axes")[0]
+        # NumPy lists so many axes of both, in Python's numbers, before it looks.
+        listed = 10 * max(count, 0)
+        summed = list(range(len(shape) - min(count, len(shape)), len(shape)))
     inner = prod(shape[n] for n in summed if -len(shape) <= n < len(shape))
     made = (_size(a) / max(inner, 1)) * (_size(b) / max(inner, 1))
-    return Demand(made, CALLED + COPIED * _size(a, b) + made * inner)
+    return Demand(made + listed, CALLED + COPIED * _size(a, b) + made * inner)
 
 
 def _multi_dot(arrays: Any, **more: Any) -> Demand:
