@@ -1,8 +1,8 @@
 """The names of `scipy.linalg` for Tensors and arrays.
 
-`solving` holds systems and inverses, `factors` the decompositions, `spectra`
-eigenvalues and singular values, `functions` those of a matrix, `structured` matrices
-made of vectors. What has no derivative here says why when it is looked up.
+`solving` holds systems and inverses, `factors` the decompositions, eigenvalues and
+singular values, `functions` those of a matrix, `structured` matrices made of vectors.
+What has no derivative here says why when it is looked up.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any
 import scipy.linalg as _scipy
 
 from workbench.ops.lengths import delay
-from workbench.scipy.linalg import factors, functions, solving
-from workbench.scipy.linalg.factors import *  # noqa: F403  # noqa: F403
-from workbench.scipy.linalg.functions import *  # noqa: F403  # noqa: F403
+from workbench.scipy.linalg import factors, functions, solving, structured
+from workbench.scipy.linalg.factors import *  # noqa: F403
+from workbench.scipy.linalg.functions import *  # noqa: F403
 from workbench.scipy.linalg.solving import *  # noqa: F403
+from workbench.scipy.linalg.structured import *  # noqa: F403
 
 __all__ = sorted(
-    name
-    for home in (factors, functions, solving, factors, functions)
-    for name in home.__all__
+    name for home in (factors, functions, solving, structured) for name in home.__all__
 )
 
 _BASIS = "its columns are any basis of a space, chosen by rounding"

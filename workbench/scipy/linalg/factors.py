@@ -15,7 +15,7 @@ from workbench.errors import NotDifferentiableError
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
-from workbench.ops.linalg import factors, functions
+from workbench.ops.linalg import factors, systems
 from workbench.ops.linalg.shared import complete, hermitian, matrices, stacked
 from workbench.ops.linalg.spectra import eig as _eig
 from workbench.ops.linalg.spectra import eigh as _eigh
@@ -23,7 +23,7 @@ from workbench.ops.linalg.spectra import eigvals as _eigvals
 from workbench.ops.linalg.spectra import eigvalsh as _eigvalsh
 from workbench.ops.linalg.spectra import singular_values
 from workbench.ops.linalg.spectra import svd as _svd
-from workbench.scipy.linalg.functions import floating, matrix, right_side, with_values
+from workbench.scipy.linalg.arguments import floating, matrix, right_side, with_values
 
 __all__ = [
     "cho_factor",
@@ -82,8 +82,8 @@ def cho_solve(
     c = matrix(c, check_finite, square=True)
     b, vector = right_side(b, check_finite)
     first = c if lower else hermitian(c)
-    y = functions.triangular(first, b, True)
-    y = functions.triangular(hermitian(first), y, False)
+    y = systems.triangular(first, b, True)
+    y = systems.triangular(hermitian(first), y, False)
     return y[..., 0] if vector else y
 
 
@@ -104,7 +104,7 @@ def lu(
     array([[ 0.25, -0.5 ],
            [-0.5 ,  1.  ]])
     """
-    p, low, up = functions.lu(matrix(a, check_finite))
+    p, low, up = systems.lu(matrix(a, check_finite))
     if permute_l:
         return p @ low, up
     if p_indices:
@@ -116,7 +116,7 @@ def lu_factor(
     a: Any, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, Any]:
     """`scipy.linalg.lu_factor`: both factors in one matrix, and the row swaps."""
-    p, low, up = functions.lu(matrix(a, check_finite))
+    p, low, up = systems.lu(matrix(a, check_finite))
     (*loop, rows, few), columns = shape_of(low), shape_of(up)[-1]
     below = np.tril(low, -1)
     if columns > few:
@@ -125,7 +125,7 @@ def lu_factor(
     if rows > few:
         rest = np.zeros_like(up, shape=(*loop, rows - few, columns))
         up = np.concatenate([up, rest], axis=-2)
-    return below + up, functions.pivots(p, few)
+    return below + up, systems.pivots(p, few)
 
 
 def lu_solve(
@@ -146,8 +146,8 @@ def lu_solve(
         )
     if trans not in (0, 1, 2):
         raise ValueError(f"trans={trans!r}; write 0, 1 or 2")
-    order = functions.permutation(swaps)
-    solve = functions.triangular
+    order = systems.permutation(swaps)
+    solve = systems.triangular
     if trans == 0:
         y = solve(
             whole,
@@ -345,7 +345,7 @@ def eigh(
         if type == 3:
             vectors = root @ vectors
         else:
-            vectors = functions.triangular(hermitian(root), vectors, False)
+            vectors = systems.triangular(hermitian(root), vectors, False)
     if subset_by_index is None and subset_by_value is None:
         return values, vectors
     chosen = _subset(values, subset_by_index, subset_by_value)
@@ -358,8 +358,8 @@ def _reduced(a: Any, root: Any, type: int) -> Any:
         raise ValueError('"type" keyword only accepts 1, 2, and 3.')
     if type > 1:  # a b v = w v, b a v = w v
         return hermitian(root) @ a @ root
-    half = functions.triangular(root, a, True)
-    return hermitian(functions.triangular(root, hermitian(half), True))
+    half = systems.triangular(root, a, True)
+    return hermitian(systems.triangular(root, hermitian(half), True))
 
 
 def _subset(values: Any, by_index: Any, by_value: Any) -> slice:

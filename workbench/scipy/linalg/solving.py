@@ -11,18 +11,12 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg import inverses, norms
-from workbench.ops.linalg.functions import banded, triangular
-from workbench.ops.linalg.functions import sylvester as _sylvester
 from workbench.ops.linalg.inverses import det as _det
 from workbench.ops.linalg.shared import complete, eye_like, hermitian, peak
-from workbench.scipy.linalg.functions import (
-    circulant,
-    floating,
-    matrix,
-    number,
-    right_side,
-    toeplitz,
-)
+from workbench.ops.linalg.systems import banded, triangular
+from workbench.ops.linalg.systems import sylvester as _sylvester
+from workbench.scipy.linalg.arguments import floating, matrix, number, right_side
+from workbench.scipy.linalg.structured import circulant, toeplitz
 
 __all__ = [
     "det",

@@ -1,0 +1,377 @@
+"""Triangular, LU, Sylvester's and banded systems, by SciPy.
+
+A solution is linear in its right side, that of ``A X + X B = Q`` in Q: the transposed
+equation passes the cotangent back, as for `solve` (M. B. Giles, "An extended collection
+of matrix derivative results for forward and reverse mode AD", 2008, section 2.3.1).
+
+For LU the derivative of ``P L U`` splits ``L⁻¹ Pᵀ dA U⁻¹`` at the diagonal (F. R. de
+Hoog, R. S. Anderssen and M. A. Lukas, "Differentiation of matrix functionals using
+triangular factorization", 2011).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from workbench.core.broadcasting import broadcast_shapes, meet
+from workbench.core.op import declare
+from workbench.core.tensor import apply
+from workbench.core.types import Spec, value_spec
+from workbench.ops.contraction import product_dtype, swap
+from workbench.ops.define import aligned, op, several, shape_of, sum_to
+from workbench.ops.elementwise import conjugate
+from workbench.ops.linalg.shared import (
+    Batched,
+    Params,
+    eye_like,
+    hermitian,
+    matrices,
+    real_dtype,
+    square,
+    stacked,
+)
+
+# Triangular systems; the right side is a matrix
+
+
+def _part(a: Any, lower: bool, unit: bool) -> Any:
+    return np.tril(a, -unit) if lower else np.triu(a, unit)
+
+
+def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
+    # SciPy takes no stack of no matrices, and no arrays of other libraries.
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.size and b.size:
+        return scipy.linalg.solve_triangular(
+            a, b, lower=lower, unit_diagonal=unit, check_finite=False
+        )
+    whole = _part(a, lower, unit)
+    return np.linalg.solve(whole + eye_like(a) if unit else whole, b)
+
+
+def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
+    matrix, right = square(a), value_spec(b)
+    if right.shape[-2] != matrix.shape[-1]:
+        raise ValueError(
+            f"the right side of shape {right.shape} does not have"
+            f" {matrix.shape[-1]} rows"
+        )
+    loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
+    return Spec((*loop, *right.shape[-2:]), dtype)
+
+
+def _triangular_pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    a, b = inputs
+    lower, unit = params["lower"], params["unit"]
+    right = triangular(swap(a), g, not lower, unit)
+    left = None
+    if mask & 1:
+        left = _part(sum_to(-(right @ swap(y)), shape_of(a)), lower, unit)
+    return [left, sum_to(right, shape_of(b))]
+
+
+def _triangular_push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> Any:
+    moved_a, moved = tangents
+    lower, unit = params["lower"], params["unit"]
+    if moved_a is not None:
+        term = _part(moved_a, lower, unit) @ y
+        moved = -term if moved is None else moved - term
+    return triangular(inputs[0], moved, lower, unit)
+
+
+def _triangular_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    return apply(TRIANGULAR, aligned(inputs, batched), params)
+
+
+TRIANGULAR = declare("solve_triangular")
+TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
+TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
+TRIANGULAR.batch = _triangular_batch
+TRIANGULAR.rule = "−(x₀⁻ᵀ g) yᵀ on the triangle   x₀⁻ᵀ g"
+TRIANGULAR.reads = (0, "y")
+TRIANGULAR.cure = "The right side has as many rows as the matrix."
+
+
+def triangular(a: Any, b: Any, lower: bool, unit: bool = False) -> Any:
+    """``a⁻¹ b`` by one triangle of ``a``; ``unit``: its diagonal counts as 1."""
+    return apply(TRIANGULAR, (a, b), {"lower": lower, "unit": unit})
+
+
+# lu
+
+
+def _lu_infer(x: Any) -> Any:
+    spec = matrices(x)
+    *loop, rows, columns = spec.shape
+    few = min(rows, columns)
+    return (
+        Spec((*loop, rows, rows), real_dtype(spec.dtype)),
+        Spec((*loop, rows, few), spec.dtype),
+        Spec((*loop, few, columns), spec.dtype),
+    )
+
+
+def _lu_compute(x: Any) -> Any:
+    if 0 in x.shape[:-2]:
+        specs = _lu_infer(x)
+        return tuple(np.zeros_like(x, dtype=s.dtype, shape=s.shape) for s in specs)
+    return tuple(scipy.linalg.lu(x, check_finite=False))
+
+
+def _lu_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+    p, lower, upper = y
+    few = min(shape_of(x)[-2:])
+    t = swap(p) @ tangents[0]
+    first, top = lower[..., :few, :], upper[..., :, :few]
+    left = triangular(first, t[..., :few, :few], True, True)
+    inner = swap(triangular(swap(top), swap(left), True))
+    moved_l, moved_u = first @ np.tril(inner, -1), np.triu(inner) @ top
+    if shape_of(x)[-2] > few:
+        rest = t[..., few:, :] - lower[..., few:, :] @ moved_u
+        rest = swap(triangular(swap(top), swap(rest), True))
+        moved_l = np.concatenate([moved_l, rest], axis=-2)
+    if shape_of(x)[-1] > few:
+        rest = t[..., few:] - moved_l @ upper[..., few:]
+        rest = triangular(first, rest, True, True)
+        moved_u = np.concatenate([moved_u, rest], axis=-1)
+    return None, moved_l, moved_u
+
+
+def _lu_pull(g: Any, y: Any, x: Any) -> Any:
+    p, lower, upper = y
+    rows, columns = shape_of(x)[-2:]
+    few = min(rows, columns)
+    to_l = np.zeros_like(lower) if g[1] is None else conjugate(g[1])
+    to_u = np.zeros_like(upper) if g[2] is None else conjugate(g[2])
+    first, top = lower[..., :few, :], upper[..., :, :few]
+    turned_l, turned_u = hermitian(first), hermitian(top)
+    below = beside = None
+    if rows > few:
+        # x u⁻ᴴ is (u⁻¹ xᴴ)ᴴ
+        below = hermitian(triangular(top, hermitian(to_l[..., few:, :]), False))
+        to_u = to_u - hermitian(lower[..., few:, :]) @ below
+    if columns > few:
+        beside = triangular(turned_l, to_u[..., few:], False, True)
+        to_l = to_l - beside @ hermitian(upper[..., few:])
+    inner = np.tril(turned_l @ to_l[..., :few, :], -1)
+    inner = inner + np.triu(to_u[..., :few] @ turned_u)
+    left = triangular(turned_l, inner, False, True)
+    made = hermitian(triangular(top, hermitian(left), False))
+    if below is not None:
+        made = np.concatenate([made, below], axis=-2)
+    if beside is not None:
+        made = np.concatenate([made, beside], axis=-1)
+    return p @ conjugate(made)
+
+
+LU = stacked(
+    op(
+        "lu",
+        _lu_compute,
+        _lu_pull,
+        push=_lu_push,
+        rule="P L⁻ᵀ (tril(Lᵀ g of L) + triu(g of U Uᵀ)) U⁻ᵀ",
+        reads=("y",),
+        infer=_lu_infer,
+        cure="Both derivatives of lu need leading blocks that can be inverted.",
+    )
+)
+
+
+def lu(a: Any) -> Any:
+    """``P``, ``L`` and ``U``."""
+    return several(LU, (a,))
+
+
+# Row swaps as LAPACK counts them; integers, through which nothing flows
+
+
+def _pivots_compute(p: Any, *, count: int) -> Any:
+    flat = np.reshape(np.argmax(p, axis=-2), (-1, p.shape[-1]))
+    made = np.zeros_like(flat, dtype=np.int32, shape=(flat.shape[0], count))
+    for row, order in zip(made, flat.tolist(), strict=True):
+        now = list(range(len(order)))
+        for j in range(count):
+            i = now.index(order[j])
+            now[i], now[j], row[j] = now[j], now[i], i
+    return np.reshape(made, (*p.shape[:-2], count))
+
+
+PIVOTS = stacked(
+    op(
+        "lu_pivots",
+        _pivots_compute,
+        infer=lambda p, *, count: Spec((*p.shape[:-2], count), np.dtype(np.int32)),
+    )
+)
+
+
+def pivots(p: Any, count: int) -> Any:
+    """The swaps of rows behind a permutation matrix."""
+    return apply(PIVOTS, (p,), {"count": count})
+
+
+def _order_compute(swaps: Any) -> Any:
+    flat = np.reshape(swaps, (-1, swaps.shape[-1]))
+    made = np.zeros_like(flat, dtype=np.intp)
+    for row, steps in zip(made, flat.tolist(), strict=True):
+        order = list(range(len(steps)))
+        for j, i in enumerate(steps):
+            order[i], order[j] = order[j], order[i]
+        row[:] = order
+    return np.reshape(made, swaps.shape)
+
+
+ORDER = stacked(
+    op(
+        "pivot_order",
+        _order_compute,
+        infer=lambda swaps: Spec(swaps.shape, np.dtype(np.intp)),
+    )
+)
+
+
+def permutation(swaps: Any) -> Any:
+    """The order of rows that swaps lead to."""
+    return apply(ORDER, (swaps,))
+
+
+# A X + X B = Q
+
+
+def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
+    left, right, whole = square(a), square(b), matrices(q)
+    if whole.shape[-2:] != (left.shape[-1], right.shape[-1]):
+        raise ValueError(
+            f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
+            f" {right.shape[-1]} columns"
+        )
+    loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
+    return Spec((*loop, *whole.shape[-2:]), product_dtype(left, right, whole))
+
+
+def _sylvester_lengths(a: Any, b: Any, q: Any) -> Spec:
+    left, right, whole = matrices(a), matrices(b), matrices(q)
+    rows = meet(whole.shape[-2], meet(*left.shape[-2:]))
+    columns = meet(whole.shape[-1], meet(*right.shape[-2:]))
+    loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
+    return Spec((*loop, rows, columns), product_dtype(left, right, whole))
+
+
+def _sylvester_compute(a: Any, b: Any, q: Any) -> Any:
+    spec = _sylvester_infer(a, b, q)
+    if 0 in spec.shape:  # SciPy takes no stack of no matrices
+        return np.zeros_like(q, dtype=spec.dtype, shape=spec.shape)
+    if "c" in (a.dtype.kind, b.dtype.kind, q.dtype.kind):
+        # SciPy takes the real Schur form of a real matrix, whose blocks of two its
+        # complex solver does not see: a wrong solution without a word.
+        a, b = (x.astype(np.result_type(x, np.complex64)) for x in (a, b))
+    return scipy.linalg.solve_sylvester(a, b, q)
+
+
+def _sylvester_pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    a, b, q = inputs
+    back = sylvester(swap(a), swap(b), g)
+    return [
+        sum_to(-(back @ swap(y)), shape_of(a)) if mask & 1 else None,
+        sum_to(-(swap(y) @ back), shape_of(b)) if mask & 2 else None,
+        sum_to(back, shape_of(q)) if mask & 4 else None,
+    ]
+
+
+def _sylvester_push(
+    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+) -> Any:
+    moved_a, moved_b, moved = tangents
+    for term in (
+        None if moved_a is None else -(moved_a @ y),
+        None if moved_b is None else -(y @ moved_b),
+    ):
+        if term is not None:
+            moved = term if moved is None else moved + term
+    return sylvester(inputs[0], inputs[1], moved)
+
+
+def _sylvester_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    return apply(SYLVESTER, aligned(inputs, batched), params)
+
+
+SYLVESTER = declare("solve_sylvester")
+SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
+SYLVESTER.lengths = _sylvester_lengths
+SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
+SYLVESTER.batch = _sylvester_batch
+SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
+SYLVESTER.reads = (0, 1, "y")
+SYLVESTER.cure = "a and b are square; q has the rows of a and the columns of b."
+
+
+def sylvester(a: Any, b: Any, q: Any) -> Any:
+    """The solution of ``a x + x b = q``."""
+    return apply(SYLVESTER, (a, b, q))
+
+
+# Banded systems: entry i, j of the matrix stands in row upper + i - j of the band
+
+
+def _banded_compute(ab: Any, b: Any, *, lower: int, upper: int) -> Any:
+    return scipy.linalg.solve_banded((lower, upper), ab, b, check_finite=False)
+
+
+def _banded_infer(ab: Any, b: Any, *, lower: int, upper: int) -> Spec:
+    band, right = matrices(ab), matrices(b)
+    if band.shape[-2:] != (lower + upper + 1, right.shape[-2]):
+        raise ValueError(
+            f"a band of shape {band.shape} for a right side of {right.shape[-2]} rows"
+            f" must have shape {(lower + upper + 1, right.shape[-2])}"
+        )
+    return Spec(right.shape, product_dtype(band, right))
+
+
+def _shifts(rows: int, lower: int, n: int) -> tuple[Any, Any]:
+    """For each row of a band and column the row of the matrix, and if it is inside."""
+    ahead = np.arange(rows)[:, None] - lower  # host array: an index
+    index = ahead + np.arange(n)  # host array: an index
+    return np.clip(index, 0, max(n - 1, 0)), (index >= 0) & (index < n)
+
+
+def _transposed(ab: Any, lower: int) -> Any:
+    """The band of the transposed matrix."""
+    rows, n = shape_of(ab)
+    columns, inside = _shifts(rows, lower, n)
+    own = np.arange(rows)[:, None]  # host array: an index
+    return np.where(inside, np.flip(ab, 0)[own, columns], 0)
+
+
+def _banded_pull(
+    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+) -> list[Any]:
+    ab, _ = inputs
+    lower, upper = params["lower"], params["upper"]
+    back = banded(_transposed(ab, lower), g, upper, lower)
+    made = None
+    if mask & 1:
+        rows, n = shape_of(ab)
+        index, inside = _shifts(rows, upper, n)
+        made = np.where(inside, -np.sum(back[index] * y, axis=-1), 0)
+    return [made, back]
+
+
+BANDED = declare("solve_banded")
+BANDED.compute, BANDED.infer, BANDED.pull = _banded_compute, _banded_infer, _banded_pull
+BANDED.rule, BANDED.reads = "−(x₀⁻ᵀ g) yᵀ on the band   x₀⁻ᵀ g", (0, "y")
+BANDED.cure = "The band has a row for each diagonal; the right side is a matrix."
+
+
+def banded(ab: Any, b: Any, lower: int, upper: int) -> Any:
+    """The solution of a banded system; ``b`` is a matrix."""
+    return apply(BANDED, (ab, b), {"lower": lower, "upper": upper})

@@ -1,0 +1,59 @@
+"""What the functions of this package ask of their arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.core import blame
+from workbench.core.dims import differ
+from workbench.core.tensor import admit, value_of
+from workbench.errors import TraceError
+from workbench.ops.define import dtype_of, shape_of
+
+
+def floating(x: Any, check_finite: bool = False) -> Any:
+    """An array or Tensor of floats; ValueError if it must be finite and is not."""
+    x = admit(x)
+    if dtype_of(x).kind not in "fc":
+        x = np.astype(x, float) if hasattr(x, "dtype") else np.float64(x)
+    value = value_of(x)
+    if check_finite and isinstance(value, np.ndarray) and not np.isfinite(value).all():
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
+    """A stack of matrices of floats."""
+    x = floating(x, check_finite)
+    shape = shape_of(x)
+    if len(shape) < 2:
+        raise ValueError(f"expected a matrix, with two axes or more; shape {shape}")
+    if square and differ(shape[-1:], shape[-2:-1]):
+        raise ValueError(f"expected a square matrix; shape {shape}")
+    return x
+
+
+def right_side(b: Any, check_finite: bool = False) -> tuple[Any, bool]:
+    """A right side as a matrix, and whether it was a vector."""
+    b = floating(b, check_finite)
+    vector = len(shape_of(b)) == 1
+    return (b[:, None] if vector else b), vector
+
+
+def with_values(x: Any, what: str) -> Any:
+    """The value of an argument that decides a shape."""
+    value = value_of(x)
+    if value is None:
+        raise TraceError(
+            f"{what}{blame.here()}: the shape of the result depends on values, and this"
+            " is traced without them. Give the arrays themselves, or select from the"
+            " whole result by index."
+        )
+    return value
+
+
+def number(x: Any) -> float | None:
+    """A tolerance: a plain number, through which nothing flows."""
+    return None if x is None else float(value_of(x))

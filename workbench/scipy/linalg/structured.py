@@ -1,0 +1,186 @@
+"""Matrices made of vectors and blocks: toeplitz, hankel, block_diag and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.tensor import admit
+from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.elementwise import conjugate
+
+__all__ = [
+    "block_diag",
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "diagsvd",
+    "fiedler",
+    "hankel",
+    "khatri_rao",
+    "leslie",
+    "matmul_toeplitz",
+    "toeplitz",
+]
+
+
+def _line(x: Any, name: str) -> Any:
+    x = admit(x)
+    shape = shape_of(x)
+    if not shape:
+        x = np.reshape(x, (1,)) if hasattr(x, "dtype") else np.atleast_1d(x)
+    elif shape[-1] == 0:
+        raise ValueError(f"{name} of shape {shape} has no entries")
+    return x
+
+
+def _spread(values: Any, rows: int, columns: int, first: int, step: int) -> Any:
+    """Entry i, j is ``values[first + step * i + j]``."""
+    down = np.arange(rows)[:, None]  # host array: an index
+    across = np.arange(columns)  # host array: an index
+    return values[..., first + step * down + across]
+
+
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """`scipy.linalg.toeplitz`; stacks of vectors give stacks of matrices.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb, workbench.scipy.linalg as wl
+    >>> wb.grad(lambda c: np.sum(wl.toeplitz(c)))(np.ones(3))
+    array([3., 4., 2.])
+    """
+    c = _line(c, "c")
+    r = conjugate(c) if r is None else _line(r, "r")
+    rows, columns = shape_of(c)[-1], shape_of(r)[-1]
+    values = np.concatenate([np.flip(c, -1), r[..., 1:]], axis=-1)
+    return _spread(values, rows, columns, rows - 1, -1)
+
+
+def hankel(c: Any, r: Any = None) -> Any:
+    """`scipy.linalg.hankel`."""
+    c = _line(c, "c")
+    r = np.zeros_like(c) if r is None else _line(r, "r")
+    values = np.concatenate([c, r[..., 1:]], axis=-1)
+    return _spread(values, shape_of(c)[-1], shape_of(r)[-1], 0, 1)
+
+
+def circulant(c: Any) -> Any:
+    """`scipy.linalg.circulant`."""
+    c = _line(c, "c")
+    n = shape_of(c)[-1]
+    values = np.concatenate([np.flip(c, -1), np.flip(c, -1)[..., :-1]], axis=-1)
+    return _spread(values, n, n, n - 1, -1)
+
+
+def companion(a: Any) -> Any:
+    """`scipy.linalg.companion`, of a polynomial's coefficients."""
+    a = _line(a, "a")
+    n = shape_of(a)[-1]
+    if n < 2:
+        raise ValueError(f"the length of a must be 2 or more, not {n}")
+    row = -a[..., None, 1:] / a[..., None, :1]
+    below = np.broadcast_to(
+        np.identity(n - 1, dtype=row.dtype, like=row)[:-1],
+        (*shape_of(a)[:-1], n - 2, n - 1),
+    )
+    return np.concatenate([row, below], axis=-2)
+
+
+def block_diag(*arrs: Any) -> Any:
+    """`scipy.linalg.block_diag`.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench.scipy.linalg as wl
+    >>> wl.block_diag(np.ones((1, 2)), 3.0)
+    array([[1., 1., 0.],
+           [0., 0., 3.]])
+    """
+    blocks = [np.atleast_2d(admit(x)) for x in arrs] or [
+        np.zeros((1, 0))  # host array: of no block at all
+    ]
+    loop = broadcast_shapes(*(shape_of(x)[:-2] for x in blocks))
+    dtype = np.result_type(*(dtype_of(x) for x in blocks))
+    width = sum(shape_of(x)[-1] for x in blocks)
+    rows, before = [], 0
+    for x in blocks:
+        shape = shape_of(x)
+        x = np.broadcast_to(x, (*loop, *shape[-2:]))
+        left = np.zeros_like(x, dtype=dtype, shape=(*loop, shape[-2], before))
+        after = width - before - shape[-1]
+        right = np.zeros_like(x, dtype=dtype, shape=(*loop, shape[-2], after))
+        rows.append(np.concatenate([left, x, right], axis=-1))
+        before += shape[-1]
+    return np.concatenate(rows, axis=-2)
+
+
+def khatri_rao(a: Any, b: Any) -> Any:
+    """`scipy.linalg.khatri_rao`: Kronecker products column by column."""
+    a, b = admit(a), admit(b)
+    (*loop, m, n), (*other, k, width) = shape_of(a), shape_of(b)
+    if n != width:
+        raise ValueError(f"{n} columns of a, {width} of b; they must be equal")
+    made = a[..., :, None, :] * b[..., None, :, :]
+    return np.reshape(made, (*broadcast_shapes(tuple(loop), tuple(other)), m * k, n))
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """`scipy.linalg.convolution_matrix`."""
+    a = _line(a, "a")
+    if n <= 0:
+        raise ValueError("n must be a positive integer.")
+    if mode not in ("full", "valid", "same"):
+        raise ValueError("'mode' argument must be one of ('full', 'valid', 'same')")
+    m = shape_of(a)[-1]
+    rest = np.zeros_like(a[..., :1], shape=(*shape_of(a)[:-1], n - 1))
+    padded = np.concatenate([rest, a, rest], axis=-1)
+    # Entry i, j of the full matrix is a[i - j].
+    down = np.arange(m + n - 1)[:, None]  # host array: an index
+    across = np.arange(n)  # host array: an index
+    index = n - 1 + down - across
+    if mode == "same":
+        first = (min(n, m) - 1) // 2
+        index = index[first : first + max(n, m)]
+    elif mode == "valid":
+        first = min(n, m) - 1
+        index = index[first : first + max(n, m) - min(n, m) + 1]
+    return padded[..., index]
+
+
+def matmul_toeplitz(
+    c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None
+) -> Any:
+    """`scipy.linalg.matmul_toeplitz`, by the whole matrix."""
+    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    return toeplitz(c, r) @ admit(x)
+
+
+def diagsvd(s: Any, M: int, N: int) -> Any:
+    """`scipy.linalg.diagsvd`: singular values on the diagonal of an M by N matrix."""
+    whole = np.diag(admit(s))
+    few = shape_of(whole)[-1]
+    if few not in (M, N):
+        raise ValueError("Length of s must be M or N.")
+    tall = np.concatenate([whole, np.zeros_like(whole, shape=(M - few, few))], axis=0)
+    return np.concatenate([tall, np.zeros_like(whole, shape=(M, N - few))], axis=1)
+
+
+def fiedler(a: Any) -> Any:
+    """`scipy.linalg.fiedler`: the distances of all pairs of entries."""
+    a = np.atleast_1d(admit(a))
+    return np.abs(a[..., :, None] - a[..., None, :])
+
+
+def leslie(f: Any, s: Any) -> Any:
+    """`scipy.linalg.leslie`, of fecundities and survival rates."""
+    f, s = np.atleast_1d(admit(f)), np.atleast_1d(admit(s))
+    n = shape_of(f)[-1]
+    if shape_of(s)[-1] != n - 1:
+        raise ValueError(f"s has {shape_of(s)[-1]} entries; it must have {n - 1}")
+    below = np.identity(n - 1, dtype=dtype_of(s), like=s) * s[..., :, None]
+    column = np.zeros_like(below[..., :1])
+    below = np.concatenate([below, column], axis=-1)
+    return np.concatenate([f[..., None, :], below], axis=-2)
