@@ -108,7 +108,7 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 
 #: Helpers that stand above the function where it calls them.
-HELPERS: dict[str, str] = {
+NUMPY_HELPERS: dict[str, str] = {
     "specify_shape": '''\
 def specify_shape(x, shape):
     """x, which has these lengths; None is any."""

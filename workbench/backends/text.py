@@ -46,7 +46,7 @@ from workbench.ops.define import ITEM, parts
 # What the functions of one text share, and what ops bring into it.
 
 #: The functions that a text may call and then defines itself, by name, as code.
-HELPERS = spelling.HELPERS | spelling.LIBRARY_HELPERS
+HELPERS = spelling.NUMPY_HELPERS | spelling.LIBRARY_HELPERS
 
 
 class Form(NamedTuple):

@@ -9,16 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from inspect import Signature
 from types import MethodType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
 from workbench.autodiff.call_rule import NOTHING, WITHOUT, read_only
 from workbench.autodiff.program import is_array
 from workbench.core import blame, source, tensor, tree, types, walk
-from workbench.core.op import Op as Core
+from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, admit, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
@@ -43,35 +42,12 @@ Function = Callable[..., Any]
 Rule = Callable[..., Any]
 
 
-class Ruled(Protocol):
-    """A function and its rules, as a call of it reads them: a `CustomFunction`."""
-
-    f: Function
-    #: Its name, as overrides know it.
-    __op__: str
-    #: Rules of a node.
-    vjp: Rule | None
-    jvp: Rule | None
-    #: Which rules are known to be linear.
-    linear: set[Any]
-    #: Whether it returns its gradient beside its value.
-    paired: bool
-    #: JAX's pair for reverse mode, its rule of forward mode, and the places of the
-    #: arguments that these get apart.
-    forward: Function | None
-    backward: Function | None
-    pushed: Function | None
-    fixed: tuple[int, ...]
-    #: Its parameters, where they can be told.
-    signature: Signature | None
-
-
 class Call:
     """One call: which of its arguments are arrays, and its op."""
 
     def __init__(
         self,
-        function: Ruled,
+        function: CustomFunction,
         flat: list[Any],
         structure: tree.Tree,
         settings: dict[str, Any],
@@ -89,7 +65,7 @@ class Call:
         self.rest: list[Any] = []
         #: The outputs of the run that was recorded, and what its gradient keeps.
         self.kept: tuple[Any, Any] | None = None
-        self._op: Core | None = None
+        self._op: Op | None = None
 
     @property
     def same(self) -> bool:
@@ -205,10 +181,10 @@ class Call:
         found = define.outputs(made)
         return self.whole(found if isinstance(found, tuple) else [found])
 
-    def op(self) -> Core:
+    def op(self) -> Op:
         """The op of this call: the function of its arrays alone."""
         function = self.function
-        made = Core(function.__op__)
+        made = Op(function.__op__)
         made.custom, made.maker = True, function
         made.cure = f"This is what {function.__op__} says of these arguments."
 
@@ -235,7 +211,7 @@ class Call:
 
     def infer(self, *specs: Any, **params: Any) -> Any:
         """The specs of the outputs: by a run on examples, or by recording."""
-        probe = Core(self.function.__op__)
+        probe = Op(self.function.__op__)
         probe.compute = lambda *arrays: tuple(self.value(arrays))
         try:
             found = tensor.infer(probe, specs, {})
@@ -271,7 +247,7 @@ class Call:
         self.rest = [None if is_array(y) else y for y in flat]
         return [flat[i] for i in self.moving]
 
-    def batched(self, op: Core) -> Function:
+    def batched(self, op: Op) -> Function:
         """The op's rule for batches: one node, whose rules run on all examples."""
 
         def batch(
@@ -464,6 +440,8 @@ class CustomFunction:
         self.jvp = jvp
         #: Whether it returns its gradient beside its value.
         self.paired = paired
+        #: JAX's pair for reverse mode, its rule of forward mode, and the places of the
+        #: arguments that these get apart.
         given = nondiff_argnums
         self.fixed = (given,) if isinstance(given, int) else tuple(given)
         self.forward: Function | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.autodiff.call_rule import ONTO_COPIES, in_place
 from workbench.core import blame, tensor, types
 from workbench.core.broadcasting import meet, noted
-from workbench.core.op import Op as Core
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.custom.program_op import agrees, traced_specs
@@ -35,7 +35,7 @@ class UserOp(Protocol):
     _entry: ClassVar[Entry]
 
     @property
-    def _bound(self) -> Core:
+    def _bound(self) -> Op:
         """The op as programs hold it."""
 
     def compute(self, *arrays: Any) -> Any:
@@ -174,7 +174,7 @@ class Lengths:
         return found[0] if single[0] else found
 
 
-def probed(op: UserOp, probe: Core, specs: tuple[Any, ...]) -> Any:
+def probed(op: UserOp, probe: Op, specs: tuple[Any, ...]) -> Any:
     """The spec of a result, by running `compute` on examples."""
     try:
         return tensor.infer(probe, specs, {})
