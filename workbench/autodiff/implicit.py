@@ -113,6 +113,12 @@ def custom_linear_solve(
     return structure(list(define.several(SOLVE, closed.inputs, {"system": system})))
 
 
+def split_inputs(inputs: Sequence[Any], count: int) -> tuple[list[Any], list[Any]]:
+    """Split off the last ``count`` inputs: the parameters come before them."""
+    start = len(inputs) - count
+    return list(inputs[:start]), list(inputs[start:])
+
+
 class System:
     """A linear system: its product as a flat program, and who solves it.
 
@@ -142,11 +148,6 @@ class System:
     def __repr__(self) -> str:
         return f"<a linear system in {', '.join(map(repr, self.specs))}>"
 
-    def apart(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The parameters of the product, and the right-hand side."""
-        count = len(inputs) - len(self.specs)
-        return list(inputs[:count]), list(inputs[count:])
-
     def transposed(self, parameters: Sequence[Any]) -> System:
         """The system of the transposed product."""
         if self._transposed is None:
@@ -175,19 +176,14 @@ class System:
 
 
 def _solve_compute(*inputs: Any, system: System) -> tuple[Any, ...]:
-    parameters, b = system.apart(inputs)
+    parameters, b = split_inputs(inputs, len(system.specs))
 
     def matvec(x: Any) -> Any:
         return system.structure(system.product([*parameters, *tree.flatten(x)[0]]))
 
     nest = system.structure(b)
     made = solution(system.solve, matvec, nest, "custom_linear_solve: the solver")
-    x = [
-        (
-            v if hasattr(v, "dtype") else np.asarray(v)  # host array: a number
-        ).astype(s.dtype)
-        for v, s in zip(tree.flatten(made)[0], system.specs, strict=True)
-    ]
+    x = _cast(made, system.specs)
     if system.checked:
         rest = [v - u for v, u in zip(tree.flatten(matvec(made))[0], b, strict=True)]
         if not _norm(rest) <= LEFT_OVER * _norm(b):
@@ -209,8 +205,8 @@ def _solve_push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     system: System = params["system"]
-    parameters, _ = system.apart(inputs)
-    moving, b = system.apart(tangents)
+    parameters, _ = split_inputs(inputs, len(system.specs))
+    moving, b = split_inputs(tangents, len(system.specs))
     moved = [None] * len(b)
     if any(t is not None for t in moving):
         moved = pushed(lambda p: system.product([*p, *y]), parameters, moving)
@@ -229,7 +225,7 @@ def _solve_pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     system: System = params["system"]
-    parameters, _ = system.apart(inputs)
+    parameters, _ = split_inputs(inputs, len(system.specs))
     filled = [np.zeros_like(x) if c is None else c for c, x in zip(g, y, strict=True)]
     w = solved(system.transposed(parameters), parameters, filled)
     made: list[Any] = [None] * len(parameters)
@@ -286,6 +282,16 @@ def solution(solve: Function, f: Function, start: Any, what: str) -> Any:
         )
     check_alike(what, "it", structure, [types.spec_of(x) for x in leaves], start)
     return found
+
+
+def _cast(found: Any, specs: Sequence[Spec]) -> list[Any]:
+    """What was found, flat, in the dtypes of some specs."""
+    return [
+        (
+            x if hasattr(x, "dtype") else np.asarray(x)  # host array: a number
+        ).astype(s.dtype)
+        for x, s in zip(tree.flatten(found)[0], specs, strict=True)
+    ]
 
 
 def check_alike(
@@ -429,11 +435,6 @@ class Problem:
         """What vanishes at a root, flat."""
         return self.closed.flat(inputs)[: len(self.specs)]
 
-    def apart(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The parameters of the equation, and what belongs to the unknowns."""
-        count = len(inputs) - len(self.specs)
-        return list(inputs[:count]), list(inputs[count:])
-
     def linear(
         self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
     ) -> list[Any]:
@@ -452,7 +453,7 @@ class Problem:
 
     def along(self, point: Sequence[Any], v: Sequence[Any]) -> list[Any]:
         """``∂f/∂x v`` at a point, the parameters followed by the unknowns."""
-        parameters, x = self.apart(point)
+        parameters, x = split_inputs(point, len(self.specs))
         made = pushed(lambda z: self.residual([*parameters, *z]), x, v)
         return [
             np.zeros_like(z) if t is None else t for t, z in zip(made, x, strict=True)
@@ -508,7 +509,7 @@ def _held(x: Any) -> Any:
 
 
 def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
-    parameters, x0 = problem.apart(inputs)
+    parameters, x0 = split_inputs(inputs, len(problem.specs))
 
     def f(x: Any) -> Any:
         leaves = tree.flatten(x)[0]
@@ -516,22 +517,15 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
     start = problem.structure(x0)
     found = solution(problem.solve, f, start, f"{problem.name}: solve")
-    return tuple(
-        [
-            (
-                x if hasattr(x, "dtype") else np.asarray(x)  # host array: a number
-            ).astype(s.dtype)
-            for x, s in zip(tree.flatten(found)[0], problem.specs, strict=True)
-        ]
-    )
+    return tuple(_cast(found, problem.specs))
 
 
 def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     problem: Problem = params["problem"]
-    parameters, _ = problem.apart(inputs)
-    moving, _ = problem.apart(tangents)
+    parameters, _ = split_inputs(inputs, len(problem.specs))
+    moving, _ = split_inputs(tangents, len(problem.specs))
     moved: list[Any] = [None] * len(y)
     if any(t is not None for t in moving):
         moved = pushed(lambda p: problem.residual([*p, *y]), parameters, moving)
@@ -545,7 +539,7 @@ def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     problem: Problem = params["problem"]
-    parameters, x0 = problem.apart(inputs)
+    parameters, x0 = split_inputs(inputs, len(problem.specs))
     nothing = [None] * len(x0)  # the root does not depend on where it starts
     if not mask & ((1 << len(parameters)) - 1):
         return [None] * len(parameters) + nothing
