@@ -29,9 +29,10 @@ class Figure(go.Figure):  # type: ignore[misc]
         return {PLOTLY: data, "text/plain": f"<{title}>"}
 
     def _ipython_display_(self) -> None:
-        from workbench.jupyter.display import publish
+        from IPython import display
 
-        publish(self._repr_mimebundle_())
+        show: Any = display.display
+        show(self._repr_mimebundle_(), raw=True)
 
 
 @dataclass(frozen=True)
