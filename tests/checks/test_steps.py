@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.checks.differences import slope
-from workbench.checks.running import Stopped, Telling
+from workbench.checks.progress import Stopped, Telling
 from workbench.checks.steps import METHODS, node_steps, sweep
 from workbench.errors import UsageError
 
@@ -82,7 +82,7 @@ def test_progress_is_counted_and_what_is_left_told() -> None:
 def test_a_slow_check_says_so_and_wipes_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.checks import running as module
+    from workbench.checks import progress as module
 
     monkeypatch.setattr(module, "_notebook", lambda: True)
     monkeypatch.setattr(module, "FIRST", 0.0)

@@ -20,10 +20,10 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.grad import jvp, vjp
 from workbench.checks.differences import EXACT_STEP, Slope, slope
-from workbench.core import types
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
 from workbench.ops.define import Parts
+from workbench.overrides.rules import has_derivative
 
 # Outputs that an op leaves open: the phase of an eigenvector, a basis of a null space.
 #
@@ -152,7 +152,7 @@ class Local:
         self.spots = [
             i
             for i, (x, a) in enumerate(zip(node.inputs, args, strict=True))
-            if isinstance(x, Tensor) and _varies(a)
+            if isinstance(x, Tensor) and has_derivative(a)
         ]
         self.mask = sum(1 << i for i in self.spots)
         self.values = [wide(a) for a in args]
@@ -169,7 +169,9 @@ class Local:
         self.many = isinstance(whole, tuple)
         parts = self._parts(whole)
         #: Of several outputs those that vary.
-        self.chosen = [k for k, y in enumerate(parts[: _shown(node)]) if _varies(y)]
+        self.chosen = [
+            k for k, y in enumerate(parts[: _shown(node)]) if has_derivative(y)
+        ]
         self.shapes = [np.shape(parts[k]) for k in self.chosen]
         self.sizes = [np.size(parts[k]) for k in self.chosen]
         self.outputs = self.joined(whole)
@@ -454,15 +456,9 @@ def wide(x: Any) -> Any:
     """An array or a Python number in double precision; anything else as it is."""
     if type(x) in (float, complex):
         return np.asarray(x)[()]
-    if not _varies(x) or np.asarray(x).dtype.itemsize > 16:
+    if not has_derivative(x) or np.asarray(x).dtype.itemsize > 16:
         return x
     return x.astype(np.result_type(x.dtype, np.float64))
-
-
-def _varies(x: Any) -> bool:
-    if types.weak(x):
-        return type(x) in (float, complex)
-    return hasattr(x, "dtype") and types.differentiable(x.dtype)
 
 
 def _shown(node: Tensor) -> int | None:

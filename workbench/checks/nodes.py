@@ -28,7 +28,14 @@ import numpy as np
 from workbench.autodiff.steps import stand_in_of
 from workbench.checks.check_rule import Look, second_order
 from workbench.checks.local import Local, NoGradient
-from workbench.checks.report import PURPOSE, Entry, NodeCheck, Status, true_within
+from workbench.checks.report import (
+    MODES,
+    PURPOSE,
+    Entry,
+    NodeCheck,
+    Status,
+    true_within,
+)
 from workbench.core import blame, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, leaf
 from workbench.errors import (
@@ -282,9 +289,6 @@ def check_node(
         with true_within(node):
             note = second_order(local, look, rng)
     return _told(node, look, note)
-
-
-MODES = {"rev": "reverse mode", "fwd": "forward mode"}
 
 
 def _told(node: Tensor, look: Look, note: str) -> NodeCheck:

@@ -16,8 +16,9 @@ from workbench.autodiff.grad import vjp
 from workbench.checks.check_rule import halved
 from workbench.checks.differences import NOISES, Tolerance, slope
 from workbench.checks.nodes import check_nodes, checkable
+from workbench.checks.progress import Progress, Telling
 from workbench.checks.report import Comparison, Identity, Report, passing
-from workbench.checks.running import Check, Progress, Telling, from_host, unfinite
+from workbench.checks.running import Check, from_host, unfinite
 from workbench.core import source, tree, types, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of

@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from workbench.checks.progress import Progress
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plots
 from workbench.session import Session
@@ -291,7 +292,6 @@ def _interrupted(number: int, frame: Any) -> None:
 MOST_TEXT = 2000
 
 Message = dict[str, Any]
-Progress = Callable[[int, int], object]
 
 
 def cut(text: str) -> str:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.autodiff.grad import vjp
 from workbench.autodiff.steps import StandIn
-from workbench.checks.doctor.case import Case, Progress
+from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.diagnose import examine, fix_of
 from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.progress import Progress
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
@@ -57,8 +59,9 @@ def check(
     from workbench.checks.differences import Tolerance
     from workbench.checks.local import carries
     from workbench.checks.nodes import check_nodes, checkable
+    from workbench.checks.progress import Telling
     from workbench.checks.report import Report, passing
-    from workbench.checks.running import Check, Telling, from_host, to_host
+    from workbench.checks.running import Check, from_host, to_host
     from workbench.checks.verify import Given, fresh_seed
 
     unknown = set(settings) - {"atol", "entries", "order", "rtol", "seed"}
@@ -178,7 +181,6 @@ def _ids(forward: Any) -> Iterable[tuple[Any, int]]:
 
 def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
     """What rounding does to the gradients, without overrides."""
-    from workbench.autodiff.grad import vjp
     from workbench.checks.differences import noises
 
     with np.errstate(all="ignore"):

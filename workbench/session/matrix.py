@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checks.progress import Progress
 from workbench.errors import UsageError
-from workbench.session.sweeps import Block, Mode, Progress, Span, Sweeps
+from workbench.session.sweeps import Block, Mode, Span, Sweeps
 
 Array = np.ndarray[Any, Any]
 

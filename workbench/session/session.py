@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.progress import Progress
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
@@ -38,8 +40,6 @@ from workbench.session.stages import Backward, Forward
 from workbench.session.state import Objective, State, check_name
 
 if TYPE_CHECKING:
-    from workbench.checks.doctor.case import Progress
-    from workbench.checks.doctor.finding import Finding, Findings
     from workbench.checks.report import Report
 
 

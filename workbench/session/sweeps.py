@@ -18,6 +18,7 @@ from workbench.autodiff.batch import Batched
 from workbench.autodiff.derivatives import held, nothing
 from workbench.autodiff.jacobian import Diagonal
 from workbench.autodiff.steps import plan
+from workbench.checks.progress import Progress
 from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
@@ -29,8 +30,6 @@ Mode = Literal["forward", "reverse"]
 Rules = Mapping[int, Any] | None
 #: From and to (excluded).
 Span = tuple[int, int]
-#: Told how many sweeps of how many are done; what it returns stops them if true.
-Progress = Callable[[int, int], object]
 
 #: The most bytes of values that one batch of sweeps may hold at a time.
 BUDGET = 2**26

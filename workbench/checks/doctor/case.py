@@ -15,21 +15,16 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.checks.progress import Progress, Stopped
 from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flat
-
-Progress = Callable[[int, int], Any]
 
 #: How often somebody who waits is told how far it is.
 TELL = 256
 
 #: The work after the two passes, in parts of one pass; for the bar alone.
 AFTER = 0.5
-
-
-class Stopped(Exception):
-    """Raised where ``progress`` has said that it is enough."""
 
 
 @dataclass(slots=True)

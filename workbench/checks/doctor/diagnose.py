@@ -27,9 +27,10 @@ from workbench.checks.doctor import (
     vectors,
     zeros,
 )
-from workbench.checks.doctor.case import Case, Progress, Stopped
+from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
+from workbench.checks.progress import Progress, Stopped
 from workbench.core import source, tree, types
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, apply, value_of
