@@ -360,6 +360,14 @@ def called(code: CodeType, lasti: int) -> tuple[str, ...]:
     )
 
 
+def instruction_of(node: Any) -> tuple[CodeType | None, int]:
+    """Return the code and the instruction in it that made a node."""
+    context = node.context
+    if context is not None and context.code is not None:
+        return context.code, context.lasti
+    return node.code, node.lasti
+
+
 def decode(code: CodeType | None, lasti: int) -> Site | None:
     """The line, column and text behind a code object and offset."""
     if code is None:

@@ -175,10 +175,7 @@ class Tensor(ArrayMethods, Conversions):
     @property
     def site(self) -> source.Site | None:
         """The user's line that made it, or None."""
-        context = self.context
-        if context is not None and context.code is not None:
-            return source.decode(context.code, context.lasti)
-        return source.decode(self.code, self.lasti)
+        return source.decode(*source.instruction_of(self))
 
     # What NumPy asks
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.core.tensor import MaskedTensor, Tensor, apply
+from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply
+
+
+def is_leaf(node: Tensor) -> bool:
+    """Return whether a node is an input or a constant of its program."""
+    return node.op is IDENTITY and not node.inputs
 
 
 def order(

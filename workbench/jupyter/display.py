@@ -20,12 +20,12 @@ from workbench.core import walk
 from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
+from workbench.core.walk import is_leaf
 from workbench.jupyter import plots
 from workbench.jupyter.link import Later, after
 from workbench.jupyter.picture import picture
 from workbench.session import Session
 from workbench.session.matrix import host
-from workbench.session.stages import is_leaf
 from workbench.session.wire import MIME_TYPE, failed, saved, take
 from workbench.symbolic.function import Function
 

@@ -25,6 +25,7 @@ from workbench.jupyter import plots
 from workbench.session import Session
 from workbench.session.applied_override import Attached
 from workbench.session.wire import Snapshot, changes, detail, read_target, take
+from workbench.session.wire.header import cut
 
 # Long work for the page: one check or diagnosis at a time, and plots.
 #
@@ -288,16 +289,10 @@ def _interrupted(number: int, frame: Any) -> None:
 
 # What a page may ask for: every field of a message is looked at before it is used.
 
-#: The longest text that is taken from or sent to the page.
+#: The longest text that is taken from the page.
 MOST_TEXT = 2000
 
 Message = dict[str, Any]
-
-
-def cut(text: str) -> str:
-    """A text of bearable length, which can be sent: no half of a character."""
-    text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 # Plots

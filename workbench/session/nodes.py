@@ -10,9 +10,9 @@ import numpy as np
 
 from workbench.core import blame, types
 from workbench.core.tensor import Tensor, value_of
+from workbench.core.walk import is_leaf
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError
 from workbench.ops.define import shape_of
-from workbench.session.stages import is_leaf
 
 #: What stands for a node: its Tensor, its name, or its id.
 Node = Tensor | str | int

@@ -25,6 +25,7 @@ from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
+from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError, UnknownNodeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
@@ -268,8 +269,8 @@ class Session:
         leaves: dict[int, Any] = {}
         for key, value in {**(values or {}), **named}.items():
             i = self.nodes.find(key)
-            if not stages.is_leaf(nodes[i]):
-                inputs = [labels[k] for k, x in enumerate(nodes) if stages.is_leaf(x)]
+            if not is_leaf(nodes[i]):
+                inputs = [labels[k] for k, x in enumerate(nodes) if is_leaf(x)]
                 raise UsageError(
                     f"run: {labels[i]} is computed, it is not an input. The inputs are"
                     f" {', '.join(inputs)}."

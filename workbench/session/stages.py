@@ -17,17 +17,13 @@ from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import StandIn
 from workbench.core import blame, source, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import IDENTITY, Tensor, apply, value_of
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.walk import is_leaf
 from workbench.ops import define
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
-
-
-def is_leaf(node: Tensor) -> bool:
-    """Whether a node is an input or a constant of its program."""
-    return node.op is IDENTITY and not node.inputs
 
 
 class Forward:
@@ -139,15 +135,8 @@ def _compute(node: Tensor, args: list[Any]) -> Any:
     try:
         return node.op.compute(*args, **node.params)
     except Exception as error:
-        site = _site(node)
+        site = source.instruction_of(node)
         raise blame.refusal(node.op, tuple(args), error, *site) from error
-
-
-def _site(node: Tensor) -> tuple[Any, int]:
-    context = node.context
-    if context is not None and context.code is not None:
-        return context.code, context.lasti
-    return node.code, node.lasti
 
 
 def own(forward: Forward) -> Forward:
@@ -307,7 +296,9 @@ def replay(
                         for x in node.inputs
                     ]
                 )
-                source.CONTEXT.set(source.Context(node.scope, *_site(node)))
+                source.CONTEXT.set(
+                    source.Context(node.scope, *source.instruction_of(node))
+                )
                 made[node.serial] = y = apply(node.op, inputs, node.params)
                 if isinstance(y, Tensor):
                     if node.name is not None:

@@ -14,6 +14,7 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
+from workbench.core import source
 from workbench.core.tensor import Tensor
 
 #: A longer operand would not be read in a line that is to be copied.
@@ -31,7 +32,9 @@ def operand(node: Tensor, k: int = 0) -> str:
     found = None
     if node.op.name != "scan":
         count = len(node.inputs)
-        found = _operand(*_place(node), k, node.op.name, count, node.op.custom)
+        found = _operand(
+            *source.instruction_of(node), k, node.op.name, count, node.op.custom
+        )
     if found is not None:
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
@@ -51,7 +54,7 @@ def closed(text: str) -> str:
 
 def subscript(node: Tensor) -> str:
     """Return what an index takes, as it is written: ``"i, t"``; maybe left out."""
-    text = _segment(*_place(node))
+    text = _segment(*source.instruction_of(node))
     try:
         tree = ast.parse(f"({text})", mode="eval").body if text else None
     except (SyntaxError, ValueError):
@@ -95,15 +98,8 @@ def short(x: Any) -> str:
 
 def line_of(node: Tensor) -> str:
     """Return the expression that made a node, as it stands in the source, if any."""
-    found = _segment(*_place(node))
+    found = _segment(*source.instruction_of(node))
     return "" if found is None else found
-
-
-def _place(node: Tensor) -> tuple[CodeType | None, int]:
-    context = node.context
-    if context is not None and context.code is not None:
-        return context.code, context.lasti
-    return node.code, node.lasti
 
 
 @lru_cache(maxsize=1024)

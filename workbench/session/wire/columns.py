@@ -20,11 +20,12 @@ from workbench.core import hooks, source, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
+from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
 from workbench.session.applied_override import Attached
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Backward, Forward, is_leaf
+from workbench.session.stages import Backward, Forward
 from workbench.session.wire.header import (
     checked,
     cut,

@@ -13,11 +13,11 @@ from workbench.backends import numpy as backend
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, leaf
+from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session, statistics
-from workbench.session.stages import is_leaf
 from workbench.session.wire.columns import constant_text
 from workbench.session.wire.header import cut
 from workbench.session.wire.protocol import DetailBody
