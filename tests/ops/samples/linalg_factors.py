@@ -132,9 +132,9 @@ row(
     kinds="fc",
 )
 row(
-    "eig real",  # in an order of its own: LAPACK's may change between close matrices
+    "eig real",  # squared: signs are free; in an order of its own: LAPACK's may change
     lambda x: (lambda w, v: np.take_along_axis(
-        np.abs(v), np.argsort(w)[..., None, :], axis=-1
+        np.abs(v) ** 2, np.argsort(w)[..., None, :], axis=-1
     ))(*np.linalg.eig(x)),
     spectral(3, 3),
 )  # fmt: skip
