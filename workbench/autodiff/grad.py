@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +28,10 @@ from workbench.autodiff.recorded_call import (
     wrt_of,
 )
 from workbench.core import blame, dims, tree, types
+from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
 from workbench.ops.define import shape_of
-
-if TYPE_CHECKING:
-    from workbench.core.hooks import Override
 
 Function = Callable[..., Any]
 

@@ -17,7 +17,7 @@ import numpy as np
 from workbench.autodiff.program import Closed, close, pulled, pushed, vectorized
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
-from workbench.core.tensor import value_of
+from workbench.core.tensor import array_of, value_of
 from workbench.core.trace import live
 from workbench.core.types import Spec
 from workbench.errors import (
@@ -467,7 +467,7 @@ class Problem:
         sizes = [int(np.prod(s)) for s in shapes]
         stops = np.cumsum(sizes)
         kind = np.result_type(*[s.dtype for s in self.specs])
-        near = np.reshape(_held(b[0]), -1)
+        near = np.reshape(array_of(b[0]), -1)
         units = np.identity(int(stops[-1]), dtype=kind, like=near)
         point = [*parameters, *x]
 
@@ -500,12 +500,6 @@ class Problem:
             np.reshape(flat[end - n : end], s)
             for end, n, s in zip(stops, sizes, shapes, strict=True)
         ]
-
-
-def _held(x: Any) -> Any:
-    """The array of a Tensor, or the Tensor where it has none."""
-    value = getattr(x, "_value", x)
-    return x if value is None else value
 
 
 def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:

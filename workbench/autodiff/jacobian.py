@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from workbench.autodiff.recorded_call import (
     wrt_of,
 )
 from workbench.core import traces, types
+from workbench.core.hooks import Override
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import blank
@@ -35,9 +36,6 @@ from workbench.core.types import weak
 from workbench.errors import NotDifferentiableError, OverrideError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
-
-if TYPE_CHECKING:
-    from workbench.core.hooks import Override
 
 # Unit vectors that stay diagonal as long as they can.
 #

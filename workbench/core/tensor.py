@@ -303,6 +303,12 @@ def value_of(x: Any) -> Any:
     return x._value if isinstance(x, Tensor) else x
 
 
+def array_of(x: Any) -> Any:
+    """Return the array behind a Tensor, or the Tensor itself where it has none."""
+    value = getattr(x, "_value", x)
+    return x if value is None else value
+
+
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
     """Apply an op: an array if no input is a Tensor, else the Tensor of its result.
 

@@ -31,8 +31,6 @@ from workbench.errors import TraceError
 from workbench.ops.indexing import ARRAY, GETITEM
 from workbench.ops.updates import at
 
-__all__: list[str] = []
-
 #: Whose code may assign.
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.")
 

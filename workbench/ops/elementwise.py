@@ -16,6 +16,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.op import UFUNCS, always, declare, implements, severed
 from workbench.core.tensor import admit, apply, value_of
+from workbench.core.tree import map_tree
 from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
@@ -368,8 +369,6 @@ def stop_gradient(x: Any) -> Any:
     >>> float(wb.grad(lambda x: x * wb.stop_gradient(x))(3.0))
     3.0
     """
-    from workbench.core.tree import map_tree
-
     return map_tree(lambda leaf: apply(declare("stop_gradient"), (leaf,)), x)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.autodiff.budget import outgrown
 from workbench.core import dims
+from workbench.core.tensor import array_of
 from workbench.errors import DtypeError, OverrideError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.linear_structures import layer
@@ -210,12 +211,7 @@ def _check_size(name: str, node: Node, entries: int) -> None:
 
 def _plus(matrix: Any, number: Any) -> Any:
     """A matrix with a number added to its diagonal."""
-    return matrix + number * np.identity(shape_of(matrix)[0], like=_plain(matrix))
-
-
-def _plain(x: Any) -> Any:
-    value = getattr(x, "_value", x)
-    return x if value is None else value
+    return matrix + number * np.identity(shape_of(matrix)[0], like=array_of(matrix))
 
 
 def _check(name: str, damping: Any, weights: Any, mean: Any) -> None:

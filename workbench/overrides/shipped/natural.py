@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.autodiff.implicit import custom_linear_solve
 from workbench.core import dims
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import Tensor, array_of
 from workbench.core.trace import live
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
@@ -189,22 +189,17 @@ def damped(metric: Any, damping: float) -> Any:
     """``M + damping · I``."""
     if not damping:
         return metric
-    return metric + damping * np.identity(shape_of(metric)[0], like=_bare(metric))
+    return metric + damping * np.identity(shape_of(metric)[0], like=array_of(metric))
 
 
 def _beside(metric: Any, d: Any) -> Any:
     """A matrix where the gradient is, which may be on a GPU."""
-    there = _bare(d)
+    there = array_of(d)
     if not hasattr(metric, "shape"):
         metric = np.asarray(metric)  # host array: a list of numbers
     if isinstance(metric, np.ndarray) and hasattr(there, "__cuda_array_interface__"):
         return np.asarray(metric, like=there)
     return metric
-
-
-def _bare(x: Any) -> Any:
-    value = getattr(x, "_value", x)
-    return x if value is None else value
 
 
 def _check_size(metric: Any, shape: tuple[Any, ...]) -> None:

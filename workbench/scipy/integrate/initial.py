@@ -24,8 +24,6 @@ from workbench.errors import ConvergenceError, TraceError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 
-__all__ = ["Problem", "integrate"]
-
 Rate = Callable[[Sequence[Any]], Sequence[Any]]
 Params = dict[str, Any]
 
