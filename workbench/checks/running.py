@@ -1,4 +1,4 @@
-"""A gradient check while it runs: what is compared, and how far it is.
+"""A gradient check while it runs: what is compared with what.
 
 Every entry is measured by differences once; reverse mode is compared through a
 random cotangent, forward mode through the tangent along the entry, where of all
