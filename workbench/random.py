@@ -62,8 +62,6 @@ from workbench.ops.random import BETA, GAMMA, beta_tail, gamma_tail
 
 __all__ = ["Generator", "Stream", "default_rng", "stream"]
 
-# Laws whose draws are functions of their parameters and of plain noise.
-
 # What a draw asks of its parameters before it is made.
 
 
@@ -182,6 +180,9 @@ def _unknown(x: Any) -> bool:
     return (
         isinstance(x, np.ndarray) and x.dtype == object and any(map(_unknown, x.flat))
     )
+
+
+# Laws whose draws are functions of their parameters and of plain noise.
 
 
 class Laws(Drawing):
@@ -645,6 +646,9 @@ class Shapes(Drawing):
             y, z, below = self._in_turn(call, kinds, size)
             above = 2.0 * y + (z + np.sqrt(nonc)) ** 2
             return above * dfden / (2.0 * below * dfnum)
+
+
+# What users call
 
 
 def default_rng(seed: Any = None) -> Generator:
