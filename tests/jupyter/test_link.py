@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.jupyter.page import Page, model
+from workbench.jupyter import link
 from workbench.session import Session
 from workbench.session.wire import take
 
@@ -86,6 +87,43 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
         np.testing.assert_allclose(session.grads["w"], factor * true)
     page.header.pop("columns", None)
     assert page.shows(session)
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("override", {"target": {"kind": "op", "op": "sum"}, "rule": "d", "label": ""}),
+        ("switch", {"id": 1, "enabled": False}),
+        ("move", {"id": 1, "to": 0}),  # where it stands already
+        ("undo", {}),
+        ("check", {}),
+        ("stop", {"of": 99}),
+    ],
+)
+def test_a_command_is_one_look_at_the_session_and_one_patch(
+    session: Session,
+    page: Page,
+    monkeypatch: pytest.MonkeyPatch,
+    event: str,
+    fields: dict[str, Any],
+) -> None:
+    session.override("tanh", "2 * d")
+    page.acknowledge()
+    page.wait(1)
+    page.take()
+    looked = []
+
+    def counted(*args: Any) -> Any:
+        looked.append(args)
+        return take(*args)
+
+    monkeypatch.setattr(link, "take", counted)
+    page.send(event, request=1, **fields)
+    page.wait(1)
+    page.acknowledge()
+    page.wait(1)
+    assert [m["type"] for m in page.take()].count("patch") == 1
+    assert len(looked) == 1
 
 
 def test_a_scope_is_a_target(session: Session, page: Page) -> None:

@@ -666,7 +666,8 @@ class Link:
                 self._jobs.stop(integer(message, "of"))
             else:
                 COMMANDS[event](session, message)
-            self.changed()
+            if self._answering:  # nothing that it changed has told the page yet
+                self.changed()
         elif event in QUESTIONS:
             self._reply(request, QUESTIONS[event](session, message))
         elif event == "plot":
@@ -705,7 +706,6 @@ class Link:
             with self._lock:
                 self._finished.append(job.request)
             session.adopt(what, found, frozen)
-        self.changed()
 
     def _say(self, message: dict[str, Any]) -> None:
         with self._lock:
