@@ -394,3 +394,49 @@ def test_what_a_cell_hands_out_is_not_the_sessions(notebook: Notebook) -> None:
     notebook.names["ad"].override("tanh", "d")
     notebook.names["ad"].undo()
     np.testing.assert_array_equal(notebook.names["ad"].grads["w"], before)
+
+
+@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+def test_what_changes_in_place_later_does_not_reach_the_session(
+    notebook: Notebook, cell: str
+) -> None:
+    fresh(notebook)
+    ran = notebook.run("%%autodiff --show none\n" + cell)
+    session = notebook.names["ad"]
+    nodes = session.graph.nodes
+    values = [np.array(x._value) for x in nodes if not isinstance(x._value, tuple)]
+    grads = {**session.grads}
+    held = Same()
+    for name, value in {**visible(notebook), "the result": ran.result}.items():
+        if isinstance(value, types.GeneratorType):
+            value = dict(value.gi_frame.f_locals)
+        if name != "ad":
+            held(value, value, name)
+    for _, array, _ in held.arrays:
+        if array.flags.writeable:
+            array[...] = 77
+    shown = [x._value for x in nodes if not isinstance(x._value, tuple)]
+    for before, now in zip(values, shown, strict=True):
+        np.testing.assert_array_equal(now, before)
+    session.override(lambda node: bool(node.inputs), "2 * d")
+    session.undo()
+    for name, g in grads.items():
+        np.testing.assert_array_equal(session.grads[name], g)
+
+
+def test_a_cell_runs_its_program_once(notebook: Notebook) -> None:
+    fresh(notebook)
+    notebook.run("""
+class Counted(wb.Op):
+    runs = []
+    def infer(self, x):
+        return x
+    def compute(self, x):
+        self.runs.append(x)
+        return x * x
+    def vjp(self, node, g):
+        return 2 * g * node.inputs[0]
+square = Counted()
+""")
+    notebook.run("%%autodiff\nh = square(w)\nnp.sum(square(h))")
+    assert len(notebook.names["Counted"].runs) == 2

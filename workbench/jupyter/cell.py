@@ -43,9 +43,10 @@ from workbench.errors import (
     wrapped_text,
 )
 from workbench.jupyter import rewrite
-from workbench.jupyter.memory import Memory, Plain, is_array, plain, root
+from workbench.jupyter.memory import Memory, Plain, is_array, is_buffer, plain, root
 from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
+from workbench.session.stages import own
 
 # What surrounds the run of a cell: its number, its warnings, interrupts.
 
@@ -425,6 +426,8 @@ class Cell:
         self.start = 0
         #: The names that the cell binds.
         self.made: list[str] = []
+        #: The arrays that the notebook holds after the cell.
+        self.handed: list[Any] = []
 
     def run(self) -> tuple[Session, Any]:
         """Run the cell; its session, and the value of its last expression.
@@ -621,7 +624,14 @@ class Cell:
         """Make the notebook plain again, and the last expression's value too."""
         for name in self.made:
             RUNTIME.named(self.names.get(name), name)
-        made = Plain(lambda x: plain(x, memory, self.start))
+
+        def handed(x: Any) -> Any:
+            found = plain(x, memory, self.start)
+            if is_buffer(found):
+                self.handed.append(found)
+            return found
+
+        made = Plain(handed)
         made.names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
             # Of objects that the notebook has not defined, those that the cell names.
@@ -675,12 +685,15 @@ class Cell:
                     f"{close(options.seed, self.names)}"
                 )
             seed = self.names[options.seed]
+        graph = Graph(inputs, [output])
+        ids = graph.ids
         return Session(
-            Graph(inputs, [output]),
-            output,
-            wrt or None,
+            own(graph, self.handed),
+            ids[output],
+            [ids[x] if isinstance(x, Tensor) else x for x in wrt] or None,
             name=options.name,
             seed=seed,
+            copy=False,
         )
 
 

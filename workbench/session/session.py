@@ -62,8 +62,9 @@ class Session:
     seed
         The cotangent of an output that is not one number, in its shape.
     copy
-        Run on copies of the inputs, so that what later happens to them in place
-        does not reach the session. False for who hands its arrays over.
+        Whether to copy the inputs and what shares their memory, so that what later
+        happens to them in place does not reach the session. False for who hands its
+        arrays over.
 
     Raises
     ------
@@ -118,9 +119,8 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
-        traced = Forward(graph)
-        first = stages.own(traced) if copy else traced
-        self._take(State(objective, first, (), History(), 1))
+        first = stages.own(graph) if copy else graph
+        self._take(State(objective, Forward(first), (), History(), 1))
 
     # What it shows
 

@@ -7,11 +7,14 @@ touches anew, and only then lets go of the old ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import StandIn
@@ -96,56 +99,63 @@ class Forward:
             Where NumPy refuses the new values, with the user's line.
         """
         start = time.perf_counter()
-        made: list[Tensor] = []
+        made: dict[int, Tensor] = {}
         changed: set[int] = set()
         for i, node in enumerate(self.graph.nodes):
-            value = leaves.get(i, node._value) if leaves else node._value
-            places = self.slots[i]
+            inputs = tuple(
+                [made[x.serial] if isinstance(x, Tensor) else x for x in node.inputs]
+            )
+            args, value = tuple(map(value_of, inputs)), node._value
             if i in leaves:
-                changed.add(i)
-            elif places:
-                sources = [self.ids[node.inputs[k].serial] for k in places]
-                inputs, args = list(node.inputs), list(node.args)
-                for k, j in zip(places, sources, strict=True):
-                    inputs[k], args[k] = made[j], made[j]._value
-                if any(j in changed for j in sources):
-                    changed.add(i)
-                    value = _compute(node, args)
-                made.append(walk.like(node, tuple(inputs), tuple(args), value))
-                continue
-            made.append(walk.like(node, node.inputs, node.args, value))
+                changed.add(node.serial)
+                value = leaves[i]
+            elif any(
+                isinstance(x, Tensor) and x.serial in changed for x in node.inputs
+            ):
+                changed.add(node.serial)
+                value = _compute(node, args)
+            made[node.serial] = walk.like(node, inputs, args, value)
         seconds = time.perf_counter() - start
-        return Forward(self._graph_of(made), seconds)
-
-    def _graph_of(self, made: Sequence[Tensor]) -> Graph:
-        def new(x: Any) -> Any:
-            return made[self.ids[x.serial]] if isinstance(x, Tensor) else x
-
-        graph = Graph(
-            [new(x) for x in self.graph.inputs], [new(x) for x in self.graph.outputs]
-        )
-        # The nodes keep their positions whatever a walk would find.
-        graph.__dict__["nodes"] = list(made)
-        return graph
+        return Forward(_moved(self.graph, made), seconds)
 
 
-def _compute(node: Tensor, args: list[Any]) -> Any:
+def _moved(graph: Graph, made: Mapping[int, Tensor]) -> Graph:
+    """Return a graph of other Tensors, given by the serials of those it has."""
+
+    def new(x: Any) -> Any:
+        return made[x.serial] if isinstance(x, Tensor) else x
+
+    found = Graph(list(map(new, graph.inputs)), list(map(new, graph.outputs)))
+    # The nodes keep their positions whatever a walk would find.
+    found.__dict__["nodes"] = list(made.values())
+    return found
+
+
+def _compute(node: Tensor, args: tuple[Any, ...]) -> Any:
     if any(x is None for k, x in enumerate(args) if isinstance(node.inputs[k], Tensor)):
         return None
     try:
         return node.op.compute(*args, **node.params)
     except Exception as error:
         site = source.instruction_of(node)
-        raise blame.refusal(node.op, tuple(args), error, *site) from error
+        raise blame.refusal(node.op, args, error, *site) from error
 
 
-def own(forward: Forward) -> Forward:
-    """The same program on copies of its leaves and constants.
+def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
+    """Return the same program on arrays that nobody else can change.
 
-    The arrays of a notebook change in place after the cell has run; what a
-    session shows must not change with them.
+    The arrays of a notebook change in place after the cell has run; what a session
+    shows must not change with them. Leaves and constants are copied, and what shares
+    memory with one of them or with an array ``lent`` to others; of views the memory is
+    copied, and the view taken anew. Nothing else is computed.
     """
+    made: dict[int, Tensor] = {}
     copies: dict[int, Any] = {}
+    constants = [
+        x for node in graph.nodes for x in node.inputs if not isinstance(x, Tensor)
+    ]
+    leaves = [node._value for node in graph.nodes if is_leaf(node)]
+    shared = _Memory([*leaves, *constants, *lent])
 
     def copy(x: Any) -> Any:
         if isinstance(x, np.generic) or not hasattr(x, "copy"):
@@ -154,22 +164,48 @@ def own(forward: Forward) -> Forward:
             copies[id(x)] = x, x.copy()
         return copies[id(x)][1]
 
-    nodes = forward.graph.nodes
-    kept: list[Tensor] = []
-    for i, node in enumerate(nodes):
-        places = forward.slots[i]
-        inputs, args = list(node.inputs), list(node.args)
-        for k, x in enumerate(node.inputs):
-            if k in places:
-                inputs[k] = kept[forward.ids[x.serial]]
-            else:
-                inputs[k] = args[k] = copy(x)
-        kept.append(walk.like(node, tuple(inputs), tuple(args), node._value))
-    start = Forward(forward._graph_of(kept), forward.seconds)
-    leaves = {i: copy(x._value) for i, x in enumerate(kept) if is_leaf(x)}
-    # The user has seen the warnings of this computation already.
-    with np.errstate(all="ignore"):
-        return start.run(leaves)
+    for node in graph.nodes:
+        inputs = tuple(
+            [made[x.serial] if isinstance(x, Tensor) else copy(x) for x in node.inputs]
+        )
+        args, value = tuple(map(value_of, inputs)), node._value
+        if is_leaf(node):
+            value = copy(value)
+        elif isinstance(value, tuple):
+            value = tuple([copy(x) if x in shared else x for x in value])
+        elif value in shared:
+            view = node.op.view is not None and node.op.view(node.params)
+            value = node.op.compute(*args, **node.params) if view else copy(value)
+        made[node.serial] = walk.like(node, inputs, args, value)
+    return _moved(graph, made)
+
+
+class _Memory:
+    """The memory of arrays, for the question whether another has a part in it."""
+
+    def __init__(self, arrays: Iterable[Any]) -> None:
+        spans = sorted(filter(None, map(_span, arrays)))
+        # Of spans that overlap, or one within another, the furthest end counts.
+        self._starts = [start for start, _ in spans]
+        self._ends = list(accumulate((end for _, end in spans), max))
+
+    def __contains__(self, array: Any) -> bool:
+        span = _span(array)
+        if span is None:
+            return False
+        before = bisect_left(self._starts, span[1])
+        return before > 0 and self._ends[before - 1] > span[0]
+
+
+def _span(x: Any) -> tuple[int, int] | None:
+    """Return where an array's memory starts and ends; None for what has none."""
+    if isinstance(x, np.ndarray):
+        return byte_bounds(x)
+    if not hasattr(type(x), "__cuda_array_interface__"):
+        return None
+    while (base := getattr(x, "base", None)) is not None:
+        x = base
+    return id(x), id(x) + 1  # who owns memory elsewhere stands for it
 
 
 class Backward:
