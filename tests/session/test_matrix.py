@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
 from tests.ops.test_foreign_arrays import Foreign, unwrapped, wrapped
+from workbench.autodiff import linear_map
+from workbench.autodiff.linear_map import Block
 from workbench.session import matrix as matrices
-from workbench.session import sweeps
 from workbench.session.matrix import Pattern, Pooled
-from workbench.session.sweeps import Block
 
 
 def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
@@ -104,7 +104,7 @@ def test_a_large_matrix_is_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.linspace(-1, 1, n)
     d = session_of(np.tanh, x, seed=np.ones(n)).derivative()
     found = d.pooled((0, n), (0, n), (30, 30))
-    assert largest <= sweeps.BUDGET / 8 < n * n
+    assert largest <= linear_map.BUDGET / 8 < n * n
     slopes = (1 - np.tanh(x) ** 2).reshape(100, 30)
     assert_allclose(found.values, np.diag(slopes.max(1)))
     assert found.zeros == n * n - n
@@ -114,10 +114,7 @@ def test_progress_is_told_and_can_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of(lambda x: np.tanh(x) * x, np.ones(500), seed=np.ones(500))
     d = session.derivative()
     seen: list[tuple[int, int]] = []
-    monkeypatch.setattr(sweeps, "BUDGET", 2**20)
-    monkeypatch.setattr(
-        sweeps.Sweeps.blocks, "__defaults__", (None, None, None, None, 2**20)
-    )
+    monkeypatch.setattr(linear_map, "BUDGET", 2**20)
     d.window(progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (500, 500)
     assert len(seen) > 3

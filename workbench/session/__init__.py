@@ -6,9 +6,9 @@ be undone, `nodes.py` finds nodes by name, `applied_override.py` describes an ov
 and says it as code, `storage.py` puts overrides into files.
 
 `derivative.py` takes the derivative of any node by any other: a `Matrix` (`matrix.py`)
-that is computed a part at a time (`sweeps.py`). `checks.py` compares gradients to the
-truth and asks the doctor. `statistics.py` says numbers about arrays, `fair_lock.py` is
-the lock of a session, `wire/` writes a session as data.
+that is computed a part at a time. `checks.py` compares gradients to the truth and asks
+the doctor. `statistics.py` says numbers about arrays, `fair_lock.py` is the lock of a
+session, `wire/` writes a session as data.
 """
 
 from workbench.session.session import Session

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse, steps
-from workbench.autodiff.derivatives import nothing
+from workbench.autodiff.linear_map import LinearMap, Mode
 from workbench.autodiff.steps import StandIn
 from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
@@ -23,7 +23,6 @@ from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
 from workbench.session.stages import Forward
 from workbench.session.state import SessionView
-from workbench.session.sweeps import Mode, Sweeps
 
 
 class Endpoints:
@@ -80,10 +79,20 @@ class Endpoints:
                     " a float node."
                 )
 
-    def pulls(self) -> Any:
-        """The reverse rules of the overrides."""
-        resolution: Resolution | None = self.resolution
-        return None if resolution is None else resolution.pulls()
+    def linear(self, outputs: Sequence[Any] = (), **settings: Any) -> LinearMap:
+        """The derivative of the output, or of others, by the sources.
+
+        A source that is computed from another is held while that varies.
+        """
+        inner = [x.serial for x in self.sources if x.inputs and len(self.sources) > 1]
+        return LinearMap(
+            outputs or [self.output], self.sources, self.resolution, inner, **settings
+        )
+
+    def planned(self) -> list[tuple[Tensor, int]]:
+        """The steps of a sweep between them."""
+        rules = None if self.resolution is None else self.resolution.pulls()
+        return steps.plan([self.output], self.sources, rules)
 
     def labels_in_force(self, path: Iterable[int]) -> tuple[str, ...]:
         """The labels of the overrides whose rules run on the path, each once."""
@@ -92,11 +101,6 @@ class Endpoints:
             return ()
         found = in_force(resolution, self.forward, path, self.sources)
         return tuple(dict.fromkeys(resolution.overrides[k].label for k in found))
-
-    def pushes(self) -> Any:
-        """Their forward rules."""
-        resolution: Resolution | None = self.resolution
-        return None if resolution is None else resolution.pushes()
 
 
 def _flows(x: Tensor) -> bool:
@@ -115,8 +119,7 @@ def path_between(endpoints: Endpoints) -> list[int]:
     known = {x.serial for x in needed}
     reached = walk.reaches(needed, [x for x in endpoints.sources if x.serial in known])
     flows = {endpoints.output.serial}
-    planned = steps.plan([endpoints.output], endpoints.sources, endpoints.pulls())
-    for node, mask in reversed(planned):
+    for node, mask in reversed(endpoints.planned()):
         if node.serial in flows and node.serial not in stops:
             for k, x in enumerate(node.inputs):
                 if mask >> k & 1 and _flows(x):
@@ -202,7 +205,6 @@ class Derivative(Matrix):
     def __init__(
         self,
         endpoints: Endpoints,
-        sweeps: Sweeps,
         mode: Mode | None,
         path: list[int],
         notes: list[str],
@@ -210,7 +212,7 @@ class Derivative(Matrix):
         title = f"∂{endpoints.label} / ∂{', '.join(endpoints.labels)}"
         shapes = [x.shape for x in endpoints.sources]
         super().__init__(
-            sweeps,
+            endpoints.linear(),
             [(endpoints.label, endpoints.output.shape)],
             list(zip(endpoints.labels, shapes, strict=True)),
             title,
@@ -277,7 +279,7 @@ class Derivative(Matrix):
 class Second(Matrix):
     """The second derivative of a session's output: all blocks, one matrix."""
 
-    def __init__(self, endpoints: Endpoints, sweeps: Sweeps) -> None:
+    def __init__(self, endpoints: Endpoints, linear: LinearMap) -> None:
         parts = [
             (label, x.shape)
             for label, x in zip(endpoints.labels, endpoints.sources, strict=True)
@@ -285,7 +287,7 @@ class Second(Matrix):
         title = f"∂²{endpoints.label} / ∂({', '.join(endpoints.labels)})²"
         path = path_between(endpoints)
         force = endpoints.labels_in_force(path)
-        super().__init__(sweeps, parts, parts, title, overrides=force)
+        super().__init__(linear, parts, parts, title, overrides=force)
         self.of, self.wrt, self.path = endpoints.of, endpoints.wrt, path
         self.label = endpoints.label
 
@@ -336,11 +338,7 @@ def derivative(
     if not overrides:
         endpoints.resolution = None
     path = path_between(endpoints)
-    notes = _notes(endpoints, path)
-    sweeps = Sweeps(
-        [endpoints.output], endpoints.sources, endpoints.pulls(), endpoints.pushes
-    )
-    return Derivative(endpoints, sweeps, MODES[mode], path, notes)
+    return Derivative(endpoints, MODES[mode], path, _notes(endpoints, path))
 
 
 def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
@@ -374,8 +372,7 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
         )
         held = " while the others are held" if through else ""
         notes.append(f"{label} does not depend on {', '.join(lost)}{held}: zeros there")
-    planned = steps.plan([endpoints.output], endpoints.sources, endpoints.pulls())
-    ends = {node.serial for node, _ in planned}
+    ends = {node.serial for node, _ in endpoints.planned()}
     if endpoints.of not in endpoints.wrt and endpoints.output.serial not in ends:
         notes.append("every way passes an op without a derivative: zero everywhere")
     return notes
@@ -384,27 +381,17 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
 def second(session: SessionView, wrt: Iterable[Node] | Node | None) -> Second:
     """The Hessian of a session's output; with a seed, that of their product's sum."""
     endpoints = Endpoints(session, None, wrt)
-    inner = [x.serial for x in endpoints.sources if x.inputs]
-    rules = dict(endpoints.pulls() or {})
-    if len(endpoints.sources) > 1:
-        rules.update(dict.fromkeys(inner, nothing))
     seed = endpoints.seed
     if seed is None:
         seed = np.ones_like(endpoints.output._value)
     with np.errstate(all="ignore"):  # the program itself has warned already
-        made = reverse.pull_back(
-            [endpoints.output],
-            [seed],
-            endpoints.sources,
-            record=True,
-            rules=rules or None,
-        )
+        made = endpoints.linear(record=True).pull([seed])
+    reverse.refuse_nulls(made, endpoints.sources)
     first = [
         np.zeros_like(x._value) if g is None else g
         for g, x in zip(made, endpoints.sources, strict=True)
     ]
-    sweeps = Sweeps(first, endpoints.sources, rules, endpoints.pushes, prefer="forward")
-    return Second(endpoints, sweeps)
+    return Second(endpoints, endpoints.linear(first, prefer="forward"))
 
 
 def split(
@@ -436,9 +423,8 @@ def jacobian(
 ) -> Any:
     """See `Session.jacobian`."""
     endpoints = Endpoints(session, of, wrt)
-    pulls, pushes = endpoints.pulls(), endpoints.pushes
-    entries = Sweeps([endpoints.output], endpoints.sources, pulls, pushes).entries()
     shapes = [("", x.shape) for x in endpoints.sources]
+    entries = endpoints.linear().matrix()
     return _by_name(
         endpoints, split(entries, [("", endpoints.output.shape)], shapes)[0]
     )

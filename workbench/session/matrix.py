@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.linear_map import BUDGET, Block, LinearMap, Mode, Span
 from workbench.checks.progress import Progress
 from workbench.errors import UsageError
-from workbench.session.sweeps import Block, Mode, Span, Sweeps
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ class Matrix:
 
     def __init__(
         self,
-        sweeps: Sweeps,
+        linear: LinearMap,
         row_parts: Sequence[Part],
         column_parts: Sequence[Part],
         title: str,
@@ -64,7 +64,7 @@ class Matrix:
         self.overrides = tuple(overrides)
         self.row_parts = list(row_parts)
         self.column_parts = list(column_parts)
-        self._sweeps = sweeps
+        self._linear = linear
         self._asked = mode
         self._kept: Any = None
         self._singular: Array | None = None
@@ -75,12 +75,12 @@ class Matrix:
     @property
     def rows(self) -> int:
         """The number of rows: of entries of what is differentiated."""
-        return self._sweeps.rows
+        return self._linear.rows
 
     @property
     def columns(self) -> int:
         """The number of columns: of entries that it is differentiated by."""
-        return self._sweeps.columns
+        return self._linear.columns
 
     @property
     def caption(self) -> str:
@@ -94,7 +94,7 @@ class Matrix:
     @property
     def dtype(self) -> Any:
         """The dtype of the entries."""
-        return self._sweeps.dtype
+        return self._linear.dtype
 
     @cached_property
     def mode(self) -> Mode:
@@ -103,7 +103,7 @@ class Matrix:
 
     def mode_for(self, rows: Span, columns: Span) -> Mode:
         """How the entries of a window are computed."""
-        return self._asked or self._sweeps.mode(rows, columns)
+        return self._asked or self._linear.mode(rows, columns)
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
         """A window as it is given, None for all, as two pairs of numbers.
@@ -154,7 +154,7 @@ class Matrix:
                 " shows the largest entry of each block."
             )
         mode = self.mode_for(rows, columns)
-        return self._sweeps.entries(rows, columns, mode, progress)
+        return self._linear.matrix(rows, columns, mode, progress)
 
     def held(self, progress: Progress | None = None) -> Any:
         """All entries, computed once and kept: not to be changed."""
@@ -190,8 +190,8 @@ class Matrix:
         """
         self._bearable(rows, columns)
         return Pooled(
-            starts_of(self._sweeps.tops, rows, blocks[0]),
-            starts_of(self._sweeps.lefts, columns, blocks[1]),
+            starts_of(self._linear.tops, rows, blocks[0]),
+            starts_of(self._linear.lefts, columns, blocks[1]),
             self._seen(rows, columns, progress),
             self.dtype,
         )
@@ -207,8 +207,8 @@ class Matrix:
         rows, columns = self.check_window(rows, columns)
         self._bearable(rows, columns)
         return Pattern(
-            starts_of(self._sweeps.tops, rows, blocks[0]),
-            starts_of(self._sweeps.lefts, columns, blocks[1]),
+            starts_of(self._linear.tops, rows, blocks[0]),
+            starts_of(self._linear.lefts, columns, blocks[1]),
             self._seen(rows, columns, progress),
         )
 
@@ -218,8 +218,13 @@ class Matrix:
             return ()
         if self._kept is None:
             mode = self.mode_for(rows, columns)
-            return self._sweeps.blocks(rows, columns, mode, progress)
-        return self._sweeps.cut(self._kept, rows, columns)
+            return self._linear.windows(rows, columns, mode, progress)
+        step = max(1, BUDGET // (16 * (columns[1] - columns[0])))
+        kept = self._kept[slice(*rows), slice(*columns)]
+        return (
+            Block(rows[0] + k, columns[0], kept[k : k + step])
+            for k in range(0, len(kept), step)
+        )
 
     def _bearable(self, rows: Span, columns: Span) -> None:
         height, width = rows[1] - rows[0], columns[1] - columns[0]

@@ -1,0 +1,665 @@
+"""`LinearMap`: the derivative of some Tensors by others; pushed, pulled, as a matrix.
+
+The matrix has a row for each entry of the outputs and a column for each entry of what
+they are differentiated by. Some of its rows are one reverse sweep with as many
+cotangents, some of its columns one forward sweep with as many tangents: a sweep is
+recorded once for a seed without value and runs on many unit vectors at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.batch import Batched, Structured
+from workbench.autodiff.steps import plan
+from workbench.core import traces, types, walk
+from workbench.core.hooks import OverrideRules
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.trace import blank
+from workbench.core.types import weak
+from workbench.errors import (
+    NotDifferentiableError,
+    OverrideError,
+    TraceError,
+    UnknownLengthError,
+)
+from workbench.ops.define import shape_of
+
+# Unit vectors that stay diagonal as long as they can.
+#
+# A Jacobian starts from an identity matrix. Rules that work entry by entry keep it
+# diagonal, and a product with a matrix only picks and scales its rows: so the
+# first dense product is never computed, and what is zero by structure stays zero,
+# be the partial derivatives beside it infinite.
+
+
+class Diagonal(Structured):
+    """Example ``i`` is zero but for entry ``start + i``, which is ``entries[i]``.
+
+    >>> units = Diagonal(np.array([5.0, 6.0]), (3,), 1, np.float64(0))
+    >>> units.dense()
+    array([[0., 5., 0.],
+           [0., 0., 6.]])
+    """
+
+    __slots__ = ("_array", "entries", "like", "shape", "start")
+
+    def __init__(
+        self, entries: Any, shape: tuple[int, ...], start: int, like: Any
+    ) -> None:
+        self.entries = entries
+        self.shape = shape
+        self.start = start
+        self.like = like
+        self._array: Any = None
+
+    @classmethod
+    def identity(
+        cls, leaf: Tensor, like: Any, unit: complex, start: int, stop: int
+    ) -> Diagonal:
+        """The unit vectors ``start`` to ``stop`` of a leaf's entries."""
+        like = 0.0 if like is None else like
+        ones = np.ones_like(like, dtype=leaf.dtype, shape=(stop - start,))
+        return cls(ones if unit == 1 else ones * unit, leaf.shape, start, like)
+
+    def dense(self) -> Any:
+        """The array, one example per row."""
+        if self._array is None:
+            count, width = shape_of(self.entries)[0], int(np.prod(self.shape))
+            entries = self.entries
+            array = np.zeros_like(
+                self.like, dtype=entries.dtype, order="C", shape=(count, width)
+            )
+            # A strided view of the diagonal, which CuPy knows too.
+            array.reshape(-1)[self.start :: width + 1][:count] = (
+                1 if isinstance(entries, Tensor) else entries
+            )
+            if isinstance(entries, Tensor):
+                array = apply(declare("mul0"), (array, entries[:, None]))
+            self._array = np.reshape(array, (count, *self.shape))
+        return self._array
+
+    def advance(self, node: Tensor, inputs: tuple[Any, ...], mask: int) -> Any | None:
+        """See `Structured.advance`."""
+        name = node.op.name
+        if name in ("matmul", "matmul0"):
+            return _scaled_rows(inputs, "mul0" if name == "matmul0" else "multiply")
+        spec: Any = node.spec
+        if isinstance(spec, tuple):  # an op with several outputs
+            return None
+        shape = spec.shape
+        if name == "reshape" and node.params.get("order", "C") == "C":
+            return Diagonal(self.entries, shape, self.start, self.like)
+        keeps = _KEEPS.get(name)
+        if keeps is None or not keeps(*inputs) or shape != self.shape:
+            return None
+        if any(
+            (isinstance(x, Diagonal) and x.shape != shape)
+            or (mask >> i & 1 and not isinstance(x, Diagonal))
+            for i, x in enumerate(inputs)
+        ):  # fmt: skip
+            return None
+        picked = tuple([self._pick(x) for x in inputs])
+        return Diagonal(
+            apply(node.op, picked, node.params), shape, self.start, self.like
+        )
+
+    def _pick(self, x: Any) -> Any:
+        """The entries of an operand that meet the diagonal."""
+        if isinstance(x, Diagonal):
+            return x.entries
+        if weak(x) or shape_of(x) == ():
+            return x
+        if shape_of(x) != self.shape:
+            x = np.broadcast_to(x, self.shape)
+        if len(self.shape) != 1:
+            x = np.reshape(x, (-1,))
+        count = shape_of(self.entries)[0]
+        return x if count == shape_of(x)[0] else x[self.start : self.start + count]
+
+
+def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
+    """``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
+    left, right = inputs
+    if isinstance(left, Diagonal) and isinstance(right, Diagonal):
+        return None
+    units = left if isinstance(left, Diagonal) else right
+    matrix = right if units is left else left
+    if len(units.shape) != 1 or len(shape_of(matrix)) != 2:
+        return None
+    if units is right:
+        matrix = np.swapaxes(matrix, 0, 1)
+    count = shape_of(units.entries)[0]
+    rows = matrix[units.start : units.start + count]
+    return apply(declare(multiply), (rows, units.entries[:, None]))
+
+
+def _zero(x: Any) -> bool:
+    """Whether an operand vanishes off the diagonal."""
+    return isinstance(x, Diagonal) or (weak(x) and x == 0)
+
+
+#: Ops that work entry by entry and map zeros to zeros, for these operands.
+_KEEPS: dict[str, Callable[..., bool]] = {
+    "multiply": lambda a, b: True,
+    "mul0": lambda a, b: True,
+    "divide": lambda a, b: not isinstance(b, Diagonal),
+    "div0": lambda a, b: not isinstance(b, Diagonal),
+    "add": lambda a, b: _zero(a) and _zero(b),
+    "subtract": lambda a, b: _zero(a) and _zero(b),
+    "where": lambda c, a, b: not isinstance(c, Diagonal) and _zero(a) and _zero(b),
+    **dict.fromkeys(
+        "negative positive identity mask conjugate real imag".split(), lambda x: True
+    ),
+}
+
+
+# Derivatives as linear maps
+
+Mode = Literal["forward", "reverse"]
+#: From and to (excluded).
+Span = tuple[int, int]
+#: Called with how many sweeps of how many are done; true stops them.
+Progress = Callable[[int, int], object]
+
+#: The most bytes of values that one batch of a sweep may hold at a time.
+BUDGET = 2**26
+#: Handling one node once costs as much as computing so many entries.
+HANDLING = 20_000
+#: The bytes that a sweep of one vector counts as, so that few run between two words
+#: of progress.
+APART = 2**22
+
+#: What says that a rule is missing in a mode, or needs values.
+NO_RULE = (OverrideError, NotDifferentiableError, TraceError)
+
+
+def nothing(*arguments: Any) -> tuple[Any, ...]:
+    """Pass nothing on: the reverse rule of what is held constant."""
+    return ()
+
+
+def held(*arguments: Any) -> None:
+    """Do not move: the forward rule of what is held constant."""
+
+
+class Block(NamedTuple):
+    """Some entries of the matrix: those from a row and a column on."""
+
+    row: int
+    column: int
+    entries: Any
+
+
+class LinearMap:
+    """The derivative of some Tensors of one program by others, where they are.
+
+    Nothing is computed before it is asked for, and a sweep is recorded once.
+
+    Parameters
+    ----------
+    outputs
+        What is differentiated; what is no Tensor does not vary.
+    wrt
+        What it is differentiated by.
+    rules
+        Those of overrides, which stand in for those of the ops.
+    constant
+        The serials of Tensors that do not vary, whatever they are computed from.
+    record
+        Record every rule, so that what comes out are expressions. Derivatives that
+        cannot be computed come out as they are (see `ops/gradients.py`).
+    prefer
+        The mode of the matrix where both cost the same.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Any],
+        wrt: Sequence[Tensor],
+        rules: OverrideRules | None = None,
+        constant: Collection[int] = (),
+        *,
+        record: bool = False,
+        prefer: Mode = "reverse",
+    ) -> None:
+        self.outputs = outputs
+        self.wrt = wrt
+        self.rules = rules
+        self.constant = constant
+        self.record = record
+        self.prefer = prefer
+        self._sweeps: dict[Any, Sweep] = {}
+        self._work: dict[Any, Span] = {}
+
+    # Products
+
+    def pull(
+        self, cotangents: Sequence[Any], wrt: Sequence[Tensor] | None = None
+    ) -> list[Any]:
+        """Return the cotangents of ``wrt``, or of some; None where nothing arrives."""
+        pairs = zip(self.outputs, cotangents, strict=True)
+        given = [(y, g) for y, g in pairs if g is not None]
+        return reverse.pull_back(
+            [y for y, _ in given], [g for _, g in given],
+            self.wrt if wrt is None else wrt, record=self.record,
+            rules=self._pulls if self.rules or self.constant else None,
+            nulls_pass=self.record,
+        )  # fmt: skip
+
+    def push(
+        self, tangents: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Return the tangents of the outputs, or of some; None for one that rests."""
+        return forward.push_forward(
+            self.outputs if outputs is None else outputs, self.wrt, tangents,
+            rules=self._pushes if self.rules or self.constant else None,
+            record=self.record, nulls_pass=self.record,
+        )  # fmt: skip
+
+    @cached_property
+    def _pulls(self) -> dict[int, Any] | None:
+        own = {} if self.rules is None else self.rules.pulls()
+        return {**own, **dict.fromkeys(self.constant, nothing)}
+
+    @cached_property
+    def _pushes(self) -> dict[int, Any] | None:
+        own = {} if self.rules is None else self.rules.pushes()
+        return {**own, **dict.fromkeys(self.constant, held)}
+
+    # The matrix, a block for each output and each of ``wrt``
+
+    def blocks(self, mode: Mode | None = None, optional: bool = False) -> Any:
+        """Return a row of blocks for each output, each in the shapes of both.
+
+        Without a ``mode`` tangents are pushed where ``wrt`` has fewer entries than the
+        outputs. That, and a forward mode that is ``optional``, gives way to reverse
+        mode where an override or an op that a user has made has no forward rule.
+        """
+        if mode is None:
+            optional, mode = True, self._narrower()
+        try:
+            if mode == "forward":
+                columns = [Sweep(self, mode, k).blocks() for k in range(len(self.wrt))]
+                return [list(row) for row in zip(*columns, strict=True)]
+        except NO_RULE:
+            if not optional:
+                raise
+        return [Sweep(self, "reverse", k).blocks() for k in range(len(self.outputs))]
+
+    def _narrower(self) -> Mode:
+        """Return the mode of fewer sweeps, as far as lengths are known."""
+        height = sum(prod(y.shape) for y in self.outputs if isinstance(y, Tensor))
+        try:
+            fewer = sum(prod(x.shape) for x in self.wrt) < height
+        except UnknownLengthError:
+            fewer = False
+        return "forward" if fewer else "reverse"
+
+    # The matrix as it is: all of it, or a window
+
+    @cached_property
+    def tops(self) -> list[int]:
+        """The first row of each output, and the number of rows."""
+        return [0, *accumulate(map(count_entries, self.outputs))]
+
+    @cached_property
+    def lefts(self) -> list[int]:
+        """The first column of each of ``wrt``, and the number of columns."""
+        return [0, *accumulate(map(count_entries, self.wrt))]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.tops[-1]
+
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return self.lefts[-1]
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the entries."""
+        return np.result_type(
+            *[x.dtype for x in (*self.outputs, *self.wrt) if varies(x)]
+        )
+
+    def mode(self, rows: Span, columns: Span) -> Mode:
+        """Return the cheaper mode for a window, by what its sweeps would compute."""
+        tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
+        outputs = [self.outputs[i] for i in tops]
+        wrt = [self.wrt[j] for j in lefts]
+        costs = {
+            "reverse": self._cost(
+                [([self.outputs[i]], wrt, span) for i, span in tops.items()]
+            ),
+            "forward": self._cost(
+                [(outputs, [self.wrt[j]], span) for j, span in lefts.items()]
+            ),
+        }
+        modes: list[Mode] = ["reverse", "forward"]
+        if self.prefer == "forward":
+            modes.reverse()
+        best = min(modes, key=lambda mode: costs[mode])
+        if best == "forward":
+            try:
+                self._swept(best, rows, columns)
+            except NO_RULE:
+                return "reverse"
+        return best
+
+    def _cost(self, sweeps: Sequence[tuple[list[Any], list[Tensor], Span]]) -> int:
+        """Return the entries to compute, for sweeps between nodes, so many of each."""
+        total = 0
+        for outputs, wrt, (begin, end) in sweeps:
+            # Of many groups only the whole is looked at: a look takes linear time.
+            ends = [*outputs, *wrt] if len(sweeps) <= 8 else []
+            key = tuple([getattr(x, "serial", None) for x in ends])
+            if key not in self._work:
+                if not ends:
+                    outputs, wrt = [*self.outputs], [*self.wrt]
+                steps = plan([y for y in outputs if varies(y)], wrt)
+                self._work[key] = len(steps), sum(count_made(x) for x, _ in steps)
+            count, entries = self._work[key]
+            total += count * HANDLING + (end - begin) * max(entries, 1)
+        return total
+
+    def _swept(self, mode: Mode, rows: Span, columns: Span) -> list[tuple[Sweep, Span]]:
+        """Return the sweeps that a window needs, and which vectors each runs for."""
+        tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
+        along, across = (tops, lefts) if mode == "reverse" else (lefts, tops)
+        found = []
+        for place, span in along.items():
+            key = mode, place, *across
+            if key not in self._sweeps:
+                self._sweeps[key] = Sweep(self, mode, place, list(across))
+            found.append((self._sweeps[key], span))
+        return found
+
+    def windows(
+        self,
+        rows: Span | None = None,
+        columns: Span | None = None,
+        mode: Mode | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Block]:
+        """Yield the entries of a window, block after block; each is made and let go.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If ``progress`` returns something true; says how far it was.
+        """
+        rows, columns = rows or (0, self.rows), columns or (0, self.columns)
+        mode = mode or self.mode(rows, columns)
+        back = mode == "reverse"
+        window, across = (rows, columns) if back else (columns, rows)
+        along, others = (self.tops, self.lefts) if back else (self.lefts, self.tops)
+        left = max((n for n in others if n <= across[0]), default=0)
+        cut = slice(across[0] - left, across[1] - left)
+        total, done = window[1] - window[0], 0
+        for sweep, (first, last) in self._swept(mode, rows, columns):
+            for start in range(first, last, sweep.step):
+                stop = min(start + sweep.step, last)
+                found = sweep.flat(start, stop)[:, cut].astype(self.dtype, copy=False)
+                at = along[sweep.place] + start
+                if back:
+                    yield Block(at, columns[0], found)
+                else:
+                    yield Block(rows[0], at, found.T)
+                done += stop - start
+                if progress is not None and progress(done, total):
+                    raise KeyboardInterrupt(
+                        f"stopped after {done:,} of {total:,} sweeps; what they gave is"
+                        " let go."
+                    )
+
+    def matrix(
+        self,
+        rows: Span | None = None,
+        columns: Span | None = None,
+        mode: Mode | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return a window as one array, where the values are, in memory or on a GPU."""
+        rows, columns = rows or (0, self.rows), columns or (0, self.columns)
+        shape = (rows[1] - rows[0], columns[1] - columns[0])
+        like = self.wrt[0]._value if self.wrt else 0.0
+        made = np.zeros_like(like, shape=shape, dtype=self.dtype, order="C")
+        if 0 in shape:
+            return made
+        for at, left, found in self.windows(rows, columns, mode, progress):
+            top, first = at - rows[0], left - columns[0]
+            height, width = shape_of(found)
+            made[top : top + height, first : first + width] = found
+        return made
+
+
+class Sweep:
+    """One sweep of a linear map, recorded once to run for any unit vectors.
+
+    In reverse mode it starts at an output and ends at ``wrt``, in forward mode it
+    starts at one of ``wrt`` and ends at the outputs; ``across`` chooses of its ends.
+    """
+
+    def __init__(
+        self,
+        linear: LinearMap,
+        mode: Mode,
+        place: int,
+        across: Sequence[int] | None = None,
+    ) -> None:
+        self.linear, self.place = linear, place
+        self.back = mode == "reverse"
+        starts: Sequence[Any] = linear.outputs if self.back else linear.wrt
+        ends: Sequence[Any] = linear.wrt if self.back else linear.outputs
+        self.ends = ends if across is None else [ends[k] for k in across]
+        self.start: Any = starts[place]
+        #: What arrives at each end for the seed; None for zero.
+        self.made: list[Any] = [None] * len(self.ends)
+        self.program: Batched | None = None
+        #: Whether a rule of the user's looks at the values that arrive: then the
+        #: vectors run one by one.
+        self.apart = False
+        if not varies(self.start):
+            return
+        self.seed = blank(self.start)
+        try:
+            self.made = self._sweep(self.seed)
+        except TraceError:
+            if not self.back or linear.record or self.start._value is None:
+                raise
+            self.apart = True
+        found = [x for x in self.made if x is not None]
+        if found:
+            self.program = Batched(found, [self.seed])
+
+    def _sweep(self, seed: Any) -> list[Any]:
+        """Return what arrives at the ends for one seed."""
+        linear = self.linear
+        starts: Sequence[Any] = linear.outputs if self.back else linear.wrt
+        seeds = [seed if k == self.place else None for k in range(len(starts))]
+        if self.back:
+            return linear.pull(seeds, self.ends)
+        return linear.push(seeds, [y if varies(y) else None for y in self.ends])
+
+    @property
+    def step(self) -> int:
+        """How many vectors run at once."""
+        if self.apart:
+            return BUDGET // APART
+        size: int = sum(8 * count_entries(x) for x in self.ends)
+        if self.program is not None:
+            size += self.program.bytes_per_example()
+        return max(1, BUDGET // max(size, 1))
+
+    def run(self, begin: int, end: Any, unit: complex = 1) -> list[Any]:
+        """Return one array for each end, unit vectors along axis 0; None for zeros."""
+        if self.apart:
+            made = self._one_by_one(begin, end, unit)
+        elif self.program is None:
+            return self.made
+        else:
+            with np.errstate(all="ignore"):  # the program itself has warned already
+                found = self.program([self._units(begin, end, unit)], end - begin)
+            rest = zip(found, self.program.batched, strict=True)
+            made = []
+            for x in self.made:
+                if x is not None:
+                    x, batched = next(rest)
+                    if not batched:
+                        x = np.broadcast_to(x, (end - begin, *shape_of(x)))
+                made.append(x)
+        if unit != 1 or self.start.dtype.kind != "c":
+            return made
+        parted = [
+            x is not None and y.dtype.kind != "c"
+            for x, y in zip(made, self.ends, strict=True)
+        ]
+        if not any(parted):
+            return made
+        # A complex number reaches a real one by its real part alone.
+        turned = self.run(begin, end, -1j if self.back else 1j)
+        return [
+            (a + 1j * b if self.back else a - 1j * b) if part else a
+            for a, b, part in zip(made, turned, parted, strict=True)
+        ]
+
+    def _units(self, begin: int, end: Any, unit: complex) -> Any:
+        """Return some of the unit vectors."""
+        seed = self.seed
+        if not self.linear.record:
+            return Diagonal.identity(seed, self.start._value, unit, begin, end)
+        # Unknown lengths are read off a Tensor, and where arrays are tells a symbol.
+        like = _find_symbol(self.made, seed) if isinstance(end, int) else self.start
+        if like is None:
+            units: Any = np.eye(end, dtype=seed.dtype)  # host array: constants alone
+        else:
+            units = np.identity(end, dtype=seed.dtype, like=like)
+        if unit != 1:
+            units = units * unit
+        return units if len(seed.shape) == 1 else np.reshape(units, (end, *seed.shape))
+
+    def _one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
+        rows = []
+        like = self.start._value
+        for i in range(begin, end):
+            seed = np.zeros_like(
+                like, dtype=self.start.dtype, shape=(count_entries(like),)
+            )
+            seed[i] = unit
+            with np.errstate(all="ignore"):
+                made = self._sweep(np.reshape(seed, shape_of(like)))
+            rows.append(
+                [
+                    np.zeros_like(x._value) if c is None else c
+                    for x, c in zip(self.ends, made, strict=True)
+                ]
+            )
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+    def flat(self, begin: int, end: int) -> Any:
+        """Return what arrives at all ends side by side, a row for each vector."""
+        count = end - begin
+        parts = [
+            np.zeros_like(self.start._value, shape=(count, count_entries(x)))
+            if part is None
+            else np.reshape(value_of(part), (count, -1))
+            for x, part in zip(self.ends, self.run(begin, end), strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+
+    def blocks(self) -> list[Any]:
+        """Return a block for each end, in the shape of the output, then of ``wrt``."""
+        count: Any = prod(shape_of(self.start))
+        if self.linear.record or traces.any_open() or count <= (step := self.step):
+            made = self.run(0, count)
+        else:
+            made = self._gathered(count, step)
+        return [self._block(part, x) for part, x in zip(made, self.ends, strict=True)]
+
+    def _gathered(self, count: int, step: int) -> list[Any]:
+        """Return what arrives for all unit vectors, a batch after the other."""
+        made: list[Any] = []
+        for begin in range(0, count, step):
+            found = self.run(begin, min(begin + step, count))
+            made = made or [
+                x if x is None
+                else np.empty_like(x, order="C", shape=(count, *x.shape[1:]))
+                for x in found
+            ]  # fmt: skip
+            for whole, part in zip(made, found, strict=True):
+                if part is not None:
+                    whole[begin : begin + step] = part
+        return made
+
+    def _block(self, part: Any, end: Any) -> Any:
+        """Return what arrives at an end as a block."""
+        y, x = (self.start, end) if self.back else (end, self.start)
+        tall, wide = shape_of(y), x.shape
+        if part is not None:
+            if self.back:
+                wide = shape_of(part)[1:]
+            else:
+                part = np.moveaxis(part, 0, -1) if tall else part
+            flat = len(tall) == 1 if self.back else len(wide) == 1
+            return part if flat else np.reshape(part, (*tall, *wide))
+        if self.linear.record:
+            kinds = [z.dtype if varies(z) else np.dtype(np.float16) for z in (y, x)]
+            return np.zeros_like(x, dtype=np.result_type(*kinds), shape=(*tall, *wide))
+        if x._value is None:
+            return np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
+        return np.zeros_like(x._value, shape=(*tall, *wide))
+
+
+def _find_symbol(made: Sequence[Any], seed: Tensor) -> Tensor | None:
+    """Return a symbol that expressions read, whose value tells where arrays are.
+
+    No other will do: an expression that reads none of it would have to be given one.
+    """
+    nodes = walk.order([x for x in made if isinstance(x, Tensor)])
+    free = (node for node in nodes if not node.inputs and node is not seed)
+    return next((node for node in free if node._value is None), None)
+
+
+# Small things
+
+
+def count_entries(x: Any) -> Any:
+    """Return the number of entries; a `Dim` where it is unknown."""
+    return prod(shape_of(x))
+
+
+def count_made(node: Tensor) -> int:
+    """Return the number of entries of all outputs of a node."""
+    made = node.spec if node._value is None else node._value
+    parts = made if isinstance(made, tuple) else (made,)
+    return sum(map(count_entries, parts))
+
+
+def varies(y: Any) -> bool:
+    """Return whether something may have a derivative."""
+    return isinstance(y, Tensor) and types.differentiable(y.dtype)
+
+
+def spans_in(edges: Sequence[int], window: Span) -> dict[int, Span]:
+    """Return what a window holds of each group, counted from the group's first entry.
+
+    >>> spans_in([0, 5, 8], (3, 8))
+    {0: (3, 5), 1: (0, 3)}
+    """
+    found = {}
+    for k, (begin, end) in enumerate(pairwise(edges)):
+        first, last = max(begin, window[0]), min(end, window[1])
+        if first < last:
+            found[k] = first - begin, last - begin
+    return found
