@@ -21,6 +21,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.program import pulled, pushed, vectorized
 from workbench.core import deferred, dims, hooks, types
 from workbench.core.op import Op
+from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
@@ -344,6 +345,46 @@ def _called(
 CALL = _declare("call", _called, None, "the derivative of the function")
 CALL.infer = _traced(_called)
 CALL.lengths = None
+
+
+def _spelled(node: Tensor) -> tuple[str, dict[str, Any]] | None:
+    """A function of NumPy by its name: ``np.median({0}, axis={v1})``."""
+    params, named = node.params, dict[str, Any]()
+    if not _of_numpy(params["function"]):
+        return None
+
+    def code(x: Any) -> str:
+        if type(x) is Hole:
+            return f"{{{x}}}"
+        if type(x) is Mapped:
+            return f"dict([{', '.join(f'({code(k)}, {code(v)})' for k, v in x)}])"
+        if type(x) in (Listed, Sliced, tuple):
+            inside = ", ".join(map(code, x)) + "," * (type(x) is tuple and len(x) == 1)
+            return _AROUND[type(x)].format(inside)
+        named[f"v{len(named)}"] = x
+        return f"{{v{len(named) - 1}}}"
+
+    given = [*map(code, params["args"])]
+    given += [f"{k}={code(v)}" for k, v in params["settings"]]
+    return f"{name_of(params['function'])}({', '.join(given)})", named
+
+
+_AROUND: dict[type, str] = {Listed: "[{}]", Sliced: "slice({})", tuple: "({})"}
+CALL.template = _spelled
+
+
+def _of_numpy(function: Any) -> bool:
+    home = getattr(function, "__module__", None) or ""
+    return name_of(function).startswith("np.") and home.partition(".")[0] == "numpy"
+
+
+def is_single(node: Any) -> bool:
+    """Return whether a node is written as a call that gives its result, and no list."""
+    return (
+        isinstance(node, Tensor)
+        and bool(node.params.get("single"))
+        and _of_numpy(node.params["function"])
+    )
 
 
 def _call_later(function: Any, args: Any, settings: Params) -> Any:

@@ -7,7 +7,6 @@ ones are listed and handed over as globals.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import keyword
 import re
@@ -17,36 +16,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.deferred import Hole, Listed, Mapped, Sliced
-from workbench.backends import spelling
+from workbench.autodiff.deferred import is_single
 from workbench.backends.schedule import schedule
 from workbench.backends.spelling import (
-    ARITHMETIC,
     ATOM,
-    INFIX,
-    RENAMED,
-    SILENT,
-    SPELLED,
+    OPERATOR,
     Code,
     Expression,
     array_text,
-    bound,
-    index_text,
+    constant,
+    libraries_of,
     literal,
+    written,
 )
+from workbench.core import dims
 from workbench.core.deferred import Late, Place, shape_at
-from workbench.core.dims import Dim, found, same, written
+from workbench.core.dims import Dim, found, same
 from workbench.core.graph import Graph
 from workbench.core.op import Op
-from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
 from workbench.ops.define import ITEM, parts
 
 # What the functions of one text share, and what ops bring into it.
-
-#: The functions that a text may call and then defines itself, by name, as code.
-HELPERS = spelling.NUMPY_HELPERS | spelling.LIBRARY_HELPERS
 
 
 class Form(NamedTuple):
@@ -70,29 +62,65 @@ class Source(NamedTuple):
     #: A name and a graph for each function.
     graphs: Sequence[tuple[str, Graph]]
     #: The lines of a function: its name, its arguments, its steps (each indented),
-    #: its outputs, and what gives fresh names.
-    frame: Callable[
-        [str, list[str], list[str], list[str], Callable[[str], str]], list[str]
-    ]
-    #: The code of a call: the names of the functions, the operands.
-    call: Callable[[Sequence[str], Sequence[str]], str]
-    #: The helpers that the call names.
+    #: its outputs, and what gives fresh names. None: those steps, and a return.
+    frame: (
+        Callable[
+            [str, list[str], list[str], list[str], Callable[[str], str]], list[str]
+        ]
+        | None
+    ) = None
+    #: The code of a call: the names of the functions, the operands. None: a plain one
+    #: of the one function.
+    call: Callable[[Sequence[str], Sequence[str]], str] | None = None
+    #: The helpers that the call names, as code.
     helpers: Sequence[str] = ()
+
+
+def source_of(node: Tensor) -> Source | None:
+    """The functions that a node brings into a text; None for most."""
+    op = node.op
+    if op.source is not None:
+        brought: Source = op.source(node)
+        return brought
+    if op.body is not None:
+        specs = tuple(map(spec_of, node.inputs))
+        return Source((op, specs), [(op.name, op.body(*specs))])
+    return None
 
 
 class Module:
     """What the functions of one text share: what stands above and around them."""
 
     def __init__(self) -> None:
-        self.helpers: dict[str, None] = {}
+        #: Functions that the text calls and defines itself, by name, as code.
+        self.helpers: dict[str, str] = {}
         self.imports: set[str] = set()
         self.constants: dict[str, Any] = {}
         #: Arrays of moderate size, by name, as code.
         self.arrays: dict[str, str] = {}
         #: What a function calls itself or hands over: no other may hide it.
-        self.globals = {"np", "function", *HELPERS, *keyword.kwlist, *dir(builtins)}
-        #: The functions of ops that are made of a graph, by op and specs of operands.
-        self.functions: dict[Any, Any] = {}
+        self.globals = {"np", "function", *keyword.kwlist, *dir(builtins)}
+        #: What nodes bring along, by serial, and the names of its functions, by key.
+        self.brought: dict[int, Source] = {}
+        self.functions: dict[Any, list[str]] = {}
+
+    def add_helper(self, code: str) -> None:
+        """Define a helper, and import what it calls."""
+        name = helper_name(code)
+        self.helpers[name] = code
+        self.add_libraries(code)
+        self.globals.add(name)
+
+    def add_libraries(self, code: str) -> None:
+        """Import what code of an op calls."""
+        found = libraries_of(code)
+        self.imports.update(found)
+        self.globals.update(found)
+
+
+def helper_name(code: str) -> str:
+    """The name of the function that the code of a helper defines."""
+    return code.partition("def ")[2].partition("(")[0]
 
 
 # How settings that hold lengths are written as code: ``np.reshape(x, x.shape)``.
@@ -106,10 +134,11 @@ _COMMON = re.compile(r"np\.broadcast_shapes\((?:\([^()]*\)(?:, )?)+\)\[0\]")
 
 def coded(
     node: Tensor,
+    settings: dict[str, Any],
     shape: Callable[[Tensor], str],
     local: Callable[[str], str],
 ) -> dict[str, Any]:
-    """The settings of a node with code for lengths.
+    """Settings of a node with code for lengths.
 
     ``shape(x)`` is the code of the shape of an operand; ``local(code)`` the name of a
     local variable that holds what the code gives.
@@ -120,7 +149,7 @@ def coded(
 
     def code(x: Any) -> Any:
         if isinstance(x, Dim):
-            text = written(x, name, code=True)
+            text = dims.written(x, name, code=True)
             return Code(_COMMON.sub(lambda found: local(found[0]), text))
         if not isinstance(x, (tuple, list)) or not found(x):
             return x
@@ -130,54 +159,7 @@ def coded(
         parts = [code(y) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
 
-    return {k: code(v) for k, v in node.params.items()}
-
-
-def call_text(
-    params: dict[str, Any], operands: list[str], literal: Callable[[Any], str]
-) -> str | None:
-    """The code of a call of a function of NumPy: ``np.median(x, axis=0)``.
-
-    None for another function.
-    """
-    if not _of_numpy(params["function"]):
-        return None
-    name = name_of(params["function"])
-
-    def code(x: Any) -> str:
-        if type(x) is Hole:
-            return operands[x]
-        if type(x) is Listed:
-            return f"[{', '.join(map(code, x))}]"
-        if type(x) is Sliced:
-            return f"slice({', '.join(map(code, x))})"
-        if type(x) is Mapped:
-            return f"{{{', '.join(f'{k!r}: {code(v)}' for k, v in x)}}}"
-        if type(x) is tuple:
-            return f"({', '.join(map(code, x))}{',' * (len(x) == 1)})"
-        return literal(x)
-
-    given = [*map(code, params["args"])]
-    given += [f"{k}={code(v)}" for k, v in params["settings"]]
-    return f"{name}({', '.join(given)})"
-
-
-def _of_numpy(function: Any) -> bool:
-    home = getattr(function, "__module__", None) or ""
-    return name_of(function).startswith("np.") and home.partition(".")[0] == "numpy"
-
-
-def single(params: dict[str, Any]) -> bool:
-    """Whether a call is written as one that returns its only result, and no list."""
-    return bool(params.get("single")) and _of_numpy(params["function"])
-
-
-def binding_of(code: str) -> int:
-    """How tightly the code of a length binds: 20 for a name or a call."""
-    tree = ast.parse(code, mode="eval").body
-    if isinstance(tree, ast.BinOp):
-        return 12 if isinstance(tree.op, (ast.Add, ast.Sub)) else 13
-    return 14 if isinstance(tree, ast.UnaryOp) else 20
+    return {k: code(v) for k, v in settings.items()}
 
 
 def _whole(node: Tensor, lengths: Any) -> Place | None:
@@ -214,9 +196,8 @@ class Names:
         """How the text calls an op that is a function."""
         if op.custom:
             return self.constant(op.compute, op.name)
-        if op.name in HELPERS:
-            self.module.helpers[op.name] = None
-            return op.name
+        if op.helper:
+            return helper_name(op.helper)
         if isinstance(op.compute, np.ufunc) and hasattr(np, op.compute.__name__):
             return f"np.{op.compute.__name__}"
         for prefix, home in (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)):
@@ -276,6 +257,27 @@ WIDTH = 80
 INDENT = "    "
 
 
+#: Where a number beside an array takes the array's dtype.
+ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
+
+
+def base_op(node: Tensor) -> Op:
+    """The op of a node, whose settings may hold lengths that are measured."""
+    return node.op.base if isinstance(node.op, Late) else node.op
+
+
+def template_of(node: Tensor) -> tuple[str, dict[str, Any]]:
+    """How a node is spelled, and what that names; empty for a plain call."""
+    op = base_op(node)
+    template = op.template or getattr(op.compute, "template", None)
+    if op.custom or template is None:
+        return "", {}
+    made = template(node) if callable(template) else template
+    if made is template and node.params and OPERATOR.fullmatch(template):
+        return "", {}  # np.add(x, y, dtype=...)
+    return made if isinstance(made, tuple) else (made or "", {})
+
+
 class Lines:
     """The lines of one function: a graph, and those nodes that are its steps."""
 
@@ -293,11 +295,15 @@ class Lines:
         self.uses: dict[int, int] = {}
         #: The names of lengths that are computed, by their code.
         self.lengths: dict[str, str] = {}
+        #: How each node is spelled, and what that names besides the settings; no
+        #: spelling for a plain call.
+        self.templates: dict[int, tuple[str, dict[str, Any]]] = {}
         for node in nodes:
-            if template := self.template(node)[0]:
-                module.imports.update(spelling.libraries_of(template))
-                helper = spelling.LIBRARY_HELPERS.get(template.partition("(")[0], "")
-                module.imports.update(spelling.libraries_of(helper))
+            template, _ = self.templates[node.serial] = template_of(node)
+            module.add_libraries(template)
+            helper = base_op(node).helper
+            if helper and (not template or f"{helper_name(helper)}(" in template):
+                module.add_helper(helper)
             if node.op is ITEM and isinstance(node.inputs[0], Tensor):
                 self.items.setdefault(node.inputs[0].serial, []).append(node)
             for x in node.inputs:
@@ -306,12 +312,15 @@ class Lines:
         for y in graph.outputs:
             if isinstance(y, Tensor):  # once more: an output is a line or the return
                 self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
-        module.globals |= module.imports
 
-    def inside(self, name: str, frame: Any) -> list[str]:
-        """The lines of a function of an op, in the frame that the op gives."""
+    def inside(self, name: str, frame: Any, listed: bool) -> list[str]:
+        """The lines of a function of an op, in the frame that the op gives.
+
+        ``listed`` says that it returns a tuple, be it of one.
+        """
         if frame is None:
-            return self.function(Form(name))
+            nested = listing if listed else None
+            return self.function(Form(name, nested=nested))
         arguments = [self.names.name(x.name or "x") for x in self.graph.inputs]
         for x, argument in zip(self.graph.inputs, arguments, strict=True):
             self.known[x.serial] = Expression(argument, ATOM)
@@ -340,12 +349,8 @@ class Lines:
         results = ", ".join(outputs) or "()"
         if form.nested is not None:
             results = form.nested(outputs)
-        head = f"def {called}({', '.join(arguments)}):"
-        if len(head) > WIDTH:
-            body = "".join(f"{INDENT}{name},\n" for name in arguments)
-            head = f"def {called}(\n{body}):"
         note = [f'{INDENT}"""{form.note}"""'] if form.note else []
-        return [head, *note, *self.parted(), *returned(results)]
+        return [head(called, arguments), *note, *self.parted(), *returned(results)]
 
     def parted(self) -> list[str]:
         """The lines, with a word where the gradient starts if there are many."""
@@ -397,7 +402,7 @@ class Lines:
 
     def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
         """Several outputs: a name for each that somebody reads."""
-        usual = spelling.OUTPUTS.get(node.op.name, ())
+        usual = node.op.output_names
         names = ["_"] * len(parts(node))
         for item in items:
             i = item.params["index"]
@@ -406,62 +411,35 @@ class Lines:
                 names[i] = self.names.name(item.name or suggested)
             self.known[item.serial] = Expression(names[i], ATOM)
         left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
-        if self.single(node):
+        if is_single(node):
             left = names[0]
         self.lines.append(f"{INDENT}{left} = {code}")
         del self.known[node.serial]  # all that read it have their names
 
-    def template(self, node: Tensor) -> spelling.Template:
-        """How an op is spelled, and what that names; empty for a plain call."""
-        op = node.op
-        if op.custom:
-            return "", {}
-        if op.name in spelling.NAMED:
-            return spelling.NAMED[op.name](node)
-        if op.name.startswith("random_") and "draw" in node.params:
-            return spelling.draw(node)
-        found = op.template or SPELLED.get(op.name)
-        found = found or spelling.FROM_LIBRARIES.get(op.name)
-        return found or spelling.special(op, node) or "", {}
-
     def expression(self, node: Tensor) -> Expression:
         """The code of a node, of its operands' code."""
-        op, params = node.op, node.params
+        op = base_op(node)
         operands = [self.operand(x) for x in self.plainer(node)]
-        if isinstance(op, Late):
-            params = coded(node, self.shape, partial(self.length, node))
-            operands, op = operands[: op.count], op.base
-            if op.name == "length":
-                return Expression(params["n"], binding_of(params["n"]))
-        if op.name == "call":
-            code = call_text(params, [x.code for x in operands], self.names.literal)
-            if code is not None:
-                return Expression(code, ATOM)
-        if op is ITEM and self.single(node.inputs[0]):
-            return operands[0]
-        if op.name in SILENT or (op.name == "power" and operands[1].code == "1"):
-            return operands[0]
-        if op.name in INFIX and len(operands) == 2 and not params:
-            sign, binding, left, right = INFIX[op.name]
-            a, b = bound(operands[0], left), bound(operands[1], right)
-            return Expression(f"{a} {sign} {b}", binding)
-        if op.source is not None:
-            brought = op.source(node)
+        brought = self.module.brought.get(node.serial)
+        if brought is not None:
             names = self.module.functions[brought.key]
-            return Expression(brought.call(names, [x.code for x in operands]), ATOM)
-        if op.body is not None:
-            called = self.module.functions[call_of(node)]
-            return Expression(f"{called}({', '.join(x.code for x in operands)})", ATOM)
-        template, named = self.template(node)
-        if template:
-            made = self.spelled(template, operands, params | named)
-            return Expression(made.code[1:-1], 12) if template[0] == "(" else made
-        renamed = RENAMED.get(op.name, {})
-        arguments = [x.code for x in operands]
-        arguments += [
-            f"{renamed.get(k, k)}={self.names.literal(v)}" for k, v in params.items()
-        ]
-        return Expression(f"{self.names.callee(op)}({', '.join(arguments)})", ATOM)
+            codes = [x.code for x in operands]
+            if brought.call is None:
+                return Expression(f"{names[0]}({', '.join(codes)})", ATOM)
+            return Expression(brought.call(names, codes), ATOM)
+        template, named = self.templates[node.serial]
+        settings = node.params | named
+        if isinstance(node.op, Late):
+            length = partial(self.length, node)
+            settings = coded(node, settings, self.shape, length)
+            operands = operands[: node.op.count]
+        if (op is ITEM and is_single(node.inputs[0])) or (
+            op.name == "power" and operands[1].code == "1"
+        ):
+            return operands[0]
+        template = template or f"{self.names.callee(op)}({{all}}{{more}})"
+        template = template if operands else template.replace("{all}{more}", "{more}")
+        return written(template, operands, settings, self.names.literal)
 
     def shape(self, x: Tensor) -> str:
         """Return the code of the shape of an operand, which gets a name for it."""
@@ -477,10 +455,6 @@ class Lines:
             name = self.lengths[code] = self.names.name("n")
             self.lines.append(f"{INDENT}{name} = {code}")
         return name
-
-    def single(self, x: Any) -> bool:
-        """Whether an op with several outputs is a call that returns the only one."""
-        return isinstance(x, Tensor) and single(x.params)
 
     def plainer(self, node: Tensor) -> Sequence[Any]:
         """The operands of a node, a constant as a Python number if that is equal.
@@ -507,31 +481,6 @@ class Lines:
                 return pair
         return inputs
 
-    def spelled(
-        self, template: str, operands: Sequence[Expression], params: dict[str, Any]
-    ) -> Expression:
-        """A template of `SPELLED`, filled in."""
-        named = set(re.findall(r"\{(\w+)", template))
-
-        def fill(match: re.Match[str]) -> str:
-            key, number = match[1], int(match[2] or 0)
-            if key.isdigit():
-                return bound(operands[int(key)], number)
-            if key == "all":
-                return ", ".join(x.code for x in operands)
-            if key == "index" and "key" in params:
-                return index_text(params["key"], [x.code for x in operands[number:]])
-            if key == "more":
-                rest = [(k, v) for k, v in params.items() if k not in named]
-                return "".join(f", {k}={self.names.literal(v)}" for k, v in rest)
-            return self.names.literal(params[key], key)
-
-        helper = template.partition("(")[0]
-        if helper in HELPERS:
-            self.module.helpers[helper] = None
-        code = re.sub(r"\{(\w+)(?::(\d+))?\}", fill, template)
-        return Expression(code, 14 if code.startswith("-") else ATOM)
-
     def operand(self, x: Any) -> Expression:
         """The code of what a node reads: a name, what waits for it, or a constant."""
         if isinstance(x, Tensor):
@@ -539,8 +488,7 @@ class Lines:
             if known is not None:
                 return known
             x = x._value
-        code = self.names.literal(x)
-        return Expression(code, 14 if code.startswith("-") else ATOM)
+        return constant(self.names.literal(x))
 
 
 def _only_number(c: Any) -> Any:
@@ -552,6 +500,20 @@ def _only_number(c: Any) -> Any:
         bool(np.all(c == first)) and bool(np.all(np.signbit(c) == np.signbit(first)))
     )
     return first.item() if same else None
+
+
+def head(name: str, arguments: Sequence[str]) -> str:
+    """The first line of a function, or its lines where it is too long."""
+    line = f"def {name}({', '.join(arguments)}):"
+    if len(line) <= WIDTH:
+        return line
+    body = "".join(f"{INDENT}{argument},\n" for argument in arguments)
+    return f"def {name}(\n{body}):"
+
+
+def listing(outputs: Sequence[str]) -> str:
+    """The code of a tuple that is returned, be it of one."""
+    return ", ".join(outputs) + "," * (len(outputs) == 1) or "()"
 
 
 def returned(results: str) -> list[str]:
@@ -570,11 +532,6 @@ def returned(results: str) -> list[str]:
     parts.append(f"{results[start:].strip()},")
     inside = [f"{INDENT * 2}{part}" for part in parts]
     return [f"{INDENT}return (", *inside, f"{INDENT})"]
-
-
-def call_of(node: Tensor) -> tuple[Op, tuple[Any, ...]]:
-    """What tells calls of different inner functions apart: the op, its operands."""
-    return node.op, tuple(map(spec_of, node.inputs))
 
 
 # The whole text
@@ -603,50 +560,45 @@ def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Te
         above += [f"#   {name}: {_kind(v)}" for name, v in module.constants.items()]
     if module.arrays:
         above += ["", *module.arrays.values()]
-    above += [f"\n\n{HELPERS[name].rstrip()}" for name in module.helpers]
+    above += [f"\n\n{code.rstrip()}" for code in module.helpers.values()]
     for lines in [*inner, own]:
         above += ["", "", *lines]
     return Text("\n".join(above), module.constants)
 
 
 def _inner(last: Lines) -> list[list[str]]:
-    """The functions of the ops that are made of graphs, those inside others too."""
-    found: list[Lines] = []
-    framed: dict[int, tuple[str, Any]] = {}
+    """The functions that ops bring along, those inside others too."""
+    found: list[tuple[Lines, str, Source, bool]] = []
     module = last.module
-    waiting = [last]
+    waiting, met = [last], set[Any]()
     while waiting:
         for node in waiting.pop().nodes:
-            if node.op.source is not None:
-                brought = node.op.source(node)
-                if brought.key in module.functions:
-                    continue
-                module.helpers.update(dict.fromkeys(brought.helpers))
-                names = []
-                for base, graph in brought.graphs:
-                    names.append(last.names.name(base))
-                    module.globals.add(names[-1])
-                    steps = [step.node for step in schedule(graph).steps]
-                    found.append(Lines(graph, steps, module))
-                    framed[id(found[-1])] = names[-1], brought.frame
-                    waiting.append(found[-1])
-                module.functions[brought.key] = tuple(names)
+            brought = source_of(node)
+            if brought is None:
                 continue
-            if node.op.body is None:
+            module.brought[node.serial] = brought
+            if brought.key in met:
                 continue
-            key = call_of(node)
-            if key in module.functions:
-                continue
-            name = last.names.name(node.op.name)
-            module.functions[key] = name
-            module.globals.add(name)
-            graph = node.op.body(*key[1])
-            steps = [step.node for step in schedule(graph).steps]
-            found.append(Lines(graph, steps, module))
-            framed[id(found[-1])] = name, None
-            waiting.append(found[-1])
+            met.add(brought.key)
+            for code in brought.helpers:
+                module.add_helper(code)
+            for base, graph in brought.graphs:
+                steps = [step.node for step in schedule(graph).steps]
+                waiting.append(Lines(graph, steps, module))
+                found.append((waiting[-1], base, brought, parts(node) is not None))
+    # They get their names when all that the text defines and imports is known.
+    called = []
+    for _, base, brought, _ in found:
+        called.append(last.names.name(base))
+        module.globals.add(called[-1])
+        module.functions.setdefault(brought.key, []).append(called[-1])
     # What is called stands above what calls it.
-    return [lines.inside(*framed[id(lines)]) for lines in reversed(found)]
+    return [
+        lines.inside(name, brought.frame, listed)
+        for (lines, _, brought, listed), name in reversed(
+            [*zip(found, called, strict=True)]
+        )
+    ]
 
 
 def _kind(value: Any) -> str:

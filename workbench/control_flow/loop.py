@@ -374,7 +374,14 @@ linear(
     batch=_batch_pad,
 )
 WINDOW.lengths = _short
-WINDOW.template = "{0:20}[:{1}]"
+WINDOW.template = "{0}[:{1}]"
+PAD.helper = '''\
+def scan_pad(g, x):
+    """g, and zeros after it, as many rows as x has."""
+    out = np.zeros_like(g, shape=(len(x), *g.shape[1:]))
+    out[: len(g)] = g
+    return out
+'''
 PAD.lengths = _padded
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.autodiff.body import Body, is_draw
 from workbench.backends.numpy import Function
-from workbench.backends.spelling import INFIX, SILENT
+from workbench.backends.spelling import operator_of
 from workbench.control_flow.loop import Loop
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
@@ -125,10 +125,8 @@ class Code:
     def expression(self, node: Tensor, operands: list[str]) -> str:
         """A node as an expression of its operands."""
         op, params = node.op, node.params
-        if op.name in INFIX and len(operands) == 2 and not params:
-            return f"{operands[0]} {INFIX[op.name][0]} {operands[1]}"
-        if op.name == "negative":
-            return f"-{operands[0]}"
+        if (template := operator_of(node)) is not None:
+            return template.format(*operands)
         if op.name == "item":
             return f"{operands[0]}[{params['index']}]"
         if params:
@@ -141,7 +139,7 @@ class Code:
 def _silent(node: Tensor) -> bool:
     """Whether a node only hands on an operand that the step computes."""
     return (
-        node.op.name in SILENT
+        node.op.template == "{0}"
         and len(node.inputs) == 1
         and not node.params
         and isinstance(node.inputs[0], Tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.backends.text import HELPERS, Source
+from workbench.backends.text import INDENT, Source, head, listing, returned
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
 from workbench.core import types
@@ -14,10 +14,22 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 
-INDENT = "    "
-WIDTH = 80
 #: What the loop is called that runs once more.
 AGAIN = "scan_again"
+
+PIECES = '''\
+def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carries):
+    """A loop back, k steps at a time; the steps forth run again before them."""
+    stacks = []
+    for a in reversed(range(0, max(n, 1), k)):
+        b = min(a + k, n)
+        start = [x[a // k] for x in kept] if n else first
+        lost = again(b - a, *consts, *[x[a:b] for x in seqs], *start)[len(start):]
+        made = back(b - a, *same, *[x[a:b] for x in rows], *lost, *carries)
+        stacks.append(made[len(carries):])
+        carries = made[:len(carries)]
+    return *carries, *[np.concatenate(x[::-1]) for x in zip(*stacks)]
+'''
 
 Fresh = Callable[[str], str]
 #: Names of the operands by the serials of the leaves; 1 for one whose rows they are.
@@ -37,7 +49,6 @@ def _scan(node: Tensor) -> Source:
         ("scan", id(loop), loop.keep),
         [(node.name or "scan", loop.body.graph)],
         frame,
-        lambda functions, operands: f"{functions[0]}({', '.join(operands)})",
     )
 
 
@@ -59,10 +70,7 @@ def _for(
     seqs = [fresh(f"{row}s") for row in rows]
     count = [fresh("n")] if loop.counted or piece else []
     arguments = [*count, *names[: loop.consts], *seqs, *carries]
-    made = [f"def {name}({', '.join(arguments)}):"]
-    if len(made[0]) > WIDTH:
-        inner = "".join(f"{INDENT}{x},\n" for x in arguments)
-        made = f"def {name}(\n{inner}):".split("\n")
+    made = [head(name, arguments)]
     ends = len(outputs) - loop.until
     seen = loop.carries + loop.visible
     stop = outputs[-1] if loop.until else None
@@ -123,15 +131,7 @@ def _for(
     results += ["None"] * (len(loop.marks) - len(marks))
     if loop.until:
         results.append(f"np.int64({steps})")
-    code = ", ".join(results) + ("," if len(results) == 1 else "")
-    if len(code) > WIDTH - 12:
-        return [
-            *made,
-            f"{INDENT}return (",
-            *(f"{INDENT * 2}{x}," for x in results),
-            f"{INDENT})",
-        ]
-    return [*made, f"{INDENT}return {code}"]
+    return [*made, *returned(listing(results))]
 
 
 def _stack(rows: str, row: Spec, measured: Measured, reverse: bool, sure: Any) -> str:
@@ -187,7 +187,7 @@ def _back(node: Tensor) -> Source:
         [(AGAIN, source.body.graph), ("scan_back", back.body.graph)],
         frame,
         call,
-        ("scan_pieces",),
+        (PIECES,),
     )
 
 
@@ -205,39 +205,10 @@ def _cond(node: Tensor) -> Source:
             (name, body.graph)
             for name, body in zip(("on_true", "on_false"), branches, strict=True)
         ],
-        _plain,
-        call,
+        call=call,
     )
-
-
-def _plain(
-    name: str, names: list[str], lines: list[str], outputs: list[str], fresh: Fresh
-) -> list[str]:
-    head = f"def {name}({', '.join(names)}):"
-    results = ", ".join(outputs) + ("," if len(outputs) == 1 else "")
-    return [head, *lines, f"{INDENT}return {results or '()'}"]
 
 
 declare("scan").source = _scan
 declare("scan_back").source = _back
 declare("cond").source = _cond
-HELPERS["scan_pad"] = '''\
-def scan_pad(g, x):
-    """g, and zeros after it, as many rows as x has."""
-    out = np.zeros_like(g, shape=(len(x), *g.shape[1:]))
-    out[: len(g)] = g
-    return out
-'''
-HELPERS["scan_pieces"] = '''\
-def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carries):
-    """A loop back, k steps at a time; the steps forth run again before them."""
-    stacks = []
-    for a in reversed(range(0, max(n, 1), k)):
-        b = min(a + k, n)
-        start = [x[a // k] for x in kept] if n else first
-        lost = again(b - a, *consts, *[x[a:b] for x in seqs], *start)[len(start):]
-        made = back(b - a, *same, *[x[a:b] for x in rows], *lost, *carries)
-        stacks.append(made[len(carries):])
-        carries = made[:len(carries)]
-    return *carries, *[np.concatenate(x[::-1]) for x in zip(*stacks)]
-'''

@@ -67,7 +67,7 @@ class Late(Op):
         self.view = base.view
         self.rule, self.reads = base.rule, base.reads
         self.inner_nodes, self.inner_sources = base.inner_nodes, base.inner_sources
-        self.source, self.template = base.source, base.template
+        self.source = base.source
 
     def settled(
         self, inputs: Sequence[Any], params: Params

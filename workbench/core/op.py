@@ -74,8 +74,16 @@ class Op:
         ``source(node) -> Source``, the functions that it brings into the text of a
         program (see `backends/text.py`). None: it brings none.
     template
-        How the text of a program writes it (see `backends/spelling.py`). None: as that
-        table says, else as a call by its name.
+        How the text of a program writes it: Python code with ``{0}`` for an operand,
+        ``{all}`` for all of them, ``{index:1}`` for the index whose arrays are the
+        operands from 1 on, ``{name}`` for a setting, ``{more}`` for the other settings;
+        brackets are put in where operators need them. Or a function of the node that
+        gives such code, or a pair of it and a dict of what it names besides settings.
+        None (or nothing): a call by its name.
+    helper
+        The code of a function that the text defines where it calls it.
+    output_names
+        What several outputs are called where the user has not named them.
     inline
         Whether a backend puts the ops of ``body`` in the place of its nodes.
     elementwise
@@ -106,6 +114,7 @@ class Op:
         "cure",
         "custom",
         "elementwise",
+        "helper",
         "infer",
         "inline",
         "inner_nodes",
@@ -116,6 +125,7 @@ class Op:
         "maker",
         "masked",
         "name",
+        "output_names",
         "pull",
         "push",
         "reads",
@@ -142,10 +152,11 @@ class Op:
         self.inner_nodes: Callable[[dict[str, Any]], Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
         self.source: Callable[[Any], Any] | None = None
-        self.template: str | None = None
+        self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
-        self.cure = ""
+        self.cure = self.helper = ""
+        self.output_names: tuple[str, ...] = ()
         self.custom = False
         self.elementwise = False
         self.inline = False

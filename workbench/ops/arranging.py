@@ -164,7 +164,11 @@ def _repeat_transpose(g: Any, x: Any, *, repeats: int, axis: tuple[int]) -> Any:
 
 
 REPEAT = linear(
-    "repeat", _repeat_compute, _repeat_transpose, rule="g summed over the repeats"
+    "repeat",
+    _repeat_compute,
+    _repeat_transpose,
+    rule="g summed over the repeats",
+    template="np.repeat({0}, {repeats}, *{axis})",
 )
 REPEAT.batch = _shifted(REPEAT)
 
@@ -328,6 +332,11 @@ PAD = op(
     rule="g without the margins",
     reads=(),
     batch=_pad_batch,
+    template=lambda node: (
+        "np.pad({0}, pad_width={width}, constant_values={fill})"
+        if "fill" in node.params
+        else "np.pad({0}, pad_width={width})"
+    ),
 )
 
 

@@ -125,6 +125,7 @@ MATMUL = multilinear(
     lengths=_matmul_infer,
     cure="The last axis of the left operand must be as long as the second last (or"
     " only) axis of the right one; transpose one of them with .T.",
+    template="{0} @ {1}",
 )
 UFUNCS[np.matmul] = MATMUL
 
@@ -382,6 +383,7 @@ EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
 EINSUM.lengths = _einsum_infer
 EINSUM.view = _einsum_view
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
+EINSUM.template = "np.einsum({subscripts}, {all}{more})"
 EINSUM.rule = "einsum of g and the other operands"
 EINSUM.cure = "Axes of the same letter must have the same length."
 
@@ -470,6 +472,26 @@ def einsum_path(
 # found.
 
 
+EINSUM0 = '''\
+def einsum0(subscripts, *arrays):
+    """An einsum whose every product is 0 where a factor is 0."""
+    with np.errstate(all="ignore"):
+        y = np.einsum(subscripts, *arrays)
+        if np.all(np.isfinite(y)):
+            return y
+        inputs, output = subscripts.split("->")
+        letters = output + "".join(sorted(set(inputs) - {*output, ","}))
+        product, nothing = 1, False
+        for term, x in zip(inputs.split(","), arrays):
+            kept = "".join(c for c in letters if c in term)
+            x = np.einsum(f"{term}->{kept}", x)
+            x = np.expand_dims(x, [i for i, c in enumerate(letters) if c not in kept])
+            product, nothing = product * x, nothing | (x == 0)
+    axes = tuple(range(len(output), len(letters)))
+    return np.sum(np.where(nothing, 0, product), axis=axes)
+'''
+
+
 def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
     """Declare the op that stands in for a contraction of masked cotangents.
 
@@ -500,6 +522,10 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
         assert base.batch is not None
         return base.batch((masked(inputs[0]), *inputs[1:]), batched, params)
 
+    made.template = lambda node: (
+        "einsum0({spelt}, {all})", {"spelt": spell(node.inputs, **node.params)}
+    )  # fmt: skip
+    made.helper = EINSUM0
     made.compute, made.infer, made.cure = compute, base.infer, base.cure
     made.pull, made.push, made.batch = pull, push, batch
     made.rule, made.reads = base.rule, base.reads

@@ -232,6 +232,28 @@ CONVOLVE = _declared("convolve", lambda a, b, *, mode: np.convolve(a, b, mode=mo
 CONVOLVE_ND = _declared("convolve_nd", _compute)
 
 
+def _text(node: Any) -> str:
+    batch, axes = node.params["batch"], len(node.shape)
+    if node.params["method"] == "fft":
+        more = f", axes={tuple(range(batch, axes))}" if batch else ""
+        return f"signal.fftconvolve({{0}}, {{1}}, {{mode}}{more})"
+    if batch:
+        return "convolve_each({0}, {1}, {mode}, {batch})"
+    if axes == 1:
+        return "np.convolve({0}, {1}, {mode})"
+    return 'signal.convolve({0}, {1}, {mode}, "direct")'
+
+
+CONVOLVE_ND.template = _text
+CONVOLVE_ND.helper = '''\
+def convolve_each(a, b, mode, axes):
+    """The convolution of each pair along some axes in front."""
+    if not axes:
+        return signal.convolve(a, b, mode, "direct")
+    return np.stack([convolve_each(x, y, mode, axes - 1) for x, y in zip(a, b)])
+'''
+
+
 def convolved(a: Any, b: Any, mode: str, method: str = "direct", batch: int = 0) -> Any:
     """The convolution of two arrays with as many axes.
 

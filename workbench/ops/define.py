@@ -59,7 +59,9 @@ def no_out(name: str, out: Any) -> None:
         )
 
 
-def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") -> Op:
+def elementwise(
+    name: str, compute: Any, *partials: str, pretty_rule: str = "", **more: Any
+) -> Op:
     """Declare an op that works entry by entry, with broadcasting.
 
     Parameters
@@ -75,9 +77,12 @@ def elementwise(name: str, compute: Any, *partials: str, pretty_rule: str = "") 
         An expression that names ``g`` is the whole product with the cotangent
         ``g`` instead, for rules that are better written so (``"g / x1"``).
         No partials: no derivative, as for comparisons.
+    more
+        How it is spelled: ``template``, ``helper``.
     """
     made = declare(name)
     made.compute = compute
+    _more(made, more)
     made.elementwise = True
     made.batch = _batch_elementwise(made)
     if isinstance(compute, np.ufunc):
@@ -176,7 +181,7 @@ def op(
     ``pulls[i](g, y, *inputs, **params)`` gives the cotangent of input i, or is
     None where there is none; ``push(tangents, y, *inputs, **params)`` the tangent,
     by default the transpose of the pulls. With several outputs, ``g`` and ``y``
-    are tuples. ``more`` sets ``batch``, ``infer``, ``cure``, ``reads`` or ``view``.
+    are tuples. ``more`` sets what `SETTINGS` names, as `Op` has it.
     """
     made = declare(name)
     made.compute = compute
@@ -208,9 +213,15 @@ def op(
     return made
 
 
+#: What a row may set besides derivatives.
+SETTINGS = set(
+    "batch cure helper infer lengths output_names reads template view".split()
+)
+
+
 def _more(made: Op, more: dict[str, Any]) -> None:
     for key, value in more.items():
-        if key not in ("batch", "infer", "lengths", "cure", "reads", "view"):
+        if key not in SETTINGS:
             raise TypeError(f"{made.name}: unknown setting {key!r}")
         setattr(made, key, value)
 
@@ -265,6 +276,14 @@ UNBROADCAST = linear(
     _unbroadcast_compute,
     lambda t, g, *, shape: np.broadcast_to(t, shape_of(g)),
     rule="g broadcast back",
+    template="unbroadcast({0}, {shape})",
+    helper='''\
+def unbroadcast(g, shape):
+    """g summed over the axes along which an array of this shape was broadcast."""
+    extra = g.ndim - len(shape)
+    axes = [i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]]
+    return np.reshape(np.sum(g, axis=(*range(extra), *axes)), shape)
+''',
     lengths=lambda g, *, shape: Spec(shape, dtype_of(g)),
 )
 
@@ -416,6 +435,7 @@ ITEM = op(
     infer=_item_infer,
     lengths=_item_infer,
     rule="g for this output",
+    template="{0}[{index}]",
     reads=(),
 )
 

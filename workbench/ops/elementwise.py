@@ -51,12 +51,13 @@ def _as_numpy(
 
 
 _power = _as_numpy(operator.pow, np.power)
-elementwise("add", operator.add, "1", "1")
-elementwise("subtract", operator.sub, "1", "-1")
-elementwise("multiply", operator.mul, "x1", "x0")
-elementwise("divide", _as_numpy(operator.truediv, np.divide), "g / x1", "-g * y / x1")
-elementwise("negative", operator.neg, "-1")
-elementwise("positive", operator.pos, "1")
+elementwise("add", operator.add, "1", "1", template="{0} + {1}")
+elementwise("subtract", operator.sub, "1", "-1", template="{0} - {1}")
+elementwise("multiply", operator.mul, "x1", "x0", template="{0} * {1}")
+elementwise("divide", _as_numpy(operator.truediv, np.divide),
+    "g / x1", "-g * y / x1", template="{0} / {1}")  # fmt: skip
+elementwise("negative", operator.neg, "-1", template="-{0}")
+elementwise("positive", operator.pos, "1", template="{0}")
 elementwise("reciprocal", np.reciprocal, "-y * y")
 elementwise(
     "power",
@@ -64,6 +65,7 @@ elementwise(
     "g * power_less(x0, x1)",
     "g * (y * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · y · log(x₀)",
+    template="{0} ** {1}",
 )
 elementwise("float_power", np.float_power,
     "g * float_power_less(x0, x1)",
@@ -72,9 +74,10 @@ elementwise("float_power", np.float_power,
 elementwise("square", np.square, "2 * x")
 elementwise("sqrt", np.sqrt, "0.5 * g / y")
 elementwise("cbrt", np.cbrt, "g / (3 * y * y)")
-elementwise("floor_divide", _as_numpy(operator.floordiv, np.floor_divide), "0", "0")
+elementwise("floor_divide", _as_numpy(operator.floordiv, np.floor_divide),
+    "0", "0", template="{0} // {1}")  # fmt: skip
 elementwise("remainder", _as_numpy(operator.mod, np.remainder),
-    "1", "-floor_divide(x0, x1)")  # fmt: skip
+    "1", "-floor_divide(x0, x1)", template="{0} % {1}")  # fmt: skip
 elementwise("fmod", np.fmod, "1", "-rint((x0 - y) / x1)")
 
 for _name in (
@@ -110,7 +113,8 @@ elementwise("sin", np.sin, "cos(x)")
 elementwise("cos", np.cos, "-sin(x)")
 elementwise("tan", np.tan, "1 + y**2")
 # Of its own, since a product of two factors cancels in the second derivative.
-elementwise("one_minus_square", lambda x: (1 - x) * (1 + x), "-2 * x")
+elementwise("one_minus_square", lambda x: (1 - x) * (1 + x), "-2 * x",
+    template="(1 - {0}) * (1 + {0})")  # fmt: skip
 elementwise("arcsin", np.arcsin, "g / root_of_one_minus_square(x)",
     pretty_rule="g / √(1 − x²)")  # fmt: skip
 elementwise("arccos", np.arccos, "-g / root_of_one_minus_square(x)",
@@ -326,9 +330,19 @@ RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked, where=_choose)
 
 
 elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
-    "masked(mul0(g, x1))", "masked(mul0(g, x0))")  # fmt: skip
+    "masked(mul0(g, x1))", "masked(mul0(g, x0))", helper='''\
+def mul0(a, b):
+    """a * b, and 0 where either is 0, be the other infinite or NaN."""
+    with np.errstate(all="ignore"):
+        return np.where((a == 0) | (b == 0), 0, a * b)
+''')  # fmt: skip
 elementwise("div0", lambda a, b: _zero_wins(a, b, operator.truediv),
-    "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))")  # fmt: skip
+    "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))", helper='''\
+def div0(a, b):
+    """a / b, and 0 where a is 0."""
+    with np.errstate(all="ignore"):
+        return np.where(a == 0, 0, a / b)
+''')  # fmt: skip
 declare("multiply").masked = declare("mul0")
 declare("divide").masked = declare("div0")
 
@@ -341,25 +355,28 @@ def _zero_wins(a: Any, b: Any, compute: Any) -> Any:
         return np.where(zero, np.zeros_like(out), out)
 
 
-linear("mask", lambda x: x, lambda g, x: masked(g)).elementwise = True
+linear("mask", lambda x: x, lambda g, x: masked(g), template="{0}").elementwise = True
 
 
 # No derivative: comparisons, predicates, logic, bits
 
-for _name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"):
-    elementwise(_name, getattr(np, _name))
+for _name, _written in (
+    ("less", "<"), ("less_equal", "<="), ("greater", ">"), ("greater_equal", ">="),
+    ("equal", "=="), ("not_equal", "!="), ("bitwise_and", "&"), ("bitwise_or", "|"),
+    ("bitwise_xor", "^"), ("left_shift", "<<"), ("right_shift", ">>"),
+):  # fmt: skip
+    elementwise(_name, getattr(np, _name), template=f"{{0}} {_written} {{1}}")
 for _name in (
-    "isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not"
-    " bitwise_and bitwise_or bitwise_xor invert left_shift right_shift"
+    "isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not invert"
 ).split():
     elementwise(_name, getattr(np, _name))
 
 # Identity, the kind of a leaf; `stop` cuts; `strong` makes a number a scalar
 
-elementwise("identity", lambda x: x, "1")
-STOP = elementwise("stop_gradient", lambda x: x, "0")
+elementwise("identity", lambda x: x, "1", template="{0}")
+STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}")
 STOP.connection, STOP.view = severed, always
-elementwise("strong", np.asarray, "1")
+elementwise("strong", np.asarray, "1", template="np.asarray({0})")
 
 
 def stop_gradient(x: Any) -> Any:
@@ -406,8 +423,8 @@ def fix(x: Any, out: None = None) -> Any:
 elementwise("nextafter", np.nextafter, "1", "0")
 elementwise("spacing", np.spacing, "0")
 elementwise("ldexp", np.ldexp, "ldexp(g, x1)", "0")
-elementwise("exponent", lambda x: np.frexp(x)[1])
-elementwise("fraction", lambda x: np.modf(x)[0], "1")
+elementwise("exponent", lambda x: np.frexp(x)[1], template="np.frexp({0})[1]")
+elementwise("fraction", lambda x: np.modf(x)[0], "1", template="np.modf({0})[0]")
 
 
 def frexp(x: Any) -> tuple[Any, Any]:
@@ -612,6 +629,7 @@ _sign = op(
         1j * y * divide_by_length(np.imag(np.conjugate(y) * t[0]), np.abs(x))
     ),
     rule="i ȳ · Im(g y) / |x|, 0 at 0",
+    template="np.sign({0})",
     reads=(0, "y"),
 )
 _sign.elementwise = True

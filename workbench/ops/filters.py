@@ -106,12 +106,21 @@ def _trigonometric(kind: str) -> Op:
         wide = np.dtype(np.float32 if spec.dtype == np.float16 else np.float64)
         return Spec(spec.shape, wide if small else spec.dtype)
 
+    def template(node: Any) -> str:
+        even = node.params["orthogonalize"]
+        if node.dtype.kind == "c" and even != (node.params["norm"] == "ortho"):
+            # SciPy forgets orthogonalize= of complex arrays.
+            call = f"fft.{kind}({{0}}.%s{{more}})"
+            return f"{call % 'real'} + 1j * {call % 'imag'}"
+        return f"fft.{kind}({{0}}{{more}})"
+
     made = linear(
         kind,
         lambda x, **params: _transform(x, kind, params),
         transpose,
         rule=f"{kind} of g, of the transposed type",
         infer=infer,
+        template=template,
     )
     made.batch = lambda inputs, batched, params: apply(made, inputs, params)
     return made
@@ -202,6 +211,11 @@ RECURSIVE = op(
     reads=(0, "y"),
     batch=_recursive_batch,
     infer=_recursive_infer,
+    template=lambda node: (
+        f"signal.lfilter(np.ones(1, np.{node.dtype}), {{0}}, {{1}})"
+        if node.dtype in (np.float32, np.complex64)
+        else "signal.lfilter([1.0], {0}, {1})"
+    ),
 )
 
 

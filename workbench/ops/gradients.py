@@ -34,7 +34,7 @@ def _only_first(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bo
 
 # zero_grad: connected, with gradient zero
 
-ZERO = elementwise("zero_grad", lambda x: x, "0")
+ZERO = elementwise("zero_grad", lambda x: x, "0", template="{0}")
 
 # grad_clip: the gradient entry by entry between two bounds. Clipping is not linear, so
 # it has no transpose: forward mode is that of the value, which the op does not change.
@@ -49,6 +49,7 @@ CLIP = op(
     infer=_as_first,
     reads=(1, 2),
     rule="clip(g, x₁, x₂)",
+    template="{0}",
 )
 CLIP.connection = _only_first
 
@@ -65,6 +66,7 @@ SCALE = op(
     infer=_as_first,
     reads=(1,),
     rule="g · x₁",
+    template="{0}",
 )
 SCALE.connection = _only_first
 

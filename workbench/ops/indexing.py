@@ -382,6 +382,7 @@ GETITEM = linear(
     _take,
     _take_transpose,
     rule="g at the index, else 0",
+    template="{0}[{index:1}]",
     lengths=_take_lengths,
     view=_take_view,
 )
@@ -390,6 +391,14 @@ SCATTER = linear(
     _scatter,
     lambda g, x, *arrays, key, shape: apply(GETITEM, (g, *arrays), {"key": key}),
     rule="g at the index",
+    template="scatter({0}, np.s_[{index:1}], {shape})",
+    helper='''\
+def scatter(g, index, shape):
+    """Zeros with g added at an index."""
+    out = np.zeros_like(g, shape=shape)
+    np.add.at(out, index, g)
+    return out
+''',
     lengths=lambda g, *arrays, key, shape: Spec(shape, dtype_of(g)),
 )
 

@@ -135,6 +135,8 @@ def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
 
 _joined("concatenate", _concatenate_compute, _concatenate_parts)
 _joined("stack", _stack_compute, _stack_parts)
+declare("concatenate").template = "np.concatenate([{all}]{more})"
+declare("stack").template = "np.stack([{all}]{more})"
 declare("concatenate").lengths = _concatenate_lengths
 declare("stack").lengths = _stack_lengths
 declare("concatenate").cure = (

@@ -30,6 +30,7 @@ LENGTH = op(
     infer=lambda *, n: Spec((), np.dtype(int), True),
     lengths=lambda *, n: Spec((), np.dtype(int), True),
     rule="a length has no derivative",
+    template="{n}",
 )
 
 
@@ -165,6 +166,13 @@ SPAN = linear(
     infer=_span_lengths,
     lengths=_span_lengths,
     batch=_batch("span"),
+    helper='''\
+def span(x, *ends, axis, key):
+    """x[start:stop:step] along an axis; what the key does not hold is given."""
+    ends = iter(ends)
+    part = slice(*[int(next(ends)) if type(k) is str else k for k in key])
+    return x[(slice(None),) * axis + (part,)]
+''',
 )
 UNSPAN = linear(
     "unspan",
@@ -176,6 +184,15 @@ UNSPAN = linear(
     infer=_unspan_lengths,
     lengths=_unspan_lengths,
     batch=_batch("unspan"),
+    helper='''\
+def unspan(g, *ends, axis, key, length):
+    """Zeros that hold g in a slice along an axis."""
+    ends = iter(ends)
+    part = slice(*[int(next(ends)) if type(k) is str else k for k in key])
+    out = np.zeros_like(g, shape=(*g.shape[:axis], length, *g.shape[axis + 1 :]))
+    out[(slice(None),) * axis + (part,)] = g
+    return out
+''',
 )
 
 
@@ -297,6 +314,7 @@ def _places_lengths(x: Any) -> Spec:
 PLACES = op(
     "nonzero_places",
     lambda x: np.stack(np.nonzero(x)),
+    template="np.stack(np.nonzero({0}))",
     infer=_places_lengths,
     lengths=_places_lengths,
     rule="positions have no derivative",

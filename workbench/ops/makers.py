@@ -52,7 +52,11 @@ def _full_like_lengths(
 
 
 FULL_LIKE = op(
-    "full_like", _full_like_compute, batch=_full_like_batch, lengths=_full_like_lengths
+    "full_like",
+    _full_like_compute,
+    batch=_full_like_batch,
+    lengths=_full_like_lengths,
+    template="np.full_like({0}, fill_value={fill}{more})",
 )
 FULL_LIKE.connection = severed
 
@@ -179,7 +183,19 @@ def _is_whole(n: Any) -> bool:
     return isinstance(n, (int, np.integer, Dim))
 
 
-MAKE_LIKE = op("make_like", _like_compute, batch=_like_batch, lengths=_like_lengths)
+MAKE_LIKE = op(
+    "make_like",
+    _like_compute,
+    batch=_like_batch,
+    lengths=_like_lengths,
+    template="make_like({0}, {maker}, *{settings})",
+    helper='''\
+def make_like(x, maker, args, settings):
+    """An array of the library of x."""
+    like = {"like": x} if hasattr(x, "__array_function__") else {}
+    return getattr(np, maker)(*args, **like, **dict(settings))
+''',
+)
 MAKE_LIKE.connection = severed
 
 
@@ -289,6 +305,7 @@ ASTYPE = op(
     push=_astype_push,
     rule="g in the dtype of x",
     reads=(),
+    template="np.astype({0}, {dtype})",
 )
 COPY.elementwise = ASTYPE.elementwise = True
 

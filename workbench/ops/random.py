@@ -187,10 +187,35 @@ def _emitted(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
     return apply(OPS[f"random_{draw.name}"], (anchor, *given), params)
 
 
+def _text(node: Tensor) -> tuple[str, Params] | None:
+    """What the trace has drawn, or a call of the generator."""
+    made = node.params.get("draw")
+    if made is None:
+        return "{0}", {}
+    if made.name in SAMPLERS:
+        return None  # drawn by arguments of our own
+    names = [name for name in made.names if name != HOLDER]
+    given = {name: f"{{{i}}}" for i, name in enumerate(names, 1)}
+    later = [k for k in node.params if k not in ("draw", "size")]
+    texts = [
+        f"{k}={given.get(k, f'{{{k}}}')}" for k in (*made.settings, *later, *given)
+    ]
+    call = f"{{generator}}.{made.name}({', '.join([*texts, 'size={size}'])})"
+    size = {} if "size" in node.params else {"size": made.size}
+    return call, {**made.settings, "generator": made.generator, **size}
+
+
 #: The names of the ops, one for each family.
 NAMES = [f"random_{name}" for name in (*FAMILIES, *SAMPLERS)]
 for _name in NAMES:
-    op(_name, _computing(), batch=_batch, infer=_infer, lengths=_infer)
+    op(
+        _name,
+        _computing(),
+        batch=_batch,
+        infer=_infer,
+        lengths=_infer,
+        template=_text,
+    )
 
 
 def unknown() -> Any:
@@ -534,6 +559,14 @@ GAMMA: Op = _entrywise(
         None,
         push=lambda t, y, a, q: t[0] * apply(GAMMA_SLOPE, (a, y)),
         rule="−g · (∂F/∂a) / f(y)",
+        template="gamma_quantile({0}, {1})",
+        helper='''\
+def gamma_quantile(a, q):
+    """The gamma draw below which q lies, or above which -q does."""
+    size = np.abs(q)
+    above = special.gammainccinv(a, size)
+    return np.where(q >= 0, special.gammaincinv(a, size), above)
+''',
         reads=(0, "y"),
     )
 )
@@ -625,6 +658,14 @@ BETA: Op = _entrywise(
         None,
         push=_beta_push,
         rule="−g · (∂F/∂a) / f(y)   −g · (∂F/∂b) / f(y)",
+        template="beta_quantile({0}, {1}, {2})",
+        helper='''\
+def beta_quantile(a, b, q):
+    """The beta draw below which q lies, or above which -q does."""
+    size = np.abs(q)
+    above = special.betainccinv(a, b, size)
+    return np.where(q >= 0, special.betaincinv(a, b, size), above)
+''',
         reads=(0, 1, "y"),
     )
 )

@@ -330,6 +330,15 @@ def _softmax(y: Any, x: Any, **_: Any) -> Any:
 _logsumexp_op = reduction(
     "logsumexp", _logsumexp_compute, _softmax, rule="g · exp(x − y)"
 )
+_logsumexp_op.helper = '''\
+def logsumexp(x, axis=None, keepdims=False):
+    """log(sum(exp(x))) without overflow."""
+    shift = np.max(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(shift), shift, 0)
+    with np.errstate(divide="ignore", over="ignore"):
+        total = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=keepdims))
+    return total + (shift if keepdims else np.reshape(shift, total.shape))
+'''
 
 
 def logsumexp(

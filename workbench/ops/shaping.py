@@ -107,6 +107,7 @@ linear(
     _reshape_compute,
     _reshape_transpose,
     rule="g in the shape of x",
+    template="np.reshape({0}, {shape}{more})",
     batch=_reshape_batch,
     view=always,
     lengths=_reshape_lengths,
@@ -319,6 +320,7 @@ linear(
     _broadcast_compute,
     lambda g, x, **_: sum_to(g, shape_of(x)),
     rule="g summed over the new axes",
+    template="np.broadcast_to({0}, {shape})",
     batch=_broadcast_batch,
     view=always,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
@@ -398,6 +400,15 @@ _op = linear(
     rule="g",
     lengths=_infer,
     view=always,
+    helper='''\
+def specify_shape(x, shape):
+    """x, which has these lengths; None is any."""
+    if len(x.shape) != len(shape) or any(
+        n not in (None, m) for m, n in zip(x.shape, shape)
+    ):
+        raise ValueError(f"an array of shape {x.shape} is to have {shape}")
+    return x
+''',
 )
 
 

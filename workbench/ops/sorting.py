@@ -245,7 +245,12 @@ def _lexsort_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return apply(LEXSORT, keys, {"axis": params["axis"] + 1})
 
 
-LEXSORT = op("lexsort", _lexsort_compute, batch=_lexsort_batch)
+LEXSORT = op(
+    "lexsort",
+    _lexsort_compute,
+    batch=_lexsort_batch,
+    template="np.lexsort([{all}]{more})",
+)
 
 
 @implements(np.lexsort)

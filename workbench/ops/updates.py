@@ -106,12 +106,28 @@ SET: Op = op(
     _set_pull_values,
     push=_set_push,
     rule="0 at the index, else g   g at the index",
+    template="index_set({0}, np.s_[{index:2}], {1})",
+    helper='''\
+def index_set(x, index, v):
+    """A copy of x with v at an index."""
+    out = np.copy(x)
+    out[index] = v
+    return out
+''',
     reads=(),
 )
 SET.batch = _batch(SET)
 
 
 # add
+
+INDEX_AT = '''\
+def index_at(ufunc, x, index, v):
+    """A copy of x, changed at an index by a ufunc and v."""
+    out = np.copy(x)
+    ufunc.at(out, index, v)
+    return out
+'''
 
 
 def _add_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
@@ -139,6 +155,8 @@ ADD: Op = op(
     lambda g, y, x, v, *arrays, key: sum_to(_taken(g, arrays, key), shape_of(v)),
     push=_add_push,
     rule="g   g at the index",
+    template="index_at(np.add, {0}, np.s_[{index:2}], {1})",
+    helper=INDEX_AT,
     reads=(),
 )
 ADD.batch = _batch(ADD)
@@ -182,6 +200,8 @@ def _limit(name: str, ufunc: str) -> Op:
         pull_values,
         push=push,
         rule="g to what stays, shared evenly at a tie",
+        template=f"index_at(np.{ufunc}, {{0}}, np.s_[{{index:2}}], {{1}})",
+        helper=INDEX_AT,
         reads=(0, 1, "y"),
     )
     made.batch = _batch(made)

@@ -63,6 +63,7 @@ WINDOWS = linear(
     ),
     _windows_transpose,
     rule="g added up where windows overlap",
+    template="np.lib.stride_tricks.sliding_window_view({0}, {window}, {axis})",
     infer=_windows_infer,
     lengths=_windows_infer,
     view=always,
@@ -74,6 +75,16 @@ OVERLAP = linear(
         WINDOWS, (g,), {"window": window, "axis": axis}
     ),
     rule="the windows of g",
+    template="overlap_add({0}, {window}, {axis})",
+    helper='''\
+def overlap_add(g, window, axis):
+    """Windows along an axis, added where they overlap."""
+    g = np.moveaxis(g, axis - 1 if axis < 0 else axis, 0)
+    out = np.zeros_like(g, shape=(g.shape[0] + window - 1, *g.shape[1:-1]))
+    for shift in range(window):
+        out[shift : shift + g.shape[0]] += g[..., shift]
+    return np.moveaxis(out, 0, axis)
+''',
     infer=_overlap_infer,
     lengths=_overlap_infer,
 )

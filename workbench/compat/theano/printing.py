@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from workbench.backends.spelling import operator_of
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import types, walk
@@ -18,22 +19,6 @@ __all__ = ["Print", "debugprint", "pp", "pprint", "pydotprint"]
 
 #: The most characters that `pp` writes before it names what it cuts short.
 LONGEST = 20_000
-INFIX = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "floor_divide": "//",
-    "remainder": "%",
-    "power": "**",
-    "matmul": "@",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-    "equal": "==",
-    "not_equal": "!=",
-}
 
 
 def pp(*args: Any) -> str:
@@ -61,11 +46,9 @@ def _written(root: Tensor) -> str:
         parts = [
             text[i.serial] if isinstance(i, Tensor) else _constant(i) for i in x.inputs
         ]
-        sign = INFIX.get(x.op.name)
-        if sign is not None and len(parts) == 2:
-            made = f"({parts[0]} {sign} {parts[1]})"
-        elif x.op.name == "negative":
-            made = f"(-{parts[0]})"
+        template = operator_of(x)
+        if template is not None and template != "{0}":
+            made = f"({template.format(*parts)})"
         else:
             parts += [f"{k}={v}" for k, v in x.params.items()]
             made = f"{x.op.name}({', '.join(parts)})"

@@ -166,6 +166,7 @@ QR = stacked(
         _qr_pull,
         push=_qr_push,
         rule="(g of Q + Q copyltu(R gᵀ of R − gᵀ of Q Q)) R⁻ᵀ",
+        output_names=("Q", "R"),
         reads=(0, "y"),
         infer=_qr_infer,
         lengths=_qr_infer,

@@ -87,6 +87,13 @@ def function_of_matrix(
         y = function(x.astype(complex if want.kind == "c" else float), **params)
         return y.astype(np.complex64 if y.dtype.kind == "c" else np.float32)
 
+    def template(node: Any) -> str:
+        wide = "complex" if dtype_of(node.inputs[0]).kind == "c" else "float"
+        if not (double and node.dtype in (np.float32, np.complex64)):
+            return f"linalg.{name}({{0}}{{more}})"
+        call = f"linalg.{name}({{0}}.astype({wide}){{more}})"
+        return f"{call}.astype(np.{node.dtype})"
+
     def by_blocks(y: Any, x: Any, e: Any, params: Params) -> Any:
         return along(made, x, e, params)[1]
 
@@ -107,6 +114,7 @@ def function_of_matrix(
             rule=rule,
             reads=reads,
             infer=square,
+            template=template,
         )
     )
     return made

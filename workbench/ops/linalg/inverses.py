@@ -275,6 +275,14 @@ def _lstsq_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> A
     return apply(LSTSQ, inputs, params)
 
 
+def _lstsq_text(node: Any) -> tuple[str, Params]:
+    a, b = node.inputs
+    limit = node.params.get("rcond")
+    if len(shape_of(a)) == 2 and len(shape_of(b)) <= 2:
+        return "np.linalg.lstsq({0}, {1}, rcond={limit})[0]", {"limit": limit}
+    return "np.linalg.pinv({0}, rcond={limit}) @ {1}", {"limit": _limit(a, limit)}
+
+
 LSTSQ = op(
     "least_squares",
     _lstsq_compute,
@@ -282,6 +290,7 @@ LSTSQ = op(
     _lstsq_right,
     push=_lstsq_push,
     rule="that of x₀⁺ x₁ at constant rank   x₀⁺ᵀ g",
+    template=_lstsq_text,
     reads=(0, 1, "y"),
     infer=_lstsq_infer,
     batch=_lstsq_batch,
@@ -432,6 +441,15 @@ COFACTOR = stacked(
         lambda g, y, x: apply(ALONG, (x, g)),
         push=lambda t, y, x: apply(ALONG, (x, t[0])),
         rule="x⁻ᵀ (g · y) − x⁻ᵀ gᵀ y",
+        helper='''\
+def cofactor(x):
+    """The derivative of det: all singular values but one multiply."""
+    U, S, Vh = np.linalg.svd(x)
+    others = np.where(np.eye(x.shape[-1], dtype=bool), 1, S[..., None, :])
+    middle = np.prod(others, axis=-1)[..., None, :]
+    sign = np.linalg.det(U) * np.linalg.det(Vh)
+    return sign[..., None, None] * ((np.conj(U) * middle) @ np.conj(Vh))
+''',
         reads=(0,),
         infer=square,
     )
@@ -548,6 +566,34 @@ ALONG: Op = declare("cofactor_along")
 ALONG.batch = lambda inputs, batched, params: apply(ALONG, aligned(inputs, batched))
 ALONG.compute, ALONG.infer = _along_compute, _along_infer
 ALONG.pull, ALONG.push = _along_pull, _along_push
+ALONG.helper = '''\
+def cofactor_along(x, *directions):
+    """The derivative of the cofactors along each direction, a polynomial of x."""
+    *others, t = directions
+    n = x.shape[-1]
+    if others:  # by values on a circle, as many as the polynomial's degree
+        count, total = max(n - len(directions), 2), np.zeros_like(sum(directions, x))
+        if n <= len(directions):
+            return total
+        size, step = (np.max(np.abs(v), (-2, -1), keepdims=True) for v in (x, t))
+        radius = np.where(size == 0, 1, size) / np.where(step == 0, 1, step)
+        for k in range(count):
+            turn = 1 - 2 * k if count == 2 else np.exp(2j * np.pi * k / count)
+            part = cofactor_along(x + turn * radius * t, *others)
+            part = part / (turn * count * radius)
+            total = total + (part if np.iscomplexobj(total) else np.real(part))
+        return total
+    U, S, Vh = np.linalg.svd(x)
+    others = np.zeros_like(S, shape=(*S.shape, n))
+    for i, j in np.ndindex(n, n):
+        if i != j:
+            others[..., i, j] = np.prod(np.delete(S, [i, j], -1), axis=-1)
+    turned = np.conj(np.swapaxes(U, -1, -2)) @ t @ np.conj(np.swapaxes(Vh, -1, -2))
+    on = np.einsum("...ij,...jj->...i", others, turned)[..., None, :]
+    middle = on * np.eye(n, dtype=S.dtype) - others * np.swapaxes(turned, -1, -2)
+    sign = np.linalg.det(U) * np.linalg.det(Vh)
+    return sign[..., None, None] * (np.conj(U) @ middle @ np.conj(Vh))
+'''
 ALONG.rule = "the next derivative of det(x₀), along g too"
 
 
@@ -587,6 +633,7 @@ LOGABSDET = stacked(
         lambda g, y, x: g[..., None, None] * swap(np.linalg.inv(x)),
         push=lambda t, y, x: np.sum(t[0] * swap(np.linalg.inv(x)), axis=(-2, -1)),
         rule="g · x⁻ᵀ",
+        template="np.linalg.slogdet({0})[1]",
         reads=(0,),
         infer=_logabsdet_infer,
     )
@@ -613,6 +660,7 @@ SIGN = stacked(
         _sign_pull,
         push=_sign_push,
         rule="0, or i Im(g y) x⁻ᵀ for a complex matrix, whose sign turns",
+        template="np.linalg.slogdet({0})[0]",
         reads=(0, "y"),
         infer=reduced,
     )

@@ -60,6 +60,7 @@ POWER_NORM = reduction(
     _power_norm_weight,
     rule="g · (|x| / y)^(p − 1) · sign x, 0 at 0",
 )
+POWER_NORM.template = "np.linalg.vector_norm({0}{more})"
 
 
 @implements(np.linalg.norm)

@@ -147,6 +147,13 @@ WEIGHTS: Op = stacked(
         "eigen_weights",
         _weights_compute,
         infer=lambda x, w, *, UPLO: broadcast(square(x), value_spec(w).shape[:-1]),
+        template="eigen_weights({0}, {1}, {UPLO})",
+        helper='''\
+def eigen_weights(x, w, UPLO):
+    """The matrix with the eigenvectors of x and the eigenvalues w."""
+    vectors = np.linalg.eigh(x, UPLO=UPLO)[1]
+    return (vectors * w[..., None, :]) @ np.conj(np.swapaxes(vectors, -1, -2))
+''',
     )
 )
 WEIGHTS.pull, WEIGHTS.push = _weights_pull, _weights_push
@@ -238,6 +245,7 @@ EIGH = stacked(
         _eigh_pull,
         push=_eigh_push,
         rule="V (diag(g of w) + F ∘ Vᴴ g of V) Vᴴ on the triangle that is read",
+        output_names=("values", "vectors"),
         reads=("y",),
         infer=_eigh_infer,
     )
@@ -357,6 +365,7 @@ EIG = stacked(
         _eig_pull,
         push=_eig_push,
         rule="V⁻ᵀ (diag(g of w) + F ∘ Vᵀ g of V) Vᵀ",
+        output_names=("values", "vectors"),
         reads=("y",),
         infer=_eig_infer,
     )
@@ -543,6 +552,12 @@ BETWEEN: Op = stacked(
         "singular_weights",
         _between_compute,
         infer=lambda x, w: broadcast(matrices(x), value_spec(w).shape[:-1]),
+        helper='''\
+def singular_weights(x, w):
+    """The matrix with the singular vectors of x and the singular values w."""
+    U, _, Vh = np.linalg.svd(x, full_matrices=False)
+    return (U * w[..., None, :]) @ Vh
+''',
     )
 )
 BETWEEN.pull, BETWEEN.push = _between_pull, _between_push
@@ -663,6 +678,7 @@ SVD = stacked(
         _svd_pull,
         push=_svd_push,
         rule="U (turns of U and V over the gaps of s + diag(g of s)) Vᴴ",
+        output_names=("U", "S", "Vh"),
         reads=("y",),
         infer=_svd_infer,
     )

@@ -94,6 +94,9 @@ TRIANGULAR = declare("solve_triangular")
 TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch = _triangular_batch
+TRIANGULAR.template = (
+    "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
+)
 TRIANGULAR.rule = "−(x₀⁻ᵀ g) yᵀ on the triangle   x₀⁻ᵀ g"
 TRIANGULAR.reads = (0, "y")
 TRIANGULAR.cure = "The right side has as many rows as the matrix."
@@ -178,6 +181,8 @@ LU = stacked(
         _lu_pull,
         push=_lu_push,
         rule="P L⁻ᵀ (tril(Lᵀ g of L) + triu(g of U Uᵀ)) U⁻ᵀ",
+        template="linalg.lu({0})",
+        output_names=("P", "L", "U"),
         reads=("y",),
         infer=_lu_infer,
         cure="Both derivatives of lu need leading blocks that can be inverted.",
@@ -209,6 +214,18 @@ PIVOTS = stacked(
         "lu_pivots",
         _pivots_compute,
         infer=lambda p, *, count: Spec((*p.shape[:-2], count), np.dtype(np.int32)),
+        template="lu_pivots({0}, {count})",
+        helper='''\
+def lu_pivots(p, count):
+    """The row that each row was swapped with, from the permutation that came of it."""
+    pivots = np.zeros((*p.shape[:-2], count), np.int32)
+    for at in np.ndindex(p.shape[:-2]):
+        order, now = list(np.argmax(p[at], axis=0)), list(range(p.shape[-1]))
+        for j in range(count):
+            i = now.index(order[j])
+            now[i], now[j], pivots[(*at, j)] = now[j], now[i], i
+    return pivots
+''',
     )
 )
 
@@ -234,6 +251,17 @@ ORDER = stacked(
         "pivot_order",
         _order_compute,
         infer=lambda swaps: Spec(swaps.shape, np.dtype(np.intp)),
+        helper='''\
+def pivot_order(swaps):
+    """The order of rows after each row was swapped with another."""
+    orders = np.zeros(swaps.shape, np.intp)
+    for at in np.ndindex(swaps.shape[:-1]):
+        order = list(range(swaps.shape[-1]))
+        for j, i in enumerate(swaps[at]):
+            order[i], order[j] = order[j], order[i]
+        orders[at] = order
+    return orders
+''',
     )
 )
 
@@ -310,6 +338,7 @@ SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 SYLVESTER.lengths = _sylvester_lengths
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch = _sylvester_batch
+SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")
 SYLVESTER.cure = "a and b are square; q has the rows of a and the columns of b."
@@ -368,6 +397,7 @@ def _banded_pull(
 
 BANDED = declare("solve_banded")
 BANDED.compute, BANDED.infer, BANDED.pull = _banded_compute, _banded_infer, _banded_pull
+BANDED.template = "linalg.solve_banded(({lower}, {upper}), {0}, {1})"
 BANDED.rule, BANDED.reads = "−(x₀⁻ᵀ g) yᵀ on the band   x₀⁻ᵀ g", (0, "y")
 BANDED.cure = "The band has a row for each diagonal; the right side is a matrix."
 

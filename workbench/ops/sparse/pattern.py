@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, hooks
+from workbench.core import blame, dims, hooks
 from workbench.core.broadcasting import meet
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
@@ -401,12 +401,34 @@ def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return np.reshape(y, (count, height, *shape_of(y)[1:]))
 
 
+def array_text(pattern: Pattern) -> tuple[str, Params]:
+    """The template of the array whose stored values are the first operand."""
+    name = pattern.format if pattern.format in ("csr", "csc", "bsr", "dia") else "coo"
+    labels = {"dia": ["offsets"], "coo": ["rows", "columns"][: len(pattern.index)]}
+    names = labels.get(name, ["indices", "starts"])
+    where = ", ".join(f"{{{label}}}" for label in names)
+    where = f"({where}{',' * (len(names) == 1)})" if name == "coo" else where
+    template = f"sparse.{name}_array(({{0}}, {where}), shape={{shape}})"
+    return template, dict(zip(names, pattern.index, strict=True), shape=pattern.shape)
+
+
+def _product_text(node: Any) -> tuple[str, Params]:
+    template, named = array_text(node.params["pattern"])
+    product = f"{template} @ {{1}}"
+    if len(named["shape"]) == 1 or named["shape"][0] == 1:
+        # SciPy makes a number of one row in COO; NumPy finds the number of columns.
+        result = tuple(-1 if isinstance(n, dims.Dim) else n for n in node.shape)
+        return f"np.reshape({product}, {{result}})", {**named, "result": result}
+    return product, named
+
+
 PRODUCT: Op = multilinear(
     "sparse_matmul",
     _product,
     lambda g, data, x, *, pattern: apply(SAMPLE, (g, x), {"pattern": pattern}),
     lambda g, data, x, *, pattern: apply(PRODUCT, (data, g), {"pattern": pattern.T}),
     rule="g xᵀ where entries are stored   Sᵀ g",
+    template=_product_text,
     batch=_product_batch,
     infer=_product_infer,
     lengths=_product_infer,
@@ -439,12 +461,20 @@ def _sample_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
     return np.reshape(y, (count, len(params["pattern"].rows)))
 
 
+def _sample_text(node: Any) -> tuple[str, Params]:
+    named = {k: getattr(node.params["pattern"], k) for k in ("rows", "columns")}
+    if len(shape_of(node.inputs[0])) == 1:
+        return "{0}[{rows}] * {1}[{columns}]", named
+    return 'np.einsum("kj,kj->k", {0}[{rows}], {1}[{columns}])', named
+
+
 SAMPLE: Op = multilinear(
     "sparse_sample",
     _sample,
     lambda c, g, x, *, pattern: apply(PRODUCT, (c, x), {"pattern": pattern}),
     lambda c, g, x, *, pattern: apply(PRODUCT, (c, g), {"pattern": pattern.T}),
     rule="C x   Cᵀ g",
+    template=_sample_text,
     batch=_sample_batch,
     infer=_sample_infer,
     cure="Both have as many columns; the array has a row for each row of the first.",

@@ -25,6 +25,7 @@ from workbench.ops.sparse.pattern import (
     SAMPLE,
     Pattern,
     around,
+    array_text,
     block_diagonal,
     listed,
 )
@@ -116,11 +117,18 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
     return np.reshape(y, (count, -1, *shape_of(y)[1:]))
 
 
+def _text(node: Any) -> tuple[str, Params]:
+    template, named = array_text(node.params["pattern"])
+    turned = ', "T"' * node.params["transposed"]
+    return f"sparse.linalg.splu({template}.tocsc()).solve({{1}}{turned})", named
+
+
 SOLVE = op(
     "sparse_solve",
     _compute,
     push=_push,
     rule="−u xᵀ where entries are stored, u = S⁻ᵀ g   u",
+    template=_text,
     batch=_batch,
     infer=_infer,
     reads=(0, "y"),

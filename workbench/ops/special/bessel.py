@@ -94,6 +94,7 @@ many(
         lambda y, x: x * y[2],
     ),
     rule="g₀ · Ai′ + g₁ · x · Ai + g₂ · Bi′ + g₃ · x · Bi",
+    output_names=("Ai", "Aip", "Bi", "Bip"),
 )
 
 

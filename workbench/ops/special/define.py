@@ -65,6 +65,16 @@ class Special:
                 return self._on_gpu()(*args)
         return self.ufunc(*args)
 
+    def template(self, node: Any) -> str:
+        """Return how the text of a program calls it."""
+        if not self.__name__.startswith("spherical_") or self.__name__[-2:] != "_d":
+            called = {"riemann_zeta": "zeta"}.get(self.__name__, self.__name__)
+            return f"special.{called}({{all}})"
+        # SciPy gives derivatives in double precision alone.
+        single = node.dtype in (np.float32, np.complex64)
+        cast = f".astype(np.{node.dtype})" if single else ""
+        return f"special.{self.__name__[:-2]}({{all}}, derivative=True){cast}"
+
     def _on_gpu(self) -> Callable[..., Any]:
         module = import_module("cupyx.scipy.special")
         found: Callable[..., Any] | None = getattr(module, self.__name__, None)
@@ -145,7 +155,7 @@ def _refuse(name: str, place: int) -> NoReturn:
     )
 
 
-def many(name: str, *slopes: Sequence[Slope] | None, rule: str = "") -> Op:
+def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
     """Declare a ufunc with several outputs.
 
     ``slopes[i][k](y, *inputs)`` gives the derivative of output k by input i, from the
@@ -179,7 +189,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, rule: str = "") -> Op:
                 )
         return tuple(sum(column[1:], column[0]) for column in zip(*moving, strict=True))
 
-    made = op(name, function, *map(pull, range(len(slopes))), push=push, rule=rule)
+    made = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
     made.batch = _batch_elementwise(made)
     CALLS[function.ufunc] = lambda *inputs: several(made, inputs)
     return made

@@ -108,6 +108,7 @@ many(
         _amplitude_by_m,
     ),
     rule="by u: g₀ · cn · dn − g₁ · sn · dn − g₂ · m · sn · cn + g₃ · dn",
+    output_names=("sn", "cn", "dn", "ph"),
 )
 
 

@@ -176,6 +176,14 @@ def _column_order_infer(x: Any) -> Spec:
 
 
 ORDER = stacked(declare("pivoted_columns"))
+ORDER.helper = '''\
+def pivoted_columns(x):
+    """The order in which QR with pivoting takes the columns."""
+    orders = np.zeros((*x.shape[:-2], x.shape[-1]), np.int32)
+    for at in np.ndindex(x.shape[:-2]):
+        orders[at] = linalg.qr(x[at], mode="r", pivoting=True)[1]
+    return orders
+'''
 ORDER.compute, ORDER.infer = _column_order, _column_order_infer
 
 
