@@ -20,6 +20,7 @@ from workbench.autodiff.recorded_call import (
     Aux,
     Call,
     is_expression,
+    is_float,
     kept,
     no_options,
     only_for_functions,
@@ -36,40 +37,52 @@ from workbench.ops.define import shape_of
 Function = Callable[..., Any]
 
 
-def scalar_output(call: Call, name: str) -> Any:
-    """The one number that a gradient needs, or the error that says what to do."""
+def scalar_seed(call: Call, *, holomorphic: bool) -> Any:
+    """The cotangent 1 of the one number that a gradient needs; or an error.
+
+    None for a number that nothing can vary.
+    """
+    y = call.outputs[0] if len(call.outputs) == 1 else None
+    if isinstance(y, Tensor) and isinstance(y._value, float):  # of NumPy's doubles too
+        return np.array(1.0)  # host array: as the value is
+    if not holomorphic:
+        check_real(call)
     if len(call.outputs) != 1:
         raise NonScalarOutputError(
-            f"{name} needs a function that returns one number; it returned"
+            "grad needs a function that returns one number; it returned"
             f" {len(call.outputs)} values. Return one of them, or use"
             " value_and_grad(..., has_aux=True), or vjp with a seed for each."
         )
-    y = call.outputs[0]
     dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
     if not isinstance(y, Tensor) and dtype.kind not in "biufc":
         forgot = " Has it a `return` at its end?" if y is None else ""
         raise NonScalarOutputError(
-            f"{name} needs one number; the function returned {y!r}.{forgot}"
+            f"grad needs one number; the function returned {y!r}.{forgot}"
         )
     if shape_of(y if hasattr(y, "shape") else np.asarray(y)) != ():  # host array: list
         where = blame.at(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
         raise NonScalarOutputError(
-            f"{name} needs one number; the function returned {what}{where}. Reduce it"
+            f"grad needs one number; the function returned {what}{where}. Reduce it"
             " (np.sum, np.mean), give a seed (wb.vjp), or ask for wb.jacobian."
         )
-    return y
+    if not isinstance(y, Tensor) or not (y._value is None or is_float(y)):
+        return None
+    return np.ones_like(y if y._value is None else y._value)
 
 
-def seed_for(y: Any) -> Any:
-    """The cotangent 1 in the dtype of a scalar output."""
-    if not isinstance(y, Tensor):
-        return None
-    if y._value is None:
-        return np.ones_like(y)
-    if not types.differentiable(y.dtype):
-        return None
-    return np.ones_like(y._value)
+def check_real(call: Call) -> None:
+    """Refuse a complex result of real numbers: half of its derivative."""
+    real = [x for x in call.leaves if x.dtype.kind != "c"]
+    for y in call.outputs if real else ():
+        if isinstance(y, Tensor) and y.dtype.kind == "c":
+            raise DtypeError(
+                f"grad: the function returned {blame.describe(y)}"
+                f"{blame.at(y.site)}, and the gradient by"
+                f" {blame.describe(real[0])} would be that of the real part alone."
+                " Return the part that is meant, np.real(y), np.imag(y) or"
+                " np.abs(y), or ask for wb.jacobian, which is complex."
+            )
 
 
 def check_target(argnums: Any, name: str) -> None:
@@ -170,8 +183,7 @@ def value_and_grad(
             aux.target, argnums, args, kwargs, "grad", overrides,
             argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
         )  # fmt: skip
-        y = scalar_output(call, "grad")
-        g = call.gradients([seed_for(y)])
+        g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
         return aux.with_aux(call, call.result()), g
 
     return differentiated
@@ -224,15 +236,17 @@ def grad(
         wrt = wrt_of("grad", argnums, options)
         return derivatives.gradient(f, wrt, overrides=overrides, **options)
     no_options("grad", options)
-    both = value_and_grad(
-        f, argnums, argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
-        allow_int=allow_int, overrides=overrides,
-    )  # fmt: skip
+    check_target(argnums, "grad")
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, g = both(*args, **kwargs)
-        return (g, value[1]) if has_aux else g
+        aux = Aux(f, has_aux)
+        call = Call(
+            aux.target, argnums, args, kwargs, "grad", overrides,
+            argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
+        )  # fmt: skip
+        g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
+        return aux.with_aux(call, g)
 
     return gradient
 

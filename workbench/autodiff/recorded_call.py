@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import signature
 from operator import index
 from typing import Any
 
@@ -19,10 +18,11 @@ from workbench.core import aliases, blame, hooks, source, traces, tree, types, w
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.core.trace import (
-    argument_names,
+    ArgumentNames,
     check_float,
     check_function,
     live,
+    parameters_of,
     record,
     wrap,
 )
@@ -34,7 +34,21 @@ Argnames = str | Sequence[str] | None
 
 
 class Call:
-    """One call of a function to differentiate: which leaves vary, what came out."""
+    """One call of a function to differentiate: which leaves vary, what came out.
+
+    Attributes
+    ----------
+    tree
+        How what is differentiated by is nested.
+    values
+        Its leaves, without those that have no derivative (``allow_int``).
+    recording
+        The program of the call: its ``leaves`` and ``outputs``, and what they read.
+    first
+        The serial from which on the call has made Tensors.
+    resolution
+        The rules of the overrides that hold for it, if there are any.
+    """
 
     def __init__(
         self,
@@ -50,106 +64,92 @@ class Call:
         holomorphic: bool = False,
     ) -> None:
         check_function(f, name)
-        single, places = chosen_arguments(f, argnums, argnames, args, kwargs, name)
-        chosen = tuple(args[p] if isinstance(p, int) else kwargs[p] for p in places)
-        for place, x in zip(places, chosen, strict=True):
-            if x is None:  # which is a nest without leaves to `tree`
-                check_float(x, f"argument {place!r}", name)
-        flat, self.tree = tree.flatten(chosen[0] if single else chosen)
-        #: The arguments that nothing is differentiated by.
-        rest = [x for p, x in (*enumerate(args), *kwargs.items()) if p not in places]
-        self.given = tree.flatten(rest)[0] if rest else []
-        labels = _labels(f, args, kwargs, places)
-        #: Which leaves vary; with ``allow_int`` the others have no gradient.
-        #: (None: the transform does not offer it.)
-        self.varies = [not (allow_int and not has_derivative(value)) for value in flat]
-        picked = [label for label, v in zip(labels, self.varies, strict=True) if v]
-        self.values = [x for x, v in zip(flat, self.varies, strict=True) if v]
+        self.f, self.args, self.kwargs = f, args, kwargs
+        self.single, self.places = chosen_arguments(
+            f, argnums, argnames, args, kwargs, name
+        )
+        names = self._choose_leaves(name, bool(allow_int))
         cure = "" if allow_int is None else ", or allow_int=True to leave it out"
-        for value, label in zip(self.values, picked, strict=True):
-            check_float(value, str(label), name, cure=cure)
-            if holomorphic and types.spec_of(value).dtype.kind != "c":
-                raise DtypeError(
-                    f"{name}(holomorphic=True): {label} is of dtype"
-                    f" {types.spec_of(value).dtype}. The complex derivative is by a"
-                    f" complex number: pass {label} + 0j."
-                )
-
-        asked = hooks.overrides(overrides)
-        parts = asked is not None and asked.means_parts
-
-        def call(leaves: list[Tensor]) -> Any:
-            rest = iter(leaves)
-            rebuilt = self.tree(
-                [next(rest) if v else x for x, v in zip(flat, self.varies, strict=True)]
-            )
-            new = [drawing(x) for x in args]
-            named = {key: drawing(x) for key, x in kwargs.items()}
-            if parts:
-                # A structure is seen where each step of it is, also those that the
-                # leaves take no part in: the other arguments are recorded too.
-                named_places = _labels_at(f, args, kwargs)
-                new = [recorded(x, named_places[i]) for i, x in enumerate(new)]
-                named = {k: recorded(x, named_places[k]) for k, x in named.items()}
-            for place, x in zip(places, (rebuilt,) if single else rebuilt, strict=True):
-                if isinstance(place, int):
-                    new[place] = x
-                else:
-                    named[place] = x
-            if isinstance(f, np.ufunc):  # which has no frame of the user's
-                with source.pinned():
-                    return f(*new, **named)
-            return f(*new, **named)
-
-        self.recording = record(call, self.values, picked)
+        for i, x in enumerate(self.values):
+            if not is_float(x):
+                check_float(x, names[i], name, cure=cure)
+            if holomorphic:
+                check_complex(x, names[i], name)
+        asked = hooks.overrides.call(overrides)
+        self.is_whole = asked is not None and asked.means_parts
+        self.recording = record(self._run, self.values, names)
+        self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
+        self.first = self.leaves[0].serial if self.leaves else 0
         if name != "grad":  # which says more of what it needs
             check_outputs(self.outputs, name)
-        elif not holomorphic:
-            self._check_real()
         self.resolution: OverrideRules | None = None
         if asked is not None:
             self.resolution = asked.resolve(self.outputs, self.leaves, name)
-        for y in self.outputs if holomorphic else ():
-            if isinstance(y, Tensor) and y.dtype.kind != "c":
-                raise DtypeError(
-                    f"{name}(holomorphic=True): the function returned"
-                    f" {blame.describe(y)}{blame.at(y.site)}, and a function with a"
-                    " complex derivative has complex values. Drop holomorphic=True:"
-                    " the gradient of a real function is df/dx - i df/dy."
-                )
+        if holomorphic:
+            check_complex_outputs(self.outputs, name)
 
-    def _check_real(self) -> None:
-        """Refuse a complex result of real numbers: half of its derivative."""
-        real = [x for x in self.leaves if x.dtype.kind != "c"]
-        for y in self.outputs if real else ():
-            if isinstance(y, Tensor) and y.dtype.kind == "c":
-                raise DtypeError(
-                    f"grad: the function returned {blame.describe(y)}"
-                    f"{blame.at(y.site)}, and the gradient by"
-                    f" {blame.describe(real[0])} would be that of the real part alone."
-                    " Return the part that is meant, np.real(y), np.imag(y) or"
-                    " np.abs(y), or ask for wb.jacobian, which is complex."
-                )
+    def _choose_leaves(self, name: str, allow_int: bool) -> ArgumentNames:
+        """Take what is differentiated by apart, and give the names of its leaves."""
+        chosen = []
+        for place in self.places:
+            x = self.args[place] if isinstance(place, int) else self.kwargs[place]
+            if x is None:  # which is a nest without leaves to `tree`
+                check_float(x, f"argument {place!r}", name)
+            chosen.append(x)
+        self.flat, self.tree = tree.flatten(chosen[0] if self.single else tuple(chosen))
+        self.values = self.flat
+        #: Which of the leaves vary, if not all of them do.
+        self.varying: list[int] | None = None
+        if allow_int:
+            self.varying = [i for i, x in enumerate(self.flat) if has_derivative(x)]
+            self.values = [self.flat[i] for i in self.varying]
+        #: The leaves of the arguments that nothing is differentiated by.
+        self.given: list[Any] = []
+        if len(self.places) < len(self.args) + len(self.kwargs):
+            named = (*enumerate(self.args), *self.kwargs.items())
+            rest = [x for place, x in named if place not in self.places]
+            self.given = tree.flatten(rest)[0]
+        trees = [self.tree] if self.single else self.tree.children
+        return ArgumentNames(self.f, self.places, trees, self.varying)
+
+    def _run(self, leaves: list[Tensor]) -> Any:
+        """Call the function, with Tensors for what is differentiated by."""
+        chosen = self.tree(self._spread(leaves, self.flat))
+        new = dict(zip(self.places, (chosen,) if self.single else chosen, strict=True))
+        args = [
+            new[i] if i in new else self._other(i, x) for i, x in enumerate(self.args)
+        ]
+        kwargs = {
+            key: new[key] if key in new else self._other(key, x)
+            for key, x in self.kwargs.items()
+        }
+        if isinstance(self.f, np.ufunc):  # which has no frame of the user's
+            with source.pinned():
+                return self.f(*args, **kwargs)
+        return self.f(*args, **kwargs)
+
+    def _other(self, place: int | str, x: Any) -> Any:
+        """What the function gets for an argument that nothing is differentiated by.
+
+        A structure is seen where each step of it is, also those that the leaves take no
+        part in: where an override means one, the arrays of the other arguments are
+        recorded too.
+        """
+        x = drawing(x)
+        return recorded(self.f, place, x) if self.is_whole else x
+
+    def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> Sequence[Any]:
+        """All leaves: the first ones where they vary, of the second ones the rest."""
+        if self.varying is None:
+            return varying
+        made = list(others)
+        for i, x in zip(self.varying, varying, strict=True):
+            made[i] = x
+        return made
 
     def nested(self, gradients: Sequence[Any]) -> Any:
         """What belongs to the leaves that vary, nested as the arguments are."""
-        rest = iter(gradients)
-        return self.tree([next(rest) if v else None for v in self.varies])
-
-    @property
-    def leaves(self) -> list[Tensor]:
-        """The Tensors that stand for what is differentiated by."""
-        return self.recording.leaves
-
-    @property
-    def first(self) -> int:
-        """The serial from which on the call has made Tensors."""
-        return min((x.serial for x in self.leaves), default=0)
-
-    @property
-    def outputs(self) -> list[Any]:
-        """The leaves of what the function returned."""
-        return self.recording.outputs
+        return self.tree(self._spread(gradients, [None] * len(self.flat)))
 
     def unchanged(self, later: str) -> Callable[[], None]:
         """A check, to be made later, that no array the program reads was changed.
@@ -197,28 +197,24 @@ class Call:
         """The cotangents of the arguments, nested as they are; zeros for None."""
         rules = None if self.resolution is None else self.resolution.pulls()
         made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
-        filled = [
-            zeros_like(v) if g is None else g
-            for v, g in zip(self.values, made, strict=True)
-        ]
-        return self.nested(owned(filled, (*self.known(), *cotangents), self.first))
+        for i, g in enumerate(made):
+            if g is None:
+                made[i] = zeros_like(self.values[i])
+        return self.nested(owned(made, [*self.known(), *cotangents], self.first))
 
     def known(self) -> list[Any]:
         """The arrays that others know: what the function was given, and has read."""
         return [*self.given, *self.values, *self.recording.caught.values()]
 
 
-def recorded(x: Any, labels: Sequence[str | None]) -> Any:
+def recorded(f: Function, place: int | str, x: Any) -> Any:
     """An argument that nothing is differentiated by, its arrays as Tensors."""
     flat, structure = tree.flatten(x)
-    if not any(map(is_plain, flat)):
-        return x
-    return structure(
-        [
-            wrap(y, label) if is_plain(y) else y
-            for y, label in zip(flat, labels, strict=True)
-        ]
-    )
+    names = ArgumentNames(f, [place], [structure])
+    for i, y in enumerate(flat):
+        if is_plain(y):
+            flat[i] = wrap(y, names[i])
+    return structure(flat)
 
 
 def is_plain(x: Any) -> bool:
@@ -236,6 +232,36 @@ def drawing(x: Any) -> Any:
     from workbench.random import Generator
 
     return Generator(x)
+
+
+def is_float(x: Any) -> bool:
+    """Whether a leaf is a float, or an array of floats or complex numbers."""
+    if type(x) is float:
+        return True
+    dtype = getattr(x, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "fc"
+
+
+def check_complex(x: Any, label: str, name: str) -> None:
+    """Refuse an argument of a complex derivative that is no complex number."""
+    dtype = types.spec_of(x).dtype
+    if dtype.kind != "c":
+        raise DtypeError(
+            f"{name}(holomorphic=True): {label} is of dtype {dtype}. The complex"
+            f" derivative is by a complex number: pass {label} + 0j."
+        )
+
+
+def check_complex_outputs(outputs: Sequence[Any], name: str) -> None:
+    """Refuse a result that no function with a complex derivative has."""
+    for y in outputs:
+        if isinstance(y, Tensor) and y.dtype.kind != "c":
+            raise DtypeError(
+                f"{name}(holomorphic=True): the function returned"
+                f" {blame.describe(y)}{blame.at(y.site)}, and a function with a"
+                " complex derivative has complex values. Drop holomorphic=True:"
+                " the gradient of a real function is df/dx - i df/dy."
+            )
 
 
 def check_outputs(outputs: Sequence[Any], name: str) -> None:
@@ -265,6 +291,8 @@ def chosen_arguments(
 ) -> tuple[bool, list[int | str]]:
     """Whether one argument alone is meant, and where each stands in the call."""
     if argnums is None:
+        if argnames is None and args:
+            return True, [0]
         argnums = () if argnames is not None else 0
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
     try:
@@ -314,43 +342,13 @@ def _place(
     """Where the argument of this name stands in a call."""
     if label in kwargs:
         return label
-    try:
-        parameters = list(signature(f).parameters)
-    except (TypeError, ValueError):
-        parameters = []
+    parameters = [one.name for one in parameters_of(f)]
     if label in parameters[: len(args)]:
         return parameters.index(label)
     given = ", ".join([*parameters[: len(args)], *kwargs]) or "none by name"
     raise UsageError(
         f"{name}: argnames={label!r} is no argument of this call; it has {given}."
     )
-
-
-def _labels(
-    f: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    places: Sequence[int | str],
-) -> list[str | None]:
-    """The names of the leaves of the arguments at these places."""
-    found = _labels_at(f, args, kwargs)
-    return [label for place in places for label in found[place]]
-
-
-def _labels_at(
-    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[int | str, list[str | None]]:
-    """The names of the leaves of each argument, by its place."""
-    names = argument_names(f, args, kwargs)
-    keys: list[int | str] = [*range(len(args)), *sorted(kwargs)]
-    found: dict[int | str, list[str | None]] = {}
-    start = 0
-    for key in keys:
-        value = args[key] if isinstance(key, int) else kwargs[key]
-        count = 0 if value is None else len(tree.flatten(value)[0])
-        found[key] = names[start : start + count]
-        start += count
-    return found
 
 
 def has_derivative(value: Any) -> bool:
@@ -424,33 +422,32 @@ def owned(arrays: Sequence[Any], others: Sequence[Any], since: int = 0) -> list[
     """
     made = list(arrays)
     bases: set[int] = set()
+    taken: set[int] | None = None
     for i, x in enumerate(made):
-        if isinstance(x, Tensor):
+        if isinstance(x, np.ndarray):
+            if taken is None:
+                known = [value_of(other) for other in others]
+                taken = {id(_owner(y)) for y in known if isinstance(y, np.ndarray)}
+            owner = _owner(x)
+            if (
+                id(owner) in taken
+                or not x.flags.writeable
+                or not owner.flags.owndata
+                or owner.nbytes > 2 * x.nbytes
+            ):
+                made[i] = owner = x.copy()
+            taken.add(id(owner))
+        elif isinstance(x, Tensor):
             base: Any = aliases.memory_of(x)
             if base.serial < since or base.op is IDENTITY or base.serial in bases:
                 made[i] = base = np.copy(x)
             bases.add(base.serial)
-    places = [i for i, x in enumerate(made) if isinstance(x, np.ndarray)]
-    if not places:
-        return made
-    taken = {id(_owner(x)) for x in map(value_of, others) if isinstance(x, np.ndarray)}
-    for i in places:
-        x = made[i]
-        owner = _owner(x)
-        if (
-            id(owner) in taken
-            or not x.flags.writeable
-            or not owner.flags.owndata
-            or owner.nbytes > 2 * x.nbytes
-        ):
-            made[i] = owner = x.copy()
-        taken.add(id(owner))
     return made
 
 
 def _owner(array: Any) -> Any:
     """The array whose memory an array shows."""
-    return traces.chain_of(array)[-1]
+    return array if array.base is None else traces.chain_of(array)[-1]
 
 
 def zeros_like(value: Any) -> Any:

@@ -216,6 +216,8 @@ CONTEXT: ContextVar[Context | None] = ContextVar("CONTEXT", default=None)
 
 #: What the user's line is never in.
 LIBRARIES = ("workbench.", "numpy.", "scipy.", "sklearn.")
+#: Whole modules that it is not in either.
+PASSED = ("numpy", "contextlib")
 
 
 class Scope(Block):
@@ -326,15 +328,18 @@ def internal(frame: FrameType) -> bool:
     That of `contextlib` stands between the two where a ``with`` opens a trace.
     """
     name: str = frame.f_globals.get("__name__", "")
-    return name.startswith(LIBRARIES) or name in ("numpy", "contextlib")
+    return name.startswith(LIBRARIES) or name in PASSED
 
 
 def caller(depth: int = 1) -> tuple[CodeType, int]:
     """The nearest frame outside Workbench, as (code object, offset)."""
     frame = sys._getframe(depth)
-    while internal(frame) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+    while True:
+        name: str = frame.f_globals.get("__name__", "")
+        outside = not (name.startswith(LIBRARIES) or name in PASSED)  # as `internal`
+        if outside or (outer := frame.f_back) is None:
+            return frame.f_code, frame.f_lasti
+        frame = outer
 
 
 def assigns() -> bool:
@@ -409,7 +414,9 @@ class pinned:
     token: Token[Context | None] | None
 
     def __enter__(self) -> None:
-        outer = surroundings()
+        outer = CONTEXT.get()
+        if outer is not None and outer.block is not None:
+            outer = surroundings()
         if outer is None or outer.code is None:
             scope = outer.scope if outer is not None else None
             self.token = CONTEXT.set(Context(scope, *caller(2)))

@@ -82,6 +82,7 @@ class Tensor(ArrayMethods, Conversions):
         "inputs",
         "lasti",
         "name",
+        "naming",
         "notes",
         "op",
         "origin",
@@ -114,6 +115,8 @@ class Tensor(ArrayMethods, Conversions):
 
     spec: Spec
     name: str | None
+    #: Of an argument: the names of all of them, made when one is read, and its place.
+    naming: tuple[Any, int] | None
     origin: Any
     #: Lengths that its op needs to be equal, where that is not known.
     facts: Any
@@ -129,8 +132,14 @@ class Tensor(ArrayMethods, Conversions):
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("name", "origin", "facts", "notes", "views"):
+        if attribute in ("origin", "facts", "notes", "views", "naming"):
             return None
+        if attribute == "name":
+            if self.naming is None:
+                return None
+            names, place = self.naming
+            self.name = names[place]
+            return self.name
         return super().__getattr__(attribute)
 
     # What it is
@@ -289,12 +298,21 @@ class MaskedTensor(Tensor):
 MASKED.add(MaskedTensor)
 
 
-def leaf(value: Any, name: str | None = None, inputs: tuple[Any, ...] = ()) -> Tensor:
-    """A fresh input that holds ``value``, or that wraps the Tensor in ``inputs``."""
-    made = Tensor(
-        IDENTITY, inputs, (value,) if inputs else (), NO_PARAMS, value, *source.caller()
-    )
-    made.name = name
+def leaf(
+    value: Any,
+    name: str | None = None,
+    inputs: tuple[Any, ...] = (),
+    line: tuple[Any, int] | None = None,
+) -> Tensor:
+    """A fresh input that holds ``value``, or that wraps the Tensor in ``inputs``.
+
+    ``line`` is the user's, as `source.caller` gives it.
+    """
+    code, lasti = line or source.caller()
+    args = (value,) if inputs else ()
+    made = Tensor(IDENTITY, inputs, args, NO_PARAMS, value, code, lasti)
+    if name is not None:
+        made.name = name
     return made
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from numbers import Number
 from types import TracebackType
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from workbench.core.blame import instead, library_call, numpy_call
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, admit, leaf
+from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import (
     DtypeError,
@@ -158,6 +158,10 @@ class Recording:
         self.tree = structure
 
 
+#: The names of leaves, found when one is read, as `ArgumentNames`; or a plain list.
+Names = Union["ArgumentNames", Sequence[str | None]]
+
+
 def live(x: Any) -> bool:
     """Whether what is computed from ``x`` must be recorded.
 
@@ -167,14 +171,16 @@ def live(x: Any) -> bool:
     return isinstance(x, Tensor) and (x._value is None or traces.active(x))
 
 
-def wrap(value: Any, name: str | None = None) -> Tensor:
+def wrap(
+    value: Any, name: str | None = None, line: tuple[Any, int] | None = None
+) -> Tensor:
     """A fresh identity Tensor around an argument: an array, a Tensor or a Spec."""
     if isinstance(value, Spec):
-        made = leaf(None, name)
+        made = leaf(None, name, line=line)
         made.spec = value
         return made
     if isinstance(value, Tensor):
-        made = leaf(value._value, name, (value,) if live(value) else ())
+        made = leaf(value._value, name, (value,) if live(value) else (), line)
         if value._value is None:
             made.spec = value.spec
         return made
@@ -182,9 +188,9 @@ def wrap(value: Any, name: str | None = None) -> Tensor:
         if type(value) is not np.ndarray:
             value = types.plain(value)
         traces.lock(value)
-    elif not (types.weak(value) or hasattr(value, "dtype")):
+    elif not hasattr(value, "dtype") and not types.weak(value):
         value = np.asarray(value)
-    return leaf(value, name)
+    return leaf(value, name, line=line)
 
 
 def blank(like: Any, name: str | None = None) -> Tensor:
@@ -226,51 +232,93 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
     return fresh
 
 
-@contextmanager
-def opened(
-    values: Sequence[Any], names: Sequence[str | None]
-) -> Iterator[list[Tensor]]:
-    """Open a trace on leaves that hold ``values``; closed when the block ends."""
-    # An interrupt may strike where a place in the user's code has just been pinned.
-    with source.kept(), traces.OpenTrace() as opening:
-        leaves = [wrap(v, n) for v, n in zip(values, names, strict=True)]
-        opening.leaves.update(x.serial for x in leaves)
-        opening.unknown = next((x for x in leaves if x._value is None), None)
+class opened:
+    """A trace on leaves that hold ``values``; closed when the block ends.
+
+    ``names`` are those of the leaves, looked up when one is read.
+    """
+
+    __slots__ = ("around", "leaves", "names", "trace", "values")
+
+    trace: OpenTrace
+    leaves: list[Tensor]
+    around: source.Context | None
+
+    def __init__(self, values: Sequence[Any], names: Names | None = None) -> None:
+        self.values = values
+        self.names = names
+
+    def __enter__(self) -> list[Tensor]:
+        # An interrupt may strike where a place in the user's code has just been pinned.
+        self.around = source.CONTEXT.get()
+        self.trace = trace = OpenTrace()
+        self.leaves = leaves = []
+        trace.__enter__()
         try:
-            yield leaves
-        except IndexError as error:
-            if any(x._value is None for x in leaves) and "only integers" in str(error):
-                raise IndexError(
-                    f"{error}{place(error)}. If the index is traced without a value"
-                    " and the array is plain, write wb.at(array)[index].get()."
-                ) from error
+            line = source.caller(2)
+            for i, value in enumerate(self.values):
+                x = wrap(value, line=line)
+                if self.names is not None:
+                    x.naming = self.names, i
+                if x._value is None and trace.unknown is None:
+                    trace.unknown = x
+                trace.leaves.add(x.serial)
+                leaves.append(x)
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
             raise
-        except SystemError as error:
+        return leaves
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        told = None
+        try:
+            if isinstance(error, Exception):
+                told = self._explained(error)
+        finally:
+            self.trace.__exit__(kind, error, traceback)
+            if source.CONTEXT.get() is not self.around:
+                source.CONTEXT.set(self.around)
+        if told is not None:
+            raise told from error
+
+    def _explained(self, error: Exception) -> Exception | None:
+        """What to raise in place of an error of the block, if it can say more."""
+        if isinstance(error, IndexError):
+            if self.trace.unknown is None or "only integers" not in str(error):
+                return None
+            return IndexError(
+                f"{error}{place(error)}. If the index is traced without a value and the"
+                " array is plain, write wb.at(array)[index].get()."
+            )
+        if isinstance(error, SystemError):
             # What compiled code makes of an error in the middle of its work.
             if isinstance(error.__cause__, GradientLostError):
                 raise error.__cause__ from None
-            raise
-        except (ValueError, TypeError) as error:
-            told = explained(error, bool(opening.hold.arrays))
-            if told is None:
-                raise
-            raise told from error
+        if isinstance(error, (ValueError, TypeError)):
+            return explained(error, bool(self.trace.hold.arrays))
+        return None
 
 
 def record(
     call: Callable[[list[Tensor]], Any],
     values: Sequence[Any],
-    names: Sequence[str | None] | None = None,
+    names: Names | None = None,
 ) -> Recording:
     """Run ``call`` on fresh leaves inside a trace that closes when it returns."""
-    with opened(values, names or [None] * len(values)) as leaves:
+    opening = opened(values, names)
+    with opening as leaves:
         outputs, structure = tree.flatten(call(leaves))
-        aliases.check_read(outputs, "is returned")
-        outputs = [
-            admit(x) if isinstance(x, np.ndarray) and x.dtype == object else x
-            for x in outputs
-        ]
-        caught = traces.LOCAL.stack[-1].caught
+        if traces.MARKED:
+            aliases.check_read(outputs, "is returned")
+        for i, x in enumerate(outputs):
+            if isinstance(x, np.ndarray) and x.dtype == object:
+                outputs[i] = admit(x)
+        caught = opening.trace.caught
     return Recording(leaves, outputs, structure, caught)
 
 
@@ -307,7 +355,13 @@ class Tracing:
         f = self.function
         flat, structure = tree.flatten((args, kwargs))
         chosen = [i for i, x in enumerate(flat) if _is_float(x)]
-        names = argument_names(f, args, kwargs)
+        positional, named = structure.children
+        names = ArgumentNames(
+            f,
+            [*range(len(args)), *named.entries],
+            [*positional.children, *named.children],
+            chosen,
+        )
 
         def call(leaves: list[Tensor]) -> Any:
             filled = list(flat)
@@ -316,7 +370,7 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        made = record(call, [flat[i] for i in chosen], [names[i] for i in chosen])
+        made = record(call, [flat[i] for i in chosen], names)
         return Graph(made.leaves, made.outputs)
 
 
@@ -339,33 +393,75 @@ def check_function(f: Any, name: str) -> None:
     )
 
 
+class ArgumentNames:
+    """The names of the leaves of some arguments: made when the first one is read.
+
+    Parameters
+    ----------
+    f
+        The function that is called with them.
+    places
+        The position or the keyword of each.
+    trees
+        How each is nested.
+    chosen
+        Which of the leaves are meant, by their numbers; all of them by default.
+    """
+
+    __slots__ = ("chosen", "f", "found", "places", "trees")
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        places: Sequence[int | str],
+        trees: Sequence[tree.Tree],
+        chosen: Sequence[int] | None = None,
+    ) -> None:
+        self.f = f
+        self.places = places
+        self.trees = trees
+        self.chosen = chosen
+        self.found: list[str] | None = None
+
+    def __getitem__(self, i: int) -> str:
+        if self.found is None:
+            self.found = self.all()
+        return self.found[i if self.chosen is None else self.chosen[i]]
+
+    def all(self) -> list[str]:
+        """Return a name for every leaf of the arguments: ``W`` or ``params['W1']``."""
+        found = []
+        for place, structure in zip(self.places, self.trees, strict=True):
+            base = place if isinstance(place, str) else parameter(self.f, place)
+            found += structure.names(base)
+        return found
+
+
+def parameter(f: Callable[..., Any], place: int) -> str:
+    """The name of a function's parameter, or of what stands there: ``arg2``."""
+    parameters = parameters_of(f)
+    if place < len(parameters):
+        found = parameters[place]
+        if found.kind is not found.VAR_POSITIONAL:
+            return found.name
+    return f"arg{place}"
+
+
+def parameters_of(f: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function; none where Python does not know them."""
+    try:
+        return list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
 def argument_names(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[str | None]:
-    """A name for every leaf of the arguments: ``W`` or ``params['W1']``."""
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    names: list[str | None] = []
-    for i, value in enumerate(args):
-        if (
-            i < len(parameters)
-            and parameters[i].kind is not parameters[i].VAR_POSITIONAL
-        ):
-            base = parameters[i].name
-        else:
-            base = f"arg{i}"
-        names += leaf_names(base, value)
-    for key in sorted(kwargs):
-        names += leaf_names(key, kwargs[key])
-    return names
-
-
-def leaf_names(base: str, value: Any) -> list[str]:
-    """A name for every leaf of one argument."""
-    # None beside other arguments is a nest without leaves.
-    return [] if value is None else tree.names(base, value)
+) -> list[str]:
+    """A name for every leaf of the arguments of a call."""
+    positional, named = tree.flatten((args, kwargs))[1].children
+    places = [*range(len(args)), *named.entries]
+    return ArgumentNames(f, places, [*positional.children, *named.children]).all()
 
 
 def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:

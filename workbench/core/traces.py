@@ -144,7 +144,8 @@ class Hold:
     def add(self, array: Array) -> None:
         """Hold an array, and those that it is a view of."""
         chain = chain_of(array)
-        if not _can_be_restored(chain[-1]):
+        flags = chain[-1].flags
+        if not ((flags.owndata and flags.writeable) or _can_be_restored(chain[-1])):
             return
         with _COUNTING:
             for member in chain:
@@ -161,7 +162,8 @@ class Hold:
                 self.arrays[key] = member
                 if not is_held:
                     member.flags.writeable = False
-        _settle()
+        if RELEASED:
+            _settle()
 
     def release(self) -> None:
         """Let all arrays go."""
@@ -169,7 +171,8 @@ class Hold:
         self.arrays.clear()
         with _COUNTING:  # not _settle alone: they are writeable when this returns
             _lower()
-        _settle()
+        if RELEASED:
+            _settle()
 
 
 class LastingHold(Hold):
@@ -204,7 +207,10 @@ def _lower() -> None:
             HELD[key] -= 1
             if not HELD[key]:
                 del HELD[key]
-                WAITING[key] = ref(member)
+                try:
+                    member.flags.writeable = True
+                except ValueError:  # what it is a view of is still held
+                    WAITING[key] = ref(member)
     progress = True
     while progress and WAITING:
         progress = False
@@ -222,8 +228,8 @@ def _lower() -> None:
 def chain_of(array: Array) -> list[Array]:
     """An array, what it is a view of, and so on to the owner of the memory."""
     chain = [array]
-    while isinstance(chain[-1].base, np.ndarray):
-        chain.append(chain[-1].base)
+    while isinstance(base := array.base, np.ndarray):
+        chain.append(array := base)
     return chain
 
 
@@ -281,7 +287,8 @@ class OpenTrace:
         OPEN.remove(self)
         for change in self.changes:
             change.lift()
-        self.hold.release()
+        if self.hold.arrays:
+            self.hold.release()
         caught, sums = self.caught, self.sums
         self.caught, self.sums = Arrays(), {}
         for key, found in sums.items() if kind is None else ():
@@ -332,22 +339,21 @@ def checksum(array: Array) -> int:
         most = int(ENTRIES_SUMMED ** (1 / array.ndim))
         steps = [max(1, n // most) for n in array.shape]
         array = array[tuple(slice(None, None, step) for step in steps)]
-    whole = array.ndim > 0 and array.flags.c_contiguous and array.dtype.kind not in "mM"
-    return zlib.adler32(
-        array.data.cast("B") if whole and array.size else array.tobytes()
-    )
+    whole = array.flags.c_contiguous and array.dtype.kind not in "mM"
+    return zlib.adler32(array.data if whole else array.tobytes())
 
 
 def lock(array: Array) -> None:
     """Make an array that the innermost open trace has caught read-only."""
-    if not LOCAL.stack or id(array) in LOCAL.stack[-1].caught:
+    stack = LOCAL.stack
+    if not stack or id(array) in stack[-1].caught:
         return
-    trace = LOCAL.stack[-1]
-    owner = chain_of(array)[-1]
+    trace = stack[-1]
+    owner = array if array.base is None else chain_of(array)[-1]
     trace.caught[id(array)] = array
     may_change = owner.flags.writeable or id(owner) in HELD
     if may_change and not owner.dtype.hasobject:
-        if all(id(owner) not in other.sums for other in LOCAL.stack):
+        if len(stack) == 1 or all(id(owner) not in other.sums for other in stack):
             trace.caught[id(owner)] = owner
             trace.sums[id(owner)] = checksum(owner)
         trace.hold.add(array)

@@ -1,17 +1,17 @@
 """Nested arguments and results: dicts, lists, tuples, named tuples, dataclasses.
 
-A thin face over optree. A dataclass needs no registration by the user: its class
-is registered here when its first instance arrives. A sparse array is a nest too: its
-stored values are the leaf, and where they stand is structure.
+A dataclass needs no registration by the user; another class that is registered with
+optree is a nest too. So is a sparse array: its stored values are the leaf, and where
+they stand is structure.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import Any
+import sys
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from workbench.core import hooks
 from workbench.core.types import Spec
@@ -22,6 +22,19 @@ _NAMESPACE = "workbench"
 class Tree:
     """The structure that `flatten` took apart; calling it puts leaves back.
 
+    Attributes
+    ----------
+    kind
+        The class of the nest; None for a leaf.
+    children
+        The structures of its parts, in order.
+    entries
+        The key, index or field of each part.
+    needs
+        What it takes besides to build such a nest.
+
+    Examples
+    --------
     >>> leaves, tree = flatten({"b": 2.0, "a": (1.0, [3.0])})
     >>> leaves
     [1.0, 3.0, 2.0]
@@ -29,18 +42,38 @@ class Tree:
     {'b': 20, 'a': (10, [30])}
     """
 
-    __slots__ = ("_spec",)
+    __slots__ = ("children", "entries", "kind", "needs")
 
-    def __init__(self, spec: Any) -> None:
-        self._spec = spec
+    def __init__(
+        self,
+        kind: Any = None,
+        children: tuple[Tree, ...] = (),
+        entries: tuple[Any, ...] = (),
+        needs: Any = None,
+    ) -> None:
+        self.kind = kind
+        self.children = children
+        self.entries = entries
+        self.needs = needs
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Rebuild the structure around these leaves."""
-        if self._spec is None:
+        if self.kind is None:
             return leaves[0]
-        import optree
+        rest = iter(leaves)
+        try:
+            made = self._filled(rest)
+        except StopIteration:
+            raise ValueError(f"{len(leaves)} leaves are too few for {self}") from None
+        if next(rest, self) is not self:
+            raise ValueError(f"{len(leaves)} leaves are too many for {self}")
+        return made
 
-        return optree.tree_unflatten(self._spec, list(leaves))
+    def _filled(self, leaves: Iterator[Any]) -> Any:
+        parts = []
+        for child in self.children:
+            parts.append(next(leaves) if child.kind is None else child._filled(leaves))
+        return KINDS[self.kind].build(self, parts)
 
     def leaves(self, value: Any) -> list[Any]:
         """What stands in the places of the leaves, be it an array or a list.
@@ -50,41 +83,82 @@ class Tree:
         ValueError
             If the value does not nest as far as this structure does.
         """
-        if self._spec is None:
+        if self.kind is None:
             return [value]
-        found: list[Any] = self._spec.flatten_up_to(value)
-        return found
+        kind = _kind_of(type(value), value)
+        given: dict[Any, Any] = {}
+        if kind is not None and _are_alike(kind.stands or type(value), self.kind):
+            parts, entries, _ = kind.take(value)
+            given = dict(zip(entries, parts, strict=True))
+        if kind is None or given.keys() != set(self.entries):
+            raise ValueError(f"{_described(self)} is wanted, not {value!r}")
+        inside = zip(self.entries, self.children, strict=True)
+        return [leaf for entry, child in inside for leaf in child.leaves(given[entry])]
+
+    def names(self, base: str) -> list[str]:
+        """How one writes each leaf of a nest that is called ``base``.
+
+        >>> flatten({"b": 2.0, "layers": [(1.0, 3.0)]})[1].names("p")
+        ["p['b']", "p['layers'][0][0]", "p['layers'][0][1]"]
+        """
+        if self.kind is None:
+            return [base]
+        inside = zip(_places(self), self.children, strict=True)
+        return [name for at, child in inside for name in child.names(base + at)]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tree) and bool(self._spec == other._spec)
+        if self is other:
+            return True
+        return (
+            isinstance(other, Tree)
+            and self.kind is other.kind
+            and self.entries == other.entries
+            and (self.kind is dict or bool(self.needs == other.needs))
+            and self.children == other.children
+        )
 
     def __hash__(self) -> int:
-        return hash(self._spec)
+        return hash((self.kind, self.entries, self.children))
 
     def __repr__(self) -> str:
-        return _text(self._spec)
+        return _text(self)
 
 
-_LEAF = Tree(None)
+_LEAF = Tree()
 
 
 def flatten(value: Any) -> tuple[list[Any], Tree]:
     """The leaves of a nest, in a fixed order, and the Tree that rebuilds it."""
-    if _is_leaf(value):
+    if value is None or KINDS.get(type(value), _LEAF) is None:
         return [value], _LEAF
-    import optree
+    leaves: list[Any] = []
+    return leaves, _take_apart(value, leaves)
 
-    if is_sparse(value):
-        value = _opened(value)
-    while True:
-        leaves, spec = optree.tree_flatten(value, namespace=_NAMESPACE)
-        classes = {type(x) for x in leaves if _is_nest(x)}
-        for kind in classes:
-            _register(kind)
-        if any(map(is_sparse, leaves)):
-            value = spec.unflatten([_opened(x) if is_sparse(x) else x for x in leaves])
-        elif not classes:
-            return list(leaves), Tree(spec)
+
+def _take_apart(value: Any, leaves: list[Any]) -> Tree:
+    """The structure of a nest, whose leaves are added to ``leaves``."""
+    own = type(value)
+    kind = _kind_of(own, value)
+    if kind is None:
+        leaves.append(value)
+        return _LEAF
+    parts, entries, needs = kind.take(value)
+    children = tuple([_take_apart(part, leaves) for part in parts])
+    return Tree(kind.stands or own, children, tuple(entries), needs)
+
+
+def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to every leaf of a nest."""
+    leaves, tree = flatten(value)
+    return tree([function(x) for x in leaves])
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a sparse array of SciPy, CuPy or our own."""
+    return hasattr(type(value), "tocsr")
+
+
+# Structures in words
 
 
 def difference(wanted: Tree, found: Tree) -> str:
@@ -94,164 +168,197 @@ def difference(wanted: Tree, found: Tree) -> str:
     >>> difference(pair, alone)
     "at ['b'] a tuple of 2 is wanted, and an array came"
     """
-    stack = [("", wanted._spec, found._spec)]
+    stack = [("", wanted, found)]
     while stack:
         where, a, b = stack.pop()
         if _described(a) != _described(b):
             where = where and f"at {where} "
             return f"{where}{_described(a)} is wanted, and {_described(b)} came"
-        if not _is_array(a):
-            below = zip(_places(a), a.children(), b.children(), strict=True)
-            stack += [(where + place, x, y) for place, x, y in below][::-1]
+        below = zip(_places(a), a.children, b.children, strict=True)
+        stack += [(where + place, x, y) for place, x, y in below][::-1]
     return f"{wanted} is wanted, and {found} of another pattern came"
 
 
-def _is_array(spec: Any) -> bool:
-    return spec is None or (spec.num_nodes == 1 and spec.num_leaves == 1)
-
-
-def _described(spec: Any) -> str:
+def _described(tree: Tree) -> str:
     """A nest in words, without what is inside."""
-    if _is_array(spec):
+    kind, count = tree.kind, len(tree.children)
+    if kind is None:
         return "an array"
-    kind, count = spec.type, spec.num_children
-    if kind is type(None) or kind is None:
+    if kind is type(None):
         return "None"
     if issubclass(kind, dict):
-        keys = ", ".join(map(repr, spec.entries()))
+        keys = ", ".join(map(repr, tree.entries))
         return f"a dict of {keys}" if keys else "an empty dict"
     if kind in (list, tuple):
         return f"a {kind.__name__} of {count}" if count else f"an empty {kind.__name__}"
-    if kind is _sparse_node():
-        return f"a {_pattern(spec)}"
+    if kind is Stored:
+        return f"a {tree.needs!r}"
     return f"an instance of {kind.__name__}"
 
 
-def _pattern(spec: Any) -> str:
-    """Which entries a sparse array stores, as optree prints it."""
-    found = re.search(r"\[(.*)\], \[", repr(spec.one_level()))
-    return found[1] if found else "sparse array"
-
-
-def _text(spec: Any) -> str:
+def _text(tree: Tree) -> str:
     """A nest as it is written, with a star for each array."""
-    if _is_array(spec):
+    kind, inside = tree.kind, [_text(child) for child in tree.children]
+    if kind is None:
         return "*"
-    kind, inside = spec.type, [_text(child) for child in spec.children()]
-    if kind is type(None) or kind is None:
+    if kind is type(None):
         return "None"
-    if kind is _sparse_node():
-        return _pattern(spec)
+    if kind is Stored:
+        return repr(tree.needs)
     if issubclass(kind, dict):
-        pairs = zip(spec.entries(), inside, strict=True)
+        pairs = zip(tree.entries, inside, strict=True)
         return "{" + ", ".join(f"{key!r}: {part}" for key, part in pairs) + "}"
     if kind is list:
         return f"[{', '.join(inside)}]"
     if kind is tuple:
         return f"({', '.join(inside)}{',' * (len(inside) == 1)})"
-    named = zip(_places(spec), inside, strict=True)
+    named = zip(_places(tree), inside, strict=True)
     return f"{kind.__name__}({', '.join(f'{at[1:]}={part}' for at, part in named)})"
 
 
-def _places(spec: Any) -> list[str]:
+def _places(tree: Tree) -> list[str]:
     """How one writes each entry of a nest."""
-    fields = getattr(spec.type, "_fields", None)
-    if fields is not None:
-        return [f".{name}" for name in fields]
-    if issubclass(spec.type, (dict, list, tuple)):
-        return [f"[{key!r}]" for key in spec.entries()]
-    return [f".{name}" for name in spec.entries()]
+    return [KINDS[tree.kind].place.format(entry) for entry in tree.entries]
 
 
-def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to every leaf of a nest."""
-    leaves, tree = flatten(value)
-    return tree([function(x) for x in leaves])
+# Kinds of nests
 
 
-def names(base: str, value: Any) -> list[str]:
-    """How one writes each leaf of a nest that is called ``base``.
+class Kind(NamedTuple):
+    """How the nests of a class are taken apart, built again and written."""
 
-    >>> names("p", {"b": 2.0, "layers": [(1.0, 3.0)]})
-    ["p['b']", "p['layers'][0][0]", "p['layers'][0][1]"]
-    """
-    tree = flatten(value)[1]
-    if tree._spec is None:
-        return [base]
-    stored, found = _sparse_node(), []
-    for accessor in tree._spec.accessors():
-        # The leaf of a sparse array is its stored values: it has the array's name.
-        inside = len(accessor) > 0 and accessor[-1].type is stored
-        found.append((accessor[:-1] if inside else accessor).codify(base))
+    #: Gives the parts of a nest, their entries, and what it takes to build another.
+    take: Callable[[Any], tuple[Iterable[Any], Iterable[Any], Any]]
+    #: Builds a nest of the structure of a Tree, from its parts.
+    build: Callable[[Tree, list[Any]], Any]
+    #: How one writes an entry.
+    place: str = "[{!r}]"
+    #: The class that stands for this one in structures, if it is not this one itself.
+    stands: type | None = None
+
+
+class Stored:
+    """What stands for the class of any sparse array in a structure."""
+
+
+def _take_sequence(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+    return value, range(len(value)), getattr(value, "maxlen", None)
+
+
+def _take_dict(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+    keys = _sorted(value)
+    needs = value.default_factory if type(value) is defaultdict else list(value)
+    return [value[key] for key in keys], keys, needs
+
+
+def _build_dict(tree: Tree, parts: list[Any]) -> Any:
+    found = dict(zip(tree.entries, parts, strict=True))
+    return {key: found[key] for key in tree.needs}
+
+
+def _sorted(keys: Iterable[Any]) -> list[Any]:
+    """Keys in a fixed order: by class where they do not compare; else as they come."""
+    try:
+        return sorted(keys)
+    except TypeError:
+        try:
+            return sorted(
+                keys, key=lambda x: (f"{type(x).__module__}.{type(x).__qualname__}", x)
+            )
+        except TypeError:
+            return list(keys)
+
+
+def _take_sparse(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+    data, pattern = hooks.take_sparse(value)
+    return [data], ["data"], pattern
+
+
+def _fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
+    """The kind of a class with fields; ``build`` makes a nest of class and parts."""
+
+    def take(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+        return [getattr(value, name) for name in names], names, None
+
+    return Kind(take, lambda tree, parts: build(tree.kind, parts), ".{}")
+
+
+def _dataclass(cls: type) -> Kind:
+    names = [field.name for field in dataclasses.fields(cls)]
+
+    def build(kind: Any, parts: Any) -> Any:
+        made = object.__new__(kind)
+        for name, part in zip(names, parts, strict=True):
+            object.__setattr__(made, name, part)
+        return made
+
+    return _fields(names, build)
+
+
+def _registered(value: Any) -> Kind | None:
+    """The kind of a class that is registered with optree, which is then loaded."""
+    optree = sys.modules.get("optree")
+    if optree is None or optree.tree_is_leaf(value, namespace=_NAMESPACE):
+        return None
+
+    def take(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+        parts, spec = optree.tree_flatten(
+            value, is_leaf=lambda x: x is not value, namespace=_NAMESPACE
+        )
+        return parts, [path.codify("") for path in spec.accessors()], spec
+
+    return Kind(take, lambda tree, parts: tree.needs.unflatten(parts), "{}")
+
+
+#: Kinds by class; None of a class whose instances are leaves.
+KINDS: dict[Any, Any] = {
+    type(None): Kind(lambda value: ((), (), None), lambda tree, parts: None),
+    tuple: Kind(_take_sequence, lambda tree, parts: tuple(parts)),
+    list: Kind(_take_sequence, lambda tree, parts: parts),
+    deque: Kind(_take_sequence, lambda tree, parts: deque(parts, tree.needs)),
+    dict: Kind(_take_dict, _build_dict),
+    defaultdict: Kind(
+        _take_dict,
+        lambda tree, parts: defaultdict(
+            tree.needs, zip(tree.entries, parts, strict=True)
+        ),
+    ),
+    OrderedDict: Kind(
+        lambda value: (value.values(), value.keys(), None),
+        lambda tree, parts: OrderedDict(zip(tree.entries, parts, strict=True)),
+    ),
+    Stored: Kind(
+        _take_sparse,
+        lambda tree, parts: hooks.build_sparse(parts[0], tree.needs),
+        "",  # the stored values have the array's name
+        Stored,
+    ),
+}
+#: The modules whose classes nobody registers.
+SETTLED = ("builtins", "numpy", "workbench")
+
+
+def _kind_of(cls: Any, value: Any) -> Kind | None:
+    """How an instance of a class is taken apart; None for a leaf."""
+    if cls in KINDS:
+        found: Kind | None = KINDS[cls]
+        return found
+    found = None
+    if hasattr(cls, "tocsr"):
+        found = KINDS[Stored]
+    elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        found = _fields(cls._fields, lambda kind, parts: kind(*parts))
+    elif issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
+        found = _fields(cls.__match_args__, lambda kind, parts: kind(parts))
+    elif (registered := _registered(value)) is not None:
+        found = registered
+    elif hasattr(cls, "__dataclass_fields__") and not issubclass(cls, Spec):
+        found = _dataclass(cls)
+    if found is not None or cls.__module__.partition(".")[0] in SETTLED:
+        KINDS[cls] = found
     return found
 
 
-def is_sparse(value: Any) -> bool:
-    """Whether a value is a sparse array of SciPy, CuPy or our own."""
-    return hasattr(type(value), "tocsr")
-
-
-def _is_leaf(value: Any) -> bool:
-    kind = type(value)
-    return not (
-        isinstance(value, (dict, list, tuple))
-        or hasattr(kind, "tocsr")
-        or _is_nest(value)
-    )
-
-
-def _is_nest(value: Any) -> bool:
-    """Whether a value is an instance of some user's dataclass."""
-    return dataclasses.is_dataclass(value) and not isinstance(value, (type, Spec))
-
-
-def _register(kind: Any) -> None:
-    import optree
-
-    names = [field.name for field in dataclasses.fields(kind)]
-
-    def take(x: Any) -> tuple[list[Any], None, list[str]]:
-        return [getattr(x, name) for name in names], None, names
-
-    def build(_: Any, children: Iterable[Any]) -> Any:
-        made = object.__new__(kind)
-        for name, child in zip(names, children, strict=True):
-            object.__setattr__(made, name, child)
-        return made
-
-    optree.register_pytree_node(
-        kind,
-        take,
-        build,
-        path_entry_type=optree.GetAttrEntry,  # written p.weight
-        namespace=_NAMESPACE,
-    )
-
-
-@cache
-def _sparse_node() -> Any:
-    """The class that stands for a sparse array while optree takes a nest apart."""
-    import optree
-
-    class Stored:
-        """The pattern and the stored values of a sparse array."""
-
-        def __init__(self, pattern: Any, data: Any) -> None:
-            self.pattern = pattern
-            self.data = data
-
-    def build(pattern: Any, children: Iterable[Any]) -> Any:
-        (data,) = children
-        return hooks.build_sparse(data, pattern)
-
-    def take(x: Any) -> tuple[list[Any], Any]:
-        return [x.data], x.pattern
-
-    kind: Any = Stored
-    optree.register_pytree_node(kind, take, build, namespace=_NAMESPACE)
-    return kind
-
-
-def _opened(value: Any) -> Any:
-    data, pattern = hooks.take_sparse(value)
-    return _sparse_node()(pattern, data)
+def _are_alike(kind: type, other: type) -> bool:
+    """Whether nests of one class may stand where those of another do."""
+    return kind is other or (issubclass(kind, dict) and issubclass(other, dict))
