@@ -46,7 +46,7 @@ def _kind_kept() -> Iterator[None]:
         _KIND.reset(token)
 
 
-def _declare(name: str, run: Any, lengths: Any, rule: str) -> Op:
+def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
     """An op of several outputs that is a function of its operands, flat."""
 
     def compute(*arrays: Any, **params: Any) -> Any:
@@ -146,7 +146,7 @@ def _cotangent_specs(
     )
 
 
-VJP = _declare(
+VJP = declare_run(
     "vjp", _cotangents, _cotangent_specs, "the rule of the op, as the program runs"
 )
 
@@ -210,7 +210,7 @@ def _tangent_specs(
     return tuple(Spec(shape_of(y), dtype_of(y)) for y in found)
 
 
-JVP = _declare(
+JVP = declare_run(
     "jvp", _tangents, _tangent_specs, "the rule of the op, as the program runs"
 )
 
@@ -253,7 +253,7 @@ def _examples(
     return made if isinstance(made, tuple) else (made,)
 
 
-BATCH = _declare("batch", _examples, None, "the rule of the op, as the program runs")
+BATCH = declare_run("batch", _examples, None, "the rule of the op, as the program runs")
 BATCH.infer = _traced(_examples)
 BATCH.lengths = None
 
@@ -342,7 +342,7 @@ def _called(
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
 
-CALL = _declare("call", _called, None, "the derivative of the function")
+CALL = declare_run("call", _called, None, "the derivative of the function")
 CALL.infer = _traced(_called)
 CALL.lengths = None
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
+from workbench.autodiff.linear_map import held, nothing
 from workbench.autodiff.reverse import Origin
 from workbench.autodiff.steps import settled, standing
 from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
@@ -588,15 +589,6 @@ def listed(given: Iterable[Tensor] | Tensor | None, name: str) -> list[Tensor]:
     if isinstance(given, Tensor):
         given = [given]
     return [expression_of(x, name, "consider_constant") for x in given or ()]
-
-
-def nothing(*arguments: Any) -> tuple[Any, ...]:
-    """The reverse rule of what is held constant: it passes nothing on."""
-    return ()
-
-
-def held(*arguments: Any) -> None:
-    """The forward rule of what is held constant: it does not move."""
 
 
 # What starts the walk

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Literal
 
 from workbench.autodiff.grad import check_target, grad
-from workbench.autodiff.linear_map import LinearMap, Mode
+from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.autodiff.recorded_call import (
     Argnames,
     Argnums,
@@ -29,9 +29,6 @@ from workbench.errors import UsageError
 from workbench.ops.lengths import delayed
 
 Function = Callable[..., Any]
-
-#: The modes as users say them.
-MODES: dict[str, Mode | None] = {"auto": None, "fwd": "forward", "rev": "reverse"}
 
 
 def jacobian(
@@ -85,7 +82,7 @@ def jacobian(
     >>> [block.shape for block in blocks]
     [(2, 2, 3), (2, 3)]
     """
-    if mode not in MODES:
+    if mode not in ("auto", "fwd", "rev"):
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )

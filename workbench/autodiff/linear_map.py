@@ -165,6 +165,11 @@ _KEEPS: dict[str, Callable[..., bool]] = {
 # Derivatives as linear maps
 
 Mode = Literal["forward", "reverse"]
+#: The modes as users say them; None is the cheaper.
+MODES: dict[str, Mode | None] = {
+    "auto": None, "fwd": "forward", "forward": "forward",
+    "rev": "reverse", "reverse": "reverse",
+}  # fmt: skip
 #: From and to (excluded).
 Span = tuple[int, int]
 #: Called with how many sweeps of how many are done; true stops them.
@@ -285,7 +290,7 @@ class LinearMap:
         mode where an override or an op that a user has made has no forward rule.
         """
         if mode is None:
-            optional, mode = True, self._narrower()
+            optional, mode = True, self.narrower()
         try:
             if mode == "forward":
                 columns = [Sweep(self, mode, k).blocks() for k in range(len(self.wrt))]
@@ -295,7 +300,7 @@ class LinearMap:
                 raise
         return [Sweep(self, "reverse", k).blocks() for k in range(len(self.outputs))]
 
-    def _narrower(self) -> Mode:
+    def narrower(self) -> Mode:
         """Return the mode of fewer sweeps, as far as lengths are known."""
         height = sum(prod(y.shape) for y in self.outputs if isinstance(y, Tensor))
         try:
@@ -614,8 +619,7 @@ class Sweep:
             flat = len(tall) == 1 if self.back else len(wide) == 1
             return part if flat else np.reshape(part, (*tall, *wide))
         if self.linear.record:
-            kinds = [z.dtype if varies(z) else np.dtype(np.float16) for z in (y, x)]
-            return np.zeros_like(x, dtype=np.result_type(*kinds), shape=(*tall, *wide))
+            return np.zeros_like(x, dtype=dtype_between(y, x), shape=(*tall, *wide))
         if x._value is None:
             return np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
         return np.zeros_like(x._value, shape=(*tall, *wide))
@@ -649,6 +653,12 @@ def count_made(node: Tensor) -> int:
 def varies(y: Any) -> bool:
     """Return whether something may have a derivative."""
     return isinstance(y, Tensor) and types.differentiable(y.dtype)
+
+
+def dtype_between(y: Tensor, x: Tensor) -> Any:
+    """Return the dtype of the derivative of ``y`` by ``x``, integers as flat floats."""
+    kinds = [z.dtype if varies(z) else np.dtype(np.float16) for z in (y, x)]
+    return np.result_type(*kinds)
 
 
 def spans_in(edges: Sequence[int], window: Span) -> dict[int, Span]:

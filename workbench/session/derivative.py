@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse, steps
-from workbench.autodiff.linear_map import LinearMap, Mode
+from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.autodiff.steps import StandIn
 from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
@@ -164,12 +164,6 @@ def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> N
         f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
         f" of one array by others. Ask for one of them: {', '.join(names)}."
     )
-
-
-MODES: Mapping[str, Mode | None] = {
-    "auto": None, "forward": "forward", "fwd": "forward",
-    "reverse": "reverse", "rev": "reverse",
-}  # fmt: skip
 
 
 class Derivative(Matrix):
