@@ -115,7 +115,9 @@ class Call:
     def _run(self, leaves: list[Tensor]) -> Any:
         """Call the function, with Tensors for what is differentiated by."""
         chosen = self.tree(self._spread(leaves, self.flat))
-        new = dict(zip(self.places, (chosen,) if self.single else chosen, strict=True))
+        new: dict[int | str, Any] = {self.places[0]: chosen}
+        if not self.single:
+            new = dict(zip(self.places, chosen, strict=True))
         args = [
             new[i] if i in new else self._other(i, x) for i, x in enumerate(self.args)
         ]

@@ -109,9 +109,10 @@ def pull_back(
             _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
+    made = [arrived.get(x.serial) for x in wrt]
     if gradients.MADE and not nulls_pass:
-        refuse_nulls([arrived.get(x.serial) for x in wrt], wrt)
-    return [finish(arrived.get(x.serial), record) for x in wrt]
+        refuse_nulls(made, wrt)
+    return [finish(g, record) if isinstance(g, Tensor) else g for g in made]
 
 
 def _sweep_plain(
@@ -150,7 +151,7 @@ def _sweep_plain(
                     try:
                         fits = c.shape == v.shape and c.dtype is v.dtype
                     except AttributeError:  # a Python number has neither
-                        fits = False
+                        fits = type(v) is float and type(c) is np.float64
                     if not fits:
                         if type(c) is Scattered:
                             _collect(c, x, arrived, totals)

@@ -255,11 +255,14 @@ def outer_steps(
 
     These depend on a Tensor of an outer open trace, or have no value.
     """
+    if not traces.LOCAL.stack:
+        # Who depends on a Tensor without value has none, so the last ones tell.
+        for y in outputs:
+            if isinstance(y, Tensor) and y._value is None:
+                break
+        else:
+            return set()
     first = min((x.serial for x in wrt), default=0)
-    # Who depends on a Tensor without value has none, so the last ones tell.
-    abstract = any(node._value is None for node in outputs if isinstance(node, Tensor))
-    if not abstract and not traces.any_open():
-        return set()
     known: dict[int, bool] = {}
 
     def is_live(x: Tensor) -> bool:

@@ -308,6 +308,8 @@ def _power_less(x: Any, p: Any, power: Any = _power) -> Any:
     An exponent that varies is kept as it is, for the mixed derivative ``1 / x`` at
     ``p = 0``: there the base gives way. A whole one is a constant.
     """
+    if type(p) is int:  # a plain number, as it mostly is
+        return p * power(x, p - 1 if p else 1)
     if dtype_of(p).kind not in "fc":
         return p * power(x, _choose(np.equal(p, 0), 1, p - 1))
     zero = np.equal(p, 0)

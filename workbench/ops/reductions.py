@@ -25,6 +25,10 @@ from workbench.ops.elementwise import stop_gradient
 
 Params = dict[str, Any]
 _add: Any = np.add.reduce
+#: NumPy's own, numbers too.
+PLAIN = (np.ndarray, np.generic)
+#: With fewer entries a copy is made faster than a view by `np.broadcast_to`.
+FEW = 1000
 
 
 # What all reductions share
@@ -162,7 +166,12 @@ def _sum_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _sum_transpose(g: Any, x: Any, **params: Any) -> Any:
-    return np.broadcast_to(expand(g, x, **params), shape_of(x))
+    g = expand(g, x, **params) if params else g
+    if type(x) is np.ndarray and x.size < FEW and isinstance(g, PLAIN):
+        made = np.empty(x.shape, g.dtype)  # host array: as both are
+        made[...] = g
+        return made
+    return np.broadcast_to(g, shape_of(x))
 
 
 _sum_op = linear(
