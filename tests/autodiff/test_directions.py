@@ -81,6 +81,12 @@ def test_linearize_nests_and_batches() -> None:
     )
 
 
+def test_linearize_follows_the_overrides_of_a_block() -> None:
+    with wb.overrides(wb.override("tanh", vjp="3 * g")):
+        _, f_jvp = wb.linearize(lambda x: np.tanh(x) * 2, X)
+    np.testing.assert_array_equal(f_jvp(X), 6 * X)
+
+
 def test_linearize_of_what_does_not_move() -> None:
     y, f_jvp = wb.linearize(lambda x: (np.sign(x), x * 2), X)
     np.testing.assert_array_equal(y[0], np.sign(X))

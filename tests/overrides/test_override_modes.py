@@ -81,6 +81,25 @@ def test_jacobians_run_the_override(mode: Any) -> None:
     assert_same([found], [np.diag(2 * y * 0.5 * (1 - y**2))])
 
 
+@pytest.mark.parametrize("mode", ["rev", "auto"])
+def test_a_rule_that_looks_at_values_runs_one_row_at_a_time(mode: Any) -> None:
+    def rule(node: Any, g: Any) -> Any:
+        return 2 * g if np.sum(g) > 0.5 else 0 * g
+
+    x = np.array([0.25, 1.0, 2.0])
+    large = [wb.override("tanh", vjp=rule)]
+    found = wb.jacobian(lambda x: np.tanh(x) * x, mode=mode, overrides=large)(x)
+    assert_same([found], [np.diag(np.tanh(x) + np.array([0.0, 2.0, 4.0]))])
+
+    def doubled(node: Any, g: Any) -> Any:
+        return 2 * g if np.any(g) else 0 * g
+
+    any_at_all = [wb.override("tanh", vjp=doubled)]
+    f = lambda x: np.tanh(x) * (x + 1j)  # noqa: E731
+    found = wb.jacobian(f, mode=mode, overrides=any_at_all)(x)
+    assert_same([found], [np.diag(np.tanh(x) + 2 * x + 2j)])
+
+
 def test_jacobian_by_itself_goes_backwards_where_it_cannot_go_forwards() -> None:
     x = np.array([0.2])
     clip = [wb.override("tanh", "clip(d, -0.1, 0.1)")]

@@ -10,15 +10,17 @@ attractive fixed points*, 1994).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.program import Closed, close, pulled, pushed, vectorized
+from workbench.autodiff.linear_map import LinearMap
+from workbench.autodiff.program import Closed, close, pulled, pushed
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
-from workbench.core.tensor import array_of, value_of
-from workbench.core.trace import live
+from workbench.core.tensor import value_of
+from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.errors import (
     ConvergenceError,
@@ -463,32 +465,20 @@ class Problem:
         self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
     ) -> list[Any]:
         """By the matrix of the derivative."""
-        shapes = [s.shape for s in self.specs]
-        sizes = [int(np.prod(s)) for s in shapes]
-        stops = np.cumsum(sizes)
-        kind = np.result_type(*[s.dtype for s in self.specs])
-        near = np.reshape(array_of(b[0]), -1)
-        units = np.identity(int(stops[-1]), dtype=kind, like=near)
-        point = [*parameters, *x]
-
-        def column(inputs: Sequence[Any]) -> list[Any]:
-            given, unit = inputs[:-1], inputs[-1]
-            v = [
-                np.reshape(unit[end - n : end], s).astype(spec.dtype)
-                for end, n, s, spec in zip(
-                    stops, sizes, shapes, self.specs, strict=True
-                )
-            ]
-            return self.along(given, v)
-
-        rows = vectorized(column, [*point, units], [False] * len(point) + [True])
-        # Row i holds the derivatives of all residuals by unknown i.
+        made = record(lambda z: self.residual([*parameters, *z]), x)
+        rows = LinearMap(made.outputs, made.leaves).blocks("forward")
+        sizes = [prod(s.shape) for s in self.specs]
         matrix = np.concatenate(
-            [np.reshape(r, (int(stops[-1]), -1)) for r in rows], axis=1
+            [
+                np.concatenate(
+                    [np.reshape(c, (m, n)) for c, n in zip(row, sizes, strict=True)], 1
+                )
+                for row, m in zip(rows, sizes, strict=True)
+            ]
         )
         right = np.concatenate([np.reshape(c, (-1,)) for c in b])
         try:
-            flat = np.linalg.solve(matrix if back else matrix.T, right)
+            flat = np.linalg.solve(matrix.T if back else matrix, right)
         except np.linalg.LinAlgError as error:
             raise MatrixError(
                 f"{self.name}: the derivative of the function at the root is singular"
@@ -496,10 +486,8 @@ class Problem:
                 " (a double root, or one that is not isolated). Start elsewhere, or"
                 " give tangent_solve."
             ) from error
-        return [
-            np.reshape(flat[end - n : end], s)
-            for end, n, s in zip(stops, sizes, shapes, strict=True)
-        ]
+        parts = np.split(flat, np.cumsum(sizes)[:-1])
+        return [np.reshape(c, s.shape) for c, s in zip(parts, self.specs, strict=True)]
 
 
 def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:

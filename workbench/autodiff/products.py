@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import expressions, forward
+from workbench.autodiff import expressions
 from workbench.autodiff.grad import checked_seed, grad, jvp, vjp
+from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.program import Program
 from workbench.autodiff.recorded_call import (
     Argnames,
@@ -72,7 +73,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     call = Call(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
     seeds = [blank(x) for x in call.leaves]
-    made = forward.push_forward(call.outputs, call.leaves, seeds)
+    made = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
     program = Program([t for t in made if t is not None], seeds)
     check = call.unchanged("derivative")
 

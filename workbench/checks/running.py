@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import forward, reverse
+from workbench.autodiff import reverse
 from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.recorded_call import Call
 from workbench.backends.numpy import compile
 from workbench.checks.differences import (
@@ -329,7 +330,7 @@ class Check:
         noise = noises(lambda w: pullback(structure(w)), cotangents, gradients)
         call = Call(f, range(len(values)), tuple(values), {}, "check_grads")
         held = resolve_call(None, call.outputs, call.leaves, "check_grads")
-        rules = None if held is None else held.pushes()
+        derivative = LinearMap(call.outputs, call.leaves, held)
         rows: dict[tuple[int, str], Comparison] = {}
         for i, x in enumerate(arrays):
             for mode in self.modes:
@@ -347,7 +348,7 @@ class Check:
                     row.entries.append(self.entry(row, k, got, truth, noise[i]))
                 if "fwd" in self.modes:
                     row = rows[i, "fwd"]
-                    row.entries.append(self.pushed(row, call, i, k, x, found, rules))
+                    row.entries.append(self.pushed(row, derivative, i, k, x, found))
         if set(self.modes) == {"fwd", "rev"}:
             self.adjoint(f, values, gradients, cotangents, noise, over)
         return cotangent, max(noise, default=0.0)
@@ -398,25 +399,22 @@ class Check:
     def pushed(
         self,
         row: Comparison,
-        call: Call,
+        derivative: LinearMap,
         which: int,
         k: int,
         x: Array,
         found: Slope,
-        rules: dict[int, Any] | None,
     ) -> Entry:
         """The tangent along one entry; of all outputs the one that is worst."""
 
         def push(tangents: list[Any]) -> list[Array]:
-            made = forward.push_forward(
-                call.outputs,
-                call.leaves,
-                [tangents[0] if i == which else None for i in range(len(call.leaves))],
-                rules=rules,
+            places = range(len(derivative.wrt))
+            made = derivative.push(
+                [tangents[0] if i == which else None for i in places]
             )
             parts = [
                 np.zeros(np.size(value_of(y))) if t is None else np.ravel(value_of(t))
-                for t, y in zip(made, call.outputs, strict=True)
+                for t, y in zip(made, derivative.outputs, strict=True)
             ]
             return [np.concatenate(parts or [np.zeros(0)])]
 
