@@ -138,7 +138,7 @@ def fill(code: str, given: Mapping[str, Expression]) -> Expression:
         x = given.get(name)
         if x is None:
             continue
-        if sign is not None and x.binding == UNARY and x.code[0] == "-":
+        if sign and x.code[:1] == "-" and parsed(x.code).binding == UNARY:
             (start, least), x = sign, parsed(x.code[1:])
         if start == 0 and end == len(raw):
             return x

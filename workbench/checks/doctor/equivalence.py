@@ -20,16 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.backends.spelling import fill
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, finite
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     MODULES,
-    closed,
+    as_operand,
     is_literal,
-    is_name,
     line_of,
-    minus,
     operand,
     subscript,
 )
@@ -153,8 +152,9 @@ def prove(case: Case, draft: Form, operands: Operands, sloped: bool = False) -> 
     except (ArithmeticError, AttributeError, IndexError, LookupError, TypeError,
             ValueError, WorkbenchError, np.linalg.LinAlgError):  # fmt: skip
         return None  # it does not even run there
-    note = _note(part, slots)
-    return draft._replace(name=draft.name + note, code=_spell_line(draft.code, slots))
+    texts = {name: as_operand(slot.text) for name, slot in slots.items()}
+    code = fill(draft.code, texts).code
+    return draft._replace(name=draft.name + _note(part, slots), code=code)
 
 
 def offer(
@@ -564,33 +564,6 @@ def _unit(x: Any) -> float:
 # In the user's words
 
 
-def _spell_line(code: str, slots: dict[str, Slot]) -> str:
-    """Return a line with the user's text in the place of `_0`, `_1`, ..."""
-    texts = {name: slot.text for name, slot in slots.items()}
-    tree = ast.parse(code, mode="eval")
-    parents = {
-        kid: node for node in ast.walk(tree) for kid in ast.iter_child_nodes(node)
-    }
-    changes: list[tuple[int, int, str]] = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Name) or node.id not in texts:
-            continue
-        text, place = texts[node.id], node
-        above = parents[node]
-        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.USub):
-            place, text = above, minus(text)  # type: ignore[assignment]
-            above = parents[above]
-        alone = isinstance(above, ast.Call | ast.keyword | ast.Expression) or (
-            isinstance(above, ast.Subscript) and above.slice is place
-        )
-        if not alone and not (place is not node and text.startswith("-")):
-            text = closed(text)
-        changes.append((place.col_offset, place.end_col_offset or 0, text))
-    for start, end, text in sorted(changes, reverse=True):
-        code = code[:start] + text + code[end:]
-    return code
-
-
 def _note(part: _Part, slots: dict[str, Slot]) -> str:
     """Return which variable is meant, where the line stands among others of its name.
 
@@ -603,7 +576,7 @@ def _note(part: _Part, slots: dict[str, Slot]) -> str:
         for name in _names(slot.text):
             known = meant.setdefault(name, slot)
             other = slot.node.code is not whole.code and slot.node.code is not None
-            anew = is_name(slot.text) and any(
+            anew = slot.text.isidentifier() and any(
                 x is not slot.source and operand(node, k) == name
                 for node in (*part.nodes, *[s.node for s in slots.values()])
                 for k, x in enumerate(node.inputs)

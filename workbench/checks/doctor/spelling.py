@@ -14,6 +14,7 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
+from workbench.backends.spelling import ATOM, Expression, bound, fill, parsed
 from workbench.core import source
 from workbench.core.tensor import Tensor
 
@@ -42,14 +43,14 @@ def operand(node: Tensor, k: int = 0) -> str:
     return short(x)
 
 
+def as_operand(text: str) -> Expression:
+    """The text of an operand, in brackets beside an operator if it has its own."""
+    return Expression(text, ATOM if parsed(text).binding == ATOM else 0)
+
+
 def closed(text: str) -> str:
     """The text of an operand in brackets, where it has operators of its own."""
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
-        return f"({text})"
-    whole = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
-    return text if isinstance(tree, whole) else f"({text})"
+    return bound(as_operand(text), ATOM)
 
 
 def subscript(node: Tensor) -> str:
@@ -73,20 +74,9 @@ def is_literal(text: str) -> bool:
         return False
 
 
-def is_name(text: str) -> bool:
-    """Return whether a text is one variable."""
-    return text.isidentifier()
-
-
 def minus(text: str) -> str:
     """The negative of what a text stands for."""
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
-        tree = None
-    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-        return ast.unparse(tree.operand)
-    return f"-{closed(text)}"
+    return fill("-x", {"x": as_operand(text)}).code
 
 
 def short(x: Any) -> str:
