@@ -54,6 +54,15 @@ class Form(NamedTuple):
     note: str = ""
 
 
+#: The lines of a function: of its steps and names, its name, arguments and outputs.
+Frame = Callable[["Lines", str, list[str], list[str]], list[str]]
+
+
+def call_text(functions: Sequence[str], operands: Sequence[str]) -> str:
+    """The code of a call of the one function that an op brings."""
+    return f"{functions[0]}({', '.join(operands)})"
+
+
 class Source(NamedTuple):
     """The functions that an op brings into a text (`Op.source`), and its call."""
 
@@ -61,31 +70,12 @@ class Source(NamedTuple):
     key: Any
     #: A name and a graph for each function.
     graphs: Sequence[tuple[str, Graph]]
-    #: The lines of a function: its name, its arguments, its steps (each indented),
-    #: its outputs, and what gives fresh names. None: those steps, and a return.
-    frame: (
-        Callable[
-            [str, list[str], list[str], list[str], Callable[[str], str]], list[str]
-        ]
-        | None
-    ) = None
-    #: The code of a call: the names of the functions, the operands. None: a plain one
-    #: of the one function.
-    call: Callable[[Sequence[str], Sequence[str]], str] | None = None
+    #: How the functions are written; None: the steps of the graph, and a return.
+    frame: Frame | None = None
+    #: The code of a call: the names of the functions, the operands.
+    call: Callable[[Sequence[str], Sequence[str]], str] = call_text
     #: The helpers that the call names, as code.
     helpers: Sequence[str] = ()
-
-
-def source_of(node: Tensor) -> Source | None:
-    """The functions that a node brings into a text; None for most."""
-    op = node.op
-    if op.source is not None:
-        brought: Source = op.source(node)
-        return brought
-    if op.body is not None:
-        specs = tuple(map(spec_of, node.inputs))
-        return Source((op, specs), [(op.name, op.body(*specs))])
-    return None
 
 
 class Module:
@@ -313,44 +303,16 @@ class Lines:
             if isinstance(y, Tensor):  # once more: an output is a line or the return
                 self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
 
-    def inside(self, name: str, frame: Any, listed: bool) -> list[str]:
-        """The lines of a function of an op, in the frame that the op gives.
-
-        ``listed`` says that it returns a tuple, be it of one.
-        """
-        if frame is None:
-            nested = listing if listed else None
-            return self.function(Form(name, nested=nested))
-        arguments = [self.names.name(x.name or "x") for x in self.graph.inputs]
-        for x, argument in zip(self.graph.inputs, arguments, strict=True):
-            self.known[x.serial] = Expression(argument, ATOM)
-        for node in self.nodes:
-            self.step(node)
-        outputs = [self.operand(y).code for y in self.graph.outputs]
-        lines: list[str] = frame(name, arguments, self.lines, outputs, self.names.name)
-        return lines
-
-    def function(self, form: Form) -> list[str]:
+    def function(self, name: str, frame: Frame) -> list[str]:
         """The lines of one function."""
-        called, arguments = form.name, []
+        arguments = []
         for x in self.graph.inputs:
-            name = self.names.name(x.name or "x")
-            arguments.append(name)
-            self.known[x.serial] = Expression(name, ATOM)
-        first = len(arguments) - len(form.held)
-        for i, value in enumerate(form.held, first):
-            if value is None:  # what nobody reads in the text: a generator
-                continue
-            arguments[i] += f"={self.names.literal(value, f'{arguments[i]}_held')}"
-        arguments = arguments[:first] + [a for a in arguments[first:] if "=" in a]
+            arguments.append(self.names.name(x.name or "x"))
+            self.known[x.serial] = Expression(arguments[-1], ATOM)
         for node in self.nodes:
             self.step(node)
         outputs = [self.operand(y).code for y in self.graph.outputs]
-        results = ", ".join(outputs) or "()"
-        if form.nested is not None:
-            results = form.nested(outputs)
-        note = [f'{INDENT}"""{form.note}"""'] if form.note else []
-        return [head(called, arguments), *note, *self.parted(), *returned(results)]
+        return frame(self, name, arguments, outputs)
 
     def parted(self) -> list[str]:
         """The lines, with a word where the gradient starts if there are many."""
@@ -423,10 +385,8 @@ class Lines:
         brought = self.module.brought.get(node.serial)
         if brought is not None:
             names = self.module.functions[brought.key]
-            codes = [x.code for x in operands]
-            if brought.call is None:
-                return Expression(f"{names[0]}({', '.join(codes)})", ATOM)
-            return Expression(brought.call(names, codes), ATOM)
+            code = brought.call(names, [x.code for x in operands])
+            return Expression(code, ATOM)
         template, named = self.templates[node.serial]
         settings = node.params | named
         if isinstance(node.op, Late):
@@ -511,9 +471,25 @@ def head(name: str, arguments: Sequence[str]) -> str:
     return f"def {name}(\n{body}):"
 
 
+def formed(
+    lines: Lines, name: str, arguments: list[str], outputs: list[str], form: Form
+) -> list[str]:
+    """The lines of a function that is not framed by an op."""
+    first = len(arguments) - len(form.held)
+    kept = arguments[:first]
+    for argument, value in zip(arguments[first:], form.held, strict=True):
+        if value is not None:  # what nobody reads in the text: a generator
+            code = lines.names.literal(value, f"{argument}_held")
+            kept.append(f"{argument}={code}")
+    note = [f'{INDENT}"""{form.note}"""'] if form.note else []
+    nested = form.nested or ", ".join
+    results = nested(outputs) or "()"
+    return [head(name, kept), *note, *lines.parted(), *returned(results)]
+
+
 def listing(outputs: Sequence[str]) -> str:
     """The code of a tuple that is returned, be it of one."""
-    return ", ".join(outputs) + "," * (len(outputs) == 1) or "()"
+    return ", ".join(outputs) + "," * (len(outputs) == 1)
 
 
 def returned(results: str) -> list[str]:
@@ -551,7 +527,7 @@ def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Te
     last = Lines(graph, nodes, module)
     module.globals.add(form.name)
     inner = _inner(last)
-    own = last.function(form)
+    own = last.function(form.name, partial(formed, form=form))
     above = ["import numpy as np"]
     if module.imports:
         above.append(f"from scipy import {', '.join(sorted(module.imports))}")
@@ -568,37 +544,48 @@ def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Te
 
 def _inner(last: Lines) -> list[list[str]]:
     """The functions that ops bring along, those inside others too."""
-    found: list[tuple[Lines, str, Source, bool]] = []
     module = last.module
-    waiting, met = [last], set[Any]()
+    found: list[tuple[Any, str, Lines, Frame]] = []
+    known: dict[Any, Source] = {}
+    waiting = [last]
     while waiting:
         for node in waiting.pop().nodes:
-            brought = source_of(node)
+            brought = source_of(node, known)
             if brought is None:
                 continue
             module.brought[node.serial] = brought
-            if brought.key in met:
+            if brought.key in known:
                 continue
-            met.add(brought.key)
+            known[brought.key] = brought
             for code in brought.helpers:
                 module.add_helper(code)
+            form = Form(nested=listing if parts(node) is not None else None)
+            frame = brought.frame or partial(formed, form=form)
             for base, graph in brought.graphs:
                 steps = [step.node for step in schedule(graph).steps]
                 waiting.append(Lines(graph, steps, module))
-                found.append((waiting[-1], base, brought, parts(node) is not None))
+                found.append((brought.key, base, waiting[-1], frame))
     # They get their names when all that the text defines and imports is known.
-    called = []
-    for _, base, brought, _ in found:
-        called.append(last.names.name(base))
-        module.globals.add(called[-1])
-        module.functions.setdefault(brought.key, []).append(called[-1])
+    called = [last.names.name(base) for _, base, _, _ in found]
+    module.globals.update(called)
+    for name, (key, *_) in zip(called, found, strict=True):
+        module.functions.setdefault(key, []).append(name)
     # What is called stands above what calls it.
-    return [
-        lines.inside(name, brought.frame, listed)
-        for (lines, _, brought, listed), name in reversed(
-            [*zip(found, called, strict=True)]
-        )
-    ]
+    named = [*zip(called, found, strict=True)]
+    return [lines.function(name, frame) for name, (*_, lines, frame) in named[::-1]]
+
+
+def source_of(node: Tensor, known: dict[Any, Source]) -> Source | None:
+    """The functions that a node brings into a text; None for most."""
+    op = node.op
+    if op.source is not None:
+        brought: Source = op.source(node)
+        return brought
+    if op.body is None:
+        return None
+    specs = tuple(map(spec_of, node.inputs))
+    key = (op, specs)
+    return known.get(key) or Source(key, [(op.name, op.body(*specs))])
 
 
 def _kind(value: Any) -> str:

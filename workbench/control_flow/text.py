@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from workbench.backends.text import INDENT, Source, head, listing, returned
+from workbench.backends.text import (
+    INDENT,
+    Lines,
+    Source,
+    head,
+    listing,
+    returned,
+)
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
 from workbench.core import types
@@ -31,7 +39,6 @@ def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carrie
     return *carries, *[np.concatenate(x[::-1]) for x in zip(*stacks)]
 '''
 
-Fresh = Callable[[str], str]
 #: Names of the operands by the serials of the leaves; 1 for one whose rows they are.
 Measured = dict[int, tuple[str, int]]
 
@@ -39,32 +46,23 @@ Measured = dict[int, tuple[str, int]]
 def _scan(node: Tensor) -> Source:
     """A loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
-
-    def frame(
-        name: str, names: list[str], lines: list[str], outputs: list[str], fresh: Fresh
-    ) -> list[str]:
-        return _for(loop, name, names, lines, outputs, fresh)
-
-    return Source(
-        ("scan", id(loop), loop.keep),
-        [(node.name or "scan", loop.body.graph)],
-        frame,
-    )
+    graphs = [(node.name or "scan", loop.body.graph)]
+    return Source(("scan", id(loop), loop.keep), graphs, partial(_for, loop))
 
 
 def _for(
     loop: Loop,
+    lines: Lines,
     name: str,
     names: list[str],
-    lines: list[str],
     outputs: list[str],
-    fresh: Fresh,
     piece: bool = False,
 ) -> list[str]:
     """The lines of a loop, around those of its step.
 
     A ``piece`` is told how many steps it makes, and gives what is seen alone.
     """
+    fresh = lines.names.name
     first = loop.consts + loop.seqs
     rows, carries = names[loop.consts : first], names[first:]
     seqs = [fresh(f"{row}s") for row in rows]
@@ -98,7 +96,7 @@ def _for(
         ]
     if steps:
         made.append(f"{pad}{steps} += 1")
-    made += [f"{INDENT}{line}" for line in lines]
+    made += [f"{INDENT}{line}" for line in lines.lines]
     made += [f"{pad}{stack}.append({outputs[i]})" for i, stack in stacks.items()]
     if stop is not None and not stop.isidentifier():
         stop, code = fresh("stop"), stop
@@ -165,10 +163,10 @@ def _back(node: Tensor) -> Source:
     source, back = chunks.source, chunks.back
 
     def frame(
-        name: str, names: list[str], lines: list[str], outputs: list[str], fresh: Fresh
+        lines: Lines, name: str, arguments: list[str], outputs: list[str]
     ) -> list[str]:
         loop = source if name.startswith(AGAIN) else back
-        return _for(loop, name, names, lines, outputs, fresh, piece=True)
+        return _for(loop, lines, name, arguments, outputs, piece=True)
 
     def call(functions: Sequence[str], operands: Sequence[str]) -> str:
         given, kept, own = chunks.split(operands)
@@ -182,13 +180,8 @@ def _back(node: Tensor) -> Source:
         first = f"{', '.join(functions)}, {n}, {chunks.every}"
         return f"scan_pieces({first}, {', '.join(parts)})"
 
-    return Source(
-        ("scan_back", id(chunks)),
-        [(AGAIN, source.body.graph), ("scan_back", back.body.graph)],
-        frame,
-        call,
-        (PIECES,),
-    )
+    graphs = [(AGAIN, source.body.graph), ("scan_back", back.body.graph)]
+    return Source(("scan_back", id(chunks)), graphs, frame, call, (PIECES,))
 
 
 def _cond(node: Tensor) -> Source:
@@ -199,14 +192,9 @@ def _cond(node: Tensor) -> Source:
         yes, no = functions
         return f"({yes} if {operands[0]} else {no})({', '.join(operands[1:])})"
 
-    return Source(
-        ("cond", id(branches)),
-        [
-            (name, body.graph)
-            for name, body in zip(("on_true", "on_false"), branches, strict=True)
-        ],
-        call=call,
-    )
+    yes, no = (body.graph for body in branches)
+    graphs = [("on_true", yes), ("on_false", no)]
+    return Source(("cond", id(branches)), graphs, call=call)
 
 
 declare("scan").source = _scan
