@@ -10,6 +10,7 @@ attractive fixed points*, 1994).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -486,7 +487,7 @@ class Problem:
                 " (a double root, or one that is not isolated). Start elsewhere, or"
                 " give tangent_solve."
             ) from error
-        parts = np.split(flat, np.cumsum(sizes)[:-1])
+        parts = np.split(flat, [*accumulate(sizes)][:-1])
         return [np.reshape(c, s.shape) for c, s in zip(parts, self.specs, strict=True)]
 
 

@@ -95,7 +95,8 @@ def jacobian(
 
         wrt = wrt_of("jacobian", argnums, options)
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
-    no_options("jacobian", options)
+    if options:
+        no_options("jacobian", options)
     check_target(argnums, "jacobian")
 
     @wraps(f)
@@ -172,7 +173,8 @@ def hessian(
 
         wrt = wrt_of("hessian", argnums, options)
         return expressions.hessian(f, wrt, overrides=overrides, **options)
-    no_options("hessian", options)
+    if options:
+        no_options("hessian", options)
     check_target(argnums, "hessian")
     gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 

@@ -61,15 +61,6 @@ class Diagonal(Structured):
         self.like = like
         self._array: Any = None
 
-    @classmethod
-    def identity(
-        cls, leaf: Tensor, like: Any, unit: complex, start: int, stop: int
-    ) -> Diagonal:
-        """The unit vectors ``start`` to ``stop`` of a leaf's entries."""
-        like = 0.0 if like is None else like
-        ones = np.ones_like(like, dtype=leaf.dtype, shape=(stop - start,))
-        return cls(ones if unit == 1 else ones * unit, leaf.shape, start, like)
-
     def dense(self) -> Any:
         """The array, one example per row."""
         if self._array is None:
@@ -502,7 +493,7 @@ class Sweep:
         """How many vectors run at once."""
         if self.apart:
             return BUDGET // APART
-        size: int = sum(8 * count_entries(x) for x in self.ends)
+        size: int = sum(8 * prod(shape_of(x)) for x in self.ends)
         if self.program is not None:
             size += self.program.bytes_per_example()
         return max(1, BUDGET // max(size, 1))
@@ -514,45 +505,48 @@ class Sweep:
         elif self.program is None:
             return self.made
         else:
-            with np.errstate(all="ignore"):  # the program itself has warned already
-                found = self.program([self._units(begin, end, unit)], end - begin)
-            rest = zip(found, self.program.batched, strict=True)
-            made = []
-            for x in self.made:
-                if x is not None:
-                    x, batched = next(rest)
-                    if not batched:
-                        x = np.broadcast_to(x, (end - begin, *shape_of(x)))
-                made.append(x)
-        if unit != 1 or self.start.dtype.kind != "c":
-            return made
-        parted = [
-            x is not None and y.dtype.kind != "c"
-            for x, y in zip(made, self.ends, strict=True)
-        ]
-        if not any(parted):
-            return made
-        # A complex number reaches a real one by its real part alone.
-        turned = self.run(begin, end, -1j if self.back else 1j)
-        return [
-            (a + 1j * b if self.back else a - 1j * b) if part else a
-            for a, b, part in zip(made, turned, parted, strict=True)
-        ]
+            made = self._batch(self.program, begin, end, unit)
+        split = unit == 1 and self.start.dtype.kind == "c"
+        if split and any(y.dtype.kind != "c" for y in self.ends if varies(y)):
+            # A complex number reaches a real one by its real part alone.
+            turned = self.run(begin, end, -1j if self.back else 1j)
+            for k, (a, b) in enumerate(zip(made, turned, strict=True)):
+                if a is not None and self.ends[k].dtype.kind != "c":
+                    made[k] = a + 1j * b if self.back else a - 1j * b
+        return made
 
-    def _units(self, begin: int, end: Any, unit: complex) -> Any:
-        """Return some of the unit vectors."""
-        seed = self.seed
-        if not self.linear.record:
-            return Diagonal.identity(seed, self.start._value, unit, begin, end)
-        # Unknown lengths are read off a Tensor, and where arrays are tells a symbol.
-        like = _find_symbol(self.made, seed) if isinstance(end, int) else self.start
-        if like is None:
-            units: Any = np.eye(end, dtype=seed.dtype)  # host array: constants alone
+    def _batch(
+        self, program: Batched, begin: int, end: Any, unit: complex
+    ) -> list[Any]:
+        seed, count = self.seed, end - begin
+        if self.linear.record:
+            units = self._identity(end, unit)
         else:
-            units = np.identity(end, dtype=seed.dtype, like=like)
+            like = 0.0 if self.start._value is None else self.start._value
+            entries = np.full_like(like, unit, dtype=seed.dtype, shape=(count,))
+            units = Diagonal(entries, seed.shape, begin, like)
+        with np.errstate(all="ignore"):  # the program itself has warned already
+            found = program([units], count)
+        parts = iter(
+            part if batched else np.broadcast_to(part, (count, *shape_of(part)))
+            for part, batched in zip(found, program.batched, strict=True)
+        )
+        return [None if x is None else next(parts) for x in self.made]
+
+    def _identity(self, count: Any, unit: complex) -> Any:
+        """Return the unit vectors of an expression."""
+        # Unknown lengths are read off a Tensor; where arrays are, a symbol tells.
+        seed = self.seed
+        like = _find_symbol(self.made, seed) if isinstance(count, int) else self.start
+        if like is None:
+            units: Any = np.eye(count, dtype=seed.dtype)  # host array: constants alone
+        else:
+            units = np.identity(count, dtype=seed.dtype, like=like)
         if unit != 1:
             units = units * unit
-        return units if len(seed.shape) == 1 else np.reshape(units, (end, *seed.shape))
+        return (
+            units if len(seed.shape) == 1 else np.reshape(units, (count, *seed.shape))
+        )
 
     def _one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
         rows = []
