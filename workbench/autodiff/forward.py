@@ -77,7 +77,13 @@ def push_forward(
             else:
                 t = push(incoming, node._value, node.args, node.params)
             if t is not None:
-                t = _fit(t, node)
+                v = node._value
+                if type(t) is not np.ndarray or (
+                    type(v) is not np.ndarray
+                    or t.shape != v.shape
+                    or t.dtype is not v.dtype
+                ):
+                    t = _fit(t, node)
                 if recorded:
                     rule = rules and rules.get(node.serial)
                     reverse.mark([t], before, original(node), rule)

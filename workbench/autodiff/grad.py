@@ -17,7 +17,6 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.recorded_call import (
     Argnames,
-    Aux,
     Call,
     is_expression,
     is_float,
@@ -173,18 +172,19 @@ def value_and_grad(
 
         wrt = wrt_of("value_and_grad", argnums, options)
         return f, derivatives.gradient(f, wrt, overrides=overrides, **options)
-    no_options("value_and_grad", options)
-    check_target(argnums, "grad")
+    if options:
+        no_options("value_and_grad", options)
+    if argnums is not None:
+        check_target(argnums, "grad")
 
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        aux = Aux(f, has_aux)
         call = Call(
-            aux.target, argnums, args, kwargs, "grad", overrides,
-            argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
+            f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
+            allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
         g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
-        return aux.with_aux(call, call.result()), g
+        return call.with_aux(call.result()), g
 
     return differentiated
 
@@ -235,18 +235,19 @@ def grad(
 
         wrt = wrt_of("grad", argnums, options)
         return derivatives.gradient(f, wrt, overrides=overrides, **options)
-    no_options("grad", options)
-    check_target(argnums, "grad")
+    if options:
+        no_options("grad", options)
+    if argnums is not None:
+        check_target(argnums, "grad")
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        aux = Aux(f, has_aux)
         call = Call(
-            aux.target, argnums, args, kwargs, "grad", overrides,
-            argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
+            f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
+            allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
         g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
-        return aux.with_aux(call, g)
+        return call.with_aux(g) if has_aux else g
 
     return gradient
 
@@ -307,9 +308,9 @@ def vjp(
             )
 
         return f, pulled
-    aux = Aux(f, has_aux)
     primals = kept(primals)
-    call = Call(aux.target, range(len(primals)), primals, {}, "vjp", overrides)
+    places = range(len(primals))
+    call = Call(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
     check = call.unchanged("pullback")
 
     def pullback(cotangent: Any) -> Any:
@@ -327,14 +328,16 @@ def vjp(
         ]
         return call.gradients(fitted)
 
-    made: tuple[Any, ...] = aux.with_aux(
-        call, call.result(saved=True), pullback, saved=True
-    )
+    made: tuple[Any, ...] = call.with_aux(call.result(saved=True), pullback, saved=True)
     return made
 
 
 def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
     """A cotangent of an output, or a tangent of a primal, in its shape and dtype."""
+    v = y._value
+    if type(seed) is np.ndarray is type(v):
+        if seed.shape == v.shape and seed.dtype is v.dtype:
+            return admit(seed)
     given = types.spec_of(seed).dtype
     if given.kind not in "biufc" or (given.kind == "c" and y.dtype.kind != "c"):
         raise DtypeError(
@@ -405,8 +408,9 @@ def jvp(
             f" {tree.difference(wanted, structure)}{blame.here()}. Give one tangent per"
             " primal array."
         )
-    aux = Aux(f, has_aux)
-    call = Call(aux.target, range(len(primals)), tuple(primals), {}, "jvp", overrides)
+    primals = tuple(primals)
+    places = range(len(primals))
+    call = Call(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
     fitted = [
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
@@ -418,5 +422,5 @@ def jvp(
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
     moved = call.recording.tree(owned(results, (*call.known(), *fitted), call.first))
-    pair: tuple[Any, ...] = aux.with_aux(call, call.result(), moved)
+    pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
     return pair

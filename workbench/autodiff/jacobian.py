@@ -14,7 +14,6 @@ from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.autodiff.recorded_call import (
     Argnames,
     Argnums,
-    Aux,
     Call,
     is_expression,
     no_options,
@@ -101,12 +100,11 @@ def jacobian(
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        aux = Aux(f, has_aux)
         call = Call(
-            aux.target, argnums, args, kwargs, "jacobian", overrides,
-            argnames=argnames, allow_int=allow_int, holomorphic=holomorphic,
+            f, argnums, args, kwargs, "jacobian", overrides, argnames=argnames,
+            allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        return aux.with_aux(call, _matrix(call, MODES[mode]))
+        return call.with_aux(_matrix(call, MODES[mode]))
 
     return delayed(dense)
 
@@ -180,9 +178,11 @@ def hessian(
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        aux = Aux(gradient, has_aux)
-        call = Call(aux.target, argnums, args, kwargs, "hessian", overrides, **settings)
-        return aux.with_aux(call, _matrix(call, "forward", optional=True))
+        call = Call(
+            gradient, argnums, args, kwargs, "hessian", overrides,
+            has_aux=has_aux, **settings,
+        )  # fmt: skip
+        return call.with_aux(_matrix(call, "forward", optional=True))
 
     return delayed(dense)
 

@@ -7,7 +7,6 @@ given back: nested as they came, each array the caller's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from operator import index
 from typing import Any
 
@@ -62,9 +61,12 @@ class Call:
         argnames: Argnames = None,
         allow_int: bool | None = None,
         holomorphic: bool = False,
+        has_aux: bool = False,
     ) -> None:
         check_function(f, name)
         self.f, self.args, self.kwargs = f, args, kwargs
+        #: Whether the function returns a pair, whose second is only kept; and that.
+        self.has_aux, self.aux = has_aux, None
         self.single, self.places = chosen_arguments(
             f, argnums, argnames, args, kwargs, name
         )
@@ -114,7 +116,9 @@ class Call:
 
     def _run(self, leaves: list[Tensor]) -> Any:
         """Call the function, with Tensors for what is differentiated by."""
-        chosen = self.tree(self._spread(leaves, self.flat))
+        if self.varying is not None:
+            leaves = self._spread(leaves, self.flat)
+        chosen = self.tree(leaves)
         new: dict[int | str, Any] = {self.places[0]: chosen}
         if not self.single:
             new = dict(zip(self.places, chosen, strict=True))
@@ -128,7 +132,19 @@ class Call:
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pinned():
                 return self.f(*args, **kwargs)
-        return self.f(*args, **kwargs)
+        made = self.f(*args, **kwargs)
+        return self._keep_aux(made) if self.has_aux else made
+
+    def _keep_aux(self, pair: Any) -> Any:
+        """The first of what the function returned; the second is kept."""
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise UsageError(
+                "has_aux=True: the function must return a pair, what is"
+                f" differentiated and anything else; it returned {pair!r}."
+            )
+        y, self.aux = pair
+        aliases.check_read(tree.flatten(self.aux)[0], "is returned")
+        return y
 
     def _other(self, place: int | str, x: Any) -> Any:
         """What the function gets for an argument that nothing is differentiated by.
@@ -140,18 +156,18 @@ class Call:
         x = drawing(x)
         return recorded(self.f, place, x) if self.is_whole else x
 
-    def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> Sequence[Any]:
+    def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """All leaves: the first ones where they vary, of the second ones the rest."""
-        if self.varying is None:
-            return varying
         made = list(others)
-        for i, x in zip(self.varying, varying, strict=True):
+        for i, x in zip(self.varying or (), varying, strict=True):
             made[i] = x
         return made
 
     def nested(self, gradients: Sequence[Any]) -> Any:
         """What belongs to the leaves that vary, nested as the arguments are."""
-        return self.tree(self._spread(gradients, [None] * len(self.flat)))
+        if self.varying is not None:
+            gradients = self._spread(gradients, [None] * len(self.flat))
+        return self.tree(gradients)
 
     def unchanged(self, later: str) -> Callable[[], None]:
         """A check, to be made later, that no array the program reads was changed.
@@ -195,6 +211,20 @@ class Call:
         others = made if saved else self.known()
         return self.recording.tree(owned(made, others, self.first))
 
+    def with_aux(self, *results: Any, saved: bool = False) -> Any:
+        """Return the results, and after them what was kept aside, if anything was.
+
+        ``saved``: a pullback still reads its values, so the caller gets copies.
+        """
+        if self.has_aux:
+            flat, structure = tree.flatten(self.aux)
+            made = [released(x) for x in flat]
+            seen = [*self.known(), *tree.flatten(results)[0]]
+            if saved:
+                seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
+            results = (*results, structure(owned(made, seen, self.first)))
+        return results if len(results) > 1 else results[0]
+
     def gradients(self, cotangents: Sequence[Any]) -> Any:
         """The cotangents of the arguments, nested as they are; zeros for None."""
         rules = None if self.resolution is None else self.resolution.pulls()
@@ -202,7 +232,8 @@ class Call:
         for i, g in enumerate(made):
             if g is None:
                 made[i] = zeros_like(self.values[i])
-        return self.nested(owned(made, [*self.known(), *cotangents], self.first))
+        own = owned(made, [*self.known(), *cotangents], self.first)
+        return self.tree(own) if self.varying is None else self.nested(own)
 
     def known(self) -> list[Any]:
         """The arrays that others know: what the function was given, and has read."""
@@ -362,44 +393,6 @@ def has_derivative(value: Any) -> bool:
     return types.differentiable(value.dtype)
 
 
-class Aux:
-    """A function with ``has_aux``: it keeps aside the second of what is returned."""
-
-    def __init__(self, f: Function, wanted: bool) -> None:
-        self.wanted = wanted
-        self.value: Any = None
-        self.target = self._split(f) if wanted else f
-
-    def _split(self, f: Function) -> Function:
-        @wraps(f)
-        def first(*args: Any, **kwargs: Any) -> Any:
-            pair = f(*args, **kwargs)
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise UsageError(
-                    "has_aux=True: the function must return a pair, what is"
-                    f" differentiated and anything else; it returned {pair!r}."
-                )
-            y, self.value = pair
-            aliases.check_read(tree.flatten(self.value)[0], "is returned")
-            return y
-
-        return first
-
-    def with_aux(self, call: Call, *results: Any, saved: bool = False) -> Any:
-        """Return the results, and after them what was kept aside, if anything was.
-
-        ``saved``: a pullback still reads its values, so the caller gets copies.
-        """
-        if self.wanted:
-            flat, structure = tree.flatten(self.value)
-            made = [released(x) for x in flat]
-            seen = [*call.known(), *tree.flatten(results)[0]]
-            if saved:
-                seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
-            results = (*results, structure(owned(made, seen, call.first)))
-        return results if len(results) > 1 else results[0]
-
-
 def kept(primals: Sequence[Any]) -> tuple[Any, ...]:
     """The primals, each array a copy: the caller may change his before a pullback."""
     return tuple(
@@ -428,7 +421,7 @@ def owned(arrays: Sequence[Any], others: Sequence[Any], since: int = 0) -> list[
     for i, x in enumerate(made):
         if isinstance(x, np.ndarray):
             if taken is None:
-                known = [value_of(other) for other in others]
+                known = [y._value if isinstance(y, Tensor) else y for y in others]
                 taken = {id(_owner(y)) for y in known if isinstance(y, np.ndarray)}
             owner = _owner(x)
             if (

@@ -97,13 +97,16 @@ def pull_back(
     if rules:
         rules = settled(rules, wrt, closed)
     steps = plan(outputs, wrt, rules)
-    outer = set() if record else outer_steps(outputs, steps, wrt)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
+    plain = record or not traces.LOCAL.stack
     for x, g in zip(outputs, cotangents, strict=True):
         if isinstance(x, Tensor) and g is not None:
+            # Who depends on a Tensor without value has none.
+            plain = plain and (record or x._value is not None)
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
+    outer = set() if plain else outer_steps(outputs, steps, wrt)
     if record or outer or rules or visit or closed:
         with held(PULLS, rules):
             _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)

@@ -143,7 +143,7 @@ class Hold:
 
     def add(self, array: Array) -> None:
         """Hold an array, and those that it is a view of."""
-        chain = chain_of(array)
+        chain = [array] if array.base is None else chain_of(array)
         flags = chain[-1].flags
         if not ((flags.owndata and flags.writeable) or _can_be_restored(chain[-1])):
             return

@@ -200,7 +200,8 @@ def sum_(
         a = np.astype(a, dtype)
     if where is not True:
         a = np.where(where, a, 0)
-    y = apply(_sum_op, (a,), settings(axis, keepdims, a))
+    whole = axis is None and keepdims is False
+    y = apply(_sum_op, (a,), {} if whole else settings(axis, keepdims, a))
     return y if initial is None else y + initial
 
 

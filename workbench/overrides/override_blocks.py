@@ -90,7 +90,7 @@ def aside() -> Iterator[list[Override]]:
 
 def overrides_of_call(given: Sequence[Any] | None) -> CallOverrides | None:
     """Return the overrides of a call and of the blocks around it, if there are any."""
-    blocks = blocks_in_force()
+    blocks = blocks_in_force() if STACK.get() or OWNED else []
     if not given and not blocks:
         return None
     from workbench.overrides.resolution import CallOverrides
