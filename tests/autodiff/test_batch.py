@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.autodiff.batch import Batched, vmap
+from workbench.autodiff.batch import count_bytes, vmap
 from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.core.op import Op, declare
 from workbench.core.tensor import apply
@@ -302,8 +302,7 @@ def test_dead_values_are_dropped() -> None:
         return x
 
     graph = wb.trace(chain)(wb.Spec((10,), np.dtype(float)))
-    program = Batched(graph.outputs, graph.inputs)
-    assert program.bytes_per_example() == 2 * 80
+    assert count_bytes(graph) == 2 * 80
 
 
 def test_a_long_program_needs_no_recursion() -> None:

@@ -59,7 +59,7 @@ def test_the_graph_says_what_it_is(name: str) -> None:
     graph = wb.trace(PROGRAMS[name][0])(X)
     assert name in [node.op.name for node in graph.nodes]
     assert " at 0x" not in str(graph)
-    assert "<a" in str(graph)
+    assert "<a" in str(graph) or "=<Graph of " in str(graph)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

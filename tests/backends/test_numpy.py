@@ -12,9 +12,9 @@ import pytest
 import workbench as wb
 from tests.backends.texts import run_text
 from workbench.backends.numpy import compile
-from workbench.backends.schedule import schedule
 from workbench.core.graph import Graph
 from workbench.core.op import declare
+from workbench.core.schedule import Schedule
 from workbench.core.tensor import apply
 from workbench.errors import ShapeError, UsageError
 
@@ -174,7 +174,7 @@ def test_slots_are_reused() -> None:
             x = np.sin(x) + 1.0
         return x
 
-    plan = schedule(wb.trace(chain)(np.zeros(2)))
+    plan = Schedule(wb.trace(chain)(np.zeros(2)), whole=True)
     assert len(plan.steps) == 2000
     assert plan.size <= 3
 

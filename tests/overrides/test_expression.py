@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -242,7 +241,6 @@ def test_hostile_texts_run_nothing(text: str) -> None:
     """They are an ExpressionError, or an expression of arrays; nothing else happens."""
     global _watching
     _seen.clear()
-    start = time.perf_counter()
     _watching = True
     try:
         rule = parse(text)  # nothing but an ExpressionError may come out here
@@ -254,7 +252,6 @@ def test_hostile_texts_run_nothing(text: str) -> None:
     finally:
         _watching = False
     assert _seen == []
-    assert time.perf_counter() - start < 1
 
 
 def test_the_watch_over_hostile_texts_would_see_them() -> None:

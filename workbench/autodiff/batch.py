@@ -1,7 +1,7 @@
 """Batching: a program recorded on one example runs on many at once; `vmap`.
 
-The function is traced on specs, so no value is looked at; then its nodes run
-again, in order, with the batch axis first. A node that depends on a batched leaf
+The function is traced on specs, so no value is looked at; then its graph runs again,
+with the batch axis first. A node that depends on a batched leaf
 goes through its op's ``batch`` rule, or, where there is none, a loop over the
 batch. Everything goes through `apply`: what comes out is plain where no Tensor
 takes part, and a further program otherwise, so batching nests with derivatives.
@@ -10,24 +10,25 @@ takes part, and a further program otherwise, so batching nests with derivatives.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import reverse
 from workbench.autodiff.recorded_call import drawing, owned, released
-from workbench.core import dims, hooks, source, traces, tree, types, walk
+from workbench.core import dims, hooks, source, tree, types, walk
 from workbench.core.deferred import Late, Place, shape_at
 from workbench.core.dims import Atom
+from workbench.core.graph import Graph
 from workbench.core.op import Op
-from workbench.core.tensor import MaskedTensor, Tensor, apply, next_serial, value_of
+from workbench.core.tensor import Tensor, apply, next_serial, value_of
 from workbench.core.trace import argument_names, check_function, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define
-from workbench.ops.define import _batch_elementwise, masked, shape_of
+from workbench.ops.define import _batch_elementwise, shape_of
 
 
 class Structured:
@@ -47,127 +48,54 @@ class Structured:
         raise NotImplementedError
 
 
-class Batched:
-    """A recorded program that runs on a batch of values for some of its leaves.
+def run_batch(graph: Graph, values: Sequence[Any], size: Any) -> list[Any]:
+    """Return the outputs of a program for many examples.
+
+    The batch axis comes first in each output that depends on a leaf (`Graph.varying`).
 
     Parameters
     ----------
-    outputs
-        What to compute: Tensors of the program, or constants.
-    leaves
-        The Tensors that are given a batch of values in each run.
+    graph
+        A program recorded on one example.
+    values
+        For each leaf an array or Tensor of ``size`` examples, or a `Structured` form
+        of one.
 
     Examples
     --------
     >>> import numpy as np, workbench as wb
     >>> graph = wb.trace(lambda x: np.exp(-x) * 2)(wb.Spec((), np.float64))
-    >>> program = Batched(graph.outputs, graph.inputs)
-    >>> program([np.zeros(3)], 3)
+    >>> run_batch(graph, [np.zeros(3)], 3)
     [array([2., 2., 2.])]
     """
+    varying = graph.schedule.varying
 
-    def __init__(self, outputs: Sequence[Any], leaves: Sequence[Tensor]) -> None:
-        self.outputs = list(outputs)
-        self.leaves = list(leaves)
-        self.steps = _steps(self.outputs, self.leaves)
-        varying = {x.serial for x in self.leaves} | {n.serial for n, _ in self.steps}
-        #: Whether each output depends on a leaf, and so carries the batch axis.
-        self.batched = [
-            isinstance(x, Tensor) and x.serial in varying for x in self.outputs
-        ]
-        self._last = self._last_uses()
-
-    def _last_uses(self) -> list[list[int]]:
-        """For each step, the serials that no later step and no output reads."""
-        kept = {x.serial for x in self.outputs if isinstance(x, Tensor)}
-        seen = set(kept)
-        released: list[list[int]] = []
-        for node, mask in reversed(self.steps):
-            dead = []
-            for i, x in enumerate(node.inputs):
-                if mask >> i & 1 and x.serial not in seen:
-                    seen.add(x.serial)
-                    dead.append(x.serial)
-            released.append(dead)
-        released.reverse()
-        return released
-
-    def bytes_per_example(self) -> int:
-        """The most memory that the values of one example take at any time."""
-        sizes = {x.serial: _bytes(x) for x in self.leaves}
-        alive = peak = sum(sizes.values())
-        for (node, _), dead in zip(self.steps, self._last, strict=True):
-            sizes[node.serial] = size = _bytes(node)
-            alive += size
-            peak = max(peak, alive)
-            alive -= sum(sizes[serial] for serial in dead)
-        return max(peak, 1)
-
-    def __call__(self, values: Sequence[Any], size: int) -> list[Any]:
-        """The outputs for ``size`` examples, batch axis first where they carry it.
-
-        ``values`` holds one array or Tensor of ``size`` examples per leaf, or a
-        `Structured` form of one.
-        """
-        if traces.MARKED and not traces.reads_old():
-            with traces.OldValues():
-                return self(values, size)
-        made: dict[int, Any] = {
-            x.serial: v for x, v in zip(self.leaves, values, strict=True)
-        }
-        # The recorded Tensor of a node, which its gradient's nodes refer to.
-        became: dict[int, Tensor] = {}
-        plain = not traces.any_open()
-        token = source.CONTEXT.set(source.CONTEXT.get())
-        try:
-            for (node, mask), dead in zip(self.steps, self._last, strict=True):
-                inputs = tuple(
-                    [
-                        made[x.serial]
-                        if mask >> i & 1
-                        else value_of(x)
-                        if plain and isinstance(x, Tensor) and x._value is not None
-                        else x
-                        for i, x in enumerate(node.inputs)
-                    ]
-                )
-                made[node.serial] = _step(node, inputs, mask, size, became)
-                for serial in dead:
-                    made.pop(serial, None)
-        finally:
-            source.CONTEXT.reset(token)
-        return [
-            _dense(made[x.serial]) if batched else x
-            for x, batched in zip(self.outputs, self.batched, strict=True)
-        ]
-
-
-def _steps(
-    outputs: Sequence[Any], leaves: Sequence[Tensor]
-) -> list[tuple[Tensor, int]]:
-    """The nodes that depend on a leaf, ascending; bit i says that input i does."""
-    varying = {x.serial for x in leaves}
-    roots = [x for x in outputs if isinstance(x, Tensor)]
-    steps = []
-    for node in walk.order(roots, min(varying, default=0)):
-        mask = 0
-        for i, x in enumerate(node.inputs):
+    def observe(node: Tensor, operands: tuple[Any, ...]) -> Any:
+        mask, bit = 0, 1
+        for x in node.inputs:
             if isinstance(x, Tensor) and x.serial in varying:
-                mask |= 1 << i
-        if mask and node.serial not in varying:
-            varying.add(node.serial)
-            steps.append((node, mask))
-    return steps
+                mask |= bit
+            bit += bit
+        return _run_step(node, operands, mask, size)
+
+    return [_dense(y) for y in graph.run(values, observe)]
 
 
-def _step(
-    node: Tensor,
-    inputs: tuple[Any, ...],
-    mask: int,
-    size: int,
-    became: dict[int, Tensor],
-) -> Any:
-    """One node of the program, for all examples."""
+def count_bytes(graph: Graph) -> int:
+    """Return the most bytes that the values of one example take at any time."""
+    slots = dict(zip(graph.schedule.inputs, map(_bytes, graph.leaves), strict=True))
+    alive = peak = sum(slots.values())
+    for node, _, out, forgets in graph.schedule.steps:
+        size = _bytes(node)
+        peak = max(peak, alive + size)
+        alive += size - slots.get(out, 0)
+        slots[out] = size
+        alive -= sum(slots.pop(i, 0) for i in forgets)
+    return max(peak, 1)
+
+
+def _run_step(node: Tensor, inputs: tuple[Any, ...], mask: int, size: Any) -> Any:
+    """Compute one node of the program for all examples."""
     for x in inputs:
         if isinstance(x, Structured):
             kept = x.advance(node, inputs, mask)
@@ -176,22 +104,10 @@ def _step(
             inputs = tuple(map(_dense, inputs))
             break
     recording = any(isinstance(x, Tensor) for x in inputs)
-    before = 0
-    if recording:
-        # What is recorded stands on the user's line inside the function.
-        context = node.context
-        if context is None or context.code is None:
-            context = source.Context(node.scope, node.code, node.lasti)
-        source.CONTEXT.set(context)
-        before = next_serial()
+    before = next_serial() if recording else 0
     out = _apply_batched(node, inputs, mask, size)
-    if recording and isinstance(out, Tensor):
-        if isinstance(node, MaskedTensor) and not isinstance(out, MaskedTensor):
-            out = masked(out)
-        became[node.serial] = out
-        if node.origin is not None:
-            _inherit(out, node.origin, before, became)
-        elif out.serial > before + 1:
+    if recording and isinstance(out, Tensor) and node.origin is None:
+        if out.serial > before + 1:
             _tell_helpers(out, node.op, before)
     return out
 
@@ -316,18 +232,6 @@ def _dense(x: Any) -> Any:
     return x.dense() if isinstance(x, Structured) else x
 
 
-def _inherit(
-    out: Tensor, origin: reverse.Origin, before: int, became: Mapping[int, Tensor]
-) -> None:
-    """A batched node of a gradient belongs to the batched forward node."""
-    forward = became.get(origin.forward.serial)
-    if forward is not None:
-        origin = origin._replace(forward=forward)
-    for new in walk.order([out], before):
-        if new.origin is None:
-            new.origin = origin
-
-
 def _tell_helpers(out: Tensor, op: Op, before: int) -> None:
     """Say which nodes are no op of the user's: all but the op itself.
 
@@ -348,7 +252,7 @@ def _bytes(x: Tensor) -> int:
     """Bytes of one value of a Tensor of a program traced on specs."""
     spec: Any = x.spec
     specs = spec if isinstance(spec, tuple) else (spec,)
-    return sum(int(np.prod(s.shape, dtype=np.int64)) * s.dtype.itemsize for s in specs)
+    return sum(prod(s.shape) * s.dtype.itemsize for s in specs)
 
 
 # Which axis of which array counts the examples of a batch, checked.
@@ -564,12 +468,13 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
             return f(*structure(filled), **named)
 
         recording = record(call, specs, [names[i] for i in chosen])
-        program = Batched(recording.outputs, recording.leaves)
-        made = program([front(leaves[i], along[i] or 0) for i in chosen], size)
+        made = run_batch(
+            recording, [front(leaves[i], along[i] or 0) for i in chosen], size
+        )
         wanted = output_axes(recording.tree(list(range(len(made)))), out_axes)
         results = [
             placed(released(y), batched, axis, size)
-            for y, batched, axis in zip(made, program.batched, wanted, strict=True)
+            for y, batched, axis in zip(made, recording.varying, wanted, strict=True)
         ]
         shared = [*leaves, *tree.flatten(kwargs)[0], *recording.caught.values()]
         return recording.tree(owned(results, shared))

@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import forward, reverse, steps
-from workbench.autodiff.batch import Batched
-from workbench.autodiff.program import Program
+from workbench.autodiff.batch import run_batch
 from workbench.core import blame, types, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import MaskedTensor, Tensor
+from workbench.core.tensor import MaskedTensor, Tensor, masked
 from workbench.core.trace import blank, blanks
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 from workbench.ops import define
-from workbench.ops.define import masked
 
 
 def bits(places: Iterable[int]) -> int:
@@ -95,7 +93,7 @@ class Body:
         """
         if not known_lengths(self):
             leaves = blanks(self.leaves)
-            return Body(leaves, Program(self.outputs, self.leaves)(leaves))
+            return Body(leaves, self.graph.run(leaves))
         inner = [x for x in self.leaves if x.inputs]
         if not inner:
             return self
@@ -220,7 +218,7 @@ class Body:
         fresh = blanks([self.leaves[i] for i in order])
         of = dict(zip(order, fresh, strict=True))
         leaves = [of[i] for i in range(len(order))]
-        return Body(leaves, Program(self.outputs, self.leaves)(leaves))
+        return Body(leaves, self.graph.run(leaves))
 
     def _batch(
         self, batched: Collection[int], size: Any, spread: Collection[int]
@@ -234,9 +232,9 @@ class Body:
             given = iter(blanks([leaves[i] for i in batched], kept))
             leaves = [next(given) if i in batched else x for i, x in enumerate(leaves)]
             size = leaves[min(batched)].spec.shape[0] if batched else size
-        program = Batched(self.outputs, [self.leaves[i] for i in batched])
-        outputs = program([leaves[i] for i in batched], size)
-        carried = list(program.batched)
+        graph = Graph([self.leaves[i] for i in batched], self.outputs)
+        outputs = run_batch(graph, [leaves[i] for i in batched], size)
+        carried = list(graph.varying)
         for i in spread:
             if not carried[i]:
                 y = outputs[i]

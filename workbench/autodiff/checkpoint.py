@@ -14,21 +14,15 @@ from typing import Any
 
 from workbench.autodiff import steps
 from workbench.autodiff.body import Body, flagged, is_draw
-from workbench.autodiff.program import (
-    Closed,
-    Program,
-    close,
-    pulled,
-    pushed,
-    vectorized,
-)
+from workbench.autodiff.call import pulled, pushed, vectorized
 from workbench.autodiff.recorded_call import owned
 from workbench.core import source, traces, tree, types
+from workbench.core.graph import Graph
 from workbench.core.op import declare
-from workbench.core.tensor import MaskedTensor, Tensor, value_of
+from workbench.core.recorder import Recorder, close
+from workbench.core.tensor import MaskedTensor, Tensor, masked, value_of
 from workbench.core.trace import check_function, live
 from workbench.ops import define
-from workbench.ops.define import masked
 
 Function = Callable[..., Any]
 Params = dict[str, Any]
@@ -73,47 +67,36 @@ def checkpoint(f: Function) -> Function:
         if not traces.any_open():
             flat, structure = tree.flatten(f(*args, **kwargs))
             return structure(owned(flat, tree.flatten((args, kwargs))[0]))
-        closed = close(lambda a, k: f(*a, **k), args, kwargs, values=True)
-        results = closed.values
+        closed = Recorder(lambda a, k: f(*a, **k), args, kwargs, values=True)
+        graph, results = closed.graph, closed.values
         if any(map(live, closed.inputs)):
             # What the function returns besides (a text, a constant) stays as it is.
-            moving = [
-                i for i, y in enumerate(closed.program.outputs) if isinstance(y, Tensor)
-            ]
-            inner = closed.only(moving)
-            if any(map(is_draw, steps.everything(_nodes(inner)))):
+            moving = [i for i, y in enumerate(graph.outputs) if isinstance(y, Tensor)]
+            inner = Graph(
+                graph.inputs, [graph.outputs[i] for i in moving], graph.captures
+            )
+            if any(map(is_draw, steps.everything(inner.between))):
                 # What the program draws when it runs must not be drawn again.
-                made: Sequence[Any] = inner.flat(inner.inputs)
+                made: Sequence[Any] = inner.run(closed.inputs)
             else:
-                made = _apply(inner, [results[i] for i in moving])
-            results = list(results)
+                made = _apply(inner, closed.inputs, [results[i] for i in moving])
             for i, y in zip(moving, made, strict=True):
                 results[i] = y
-        return closed.tree(results)
+        return graph.tree(results)
 
     return checkpointed
 
 
-def _body(closed: Closed) -> Body:
-    """A function's program as that of a loop's step is kept."""
-    return Body(closed.program.leaves, closed.program.outputs)
-
-
-def _nodes(closed: Closed) -> list[Tensor]:
-    """The ops of a function's program."""
-    return _body(closed).nodes
-
-
-def _overridden(closed: Closed, rules: steps.Rules | None) -> bool:
+def _overridden(graph: Graph, rules: steps.Rules | None) -> bool:
     """Whether a rule holds at one of the ops inside."""
     if not rules:
         return False
-    return any(x.serial in rules for x in steps.everything(_nodes(closed)))
+    return any(x.serial in rules for x in steps.everything(graph.between))
 
 
-def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
+def _apply(graph: Graph, inputs: tuple[Any, ...], values: list[Any]) -> Sequence[Any]:
     """The outputs as one node of the program, whose values are known already."""
-    inputs, params = closed.inputs, {"closed": closed}
+    params = {"graph": graph}
     known = all(not isinstance(x, Tensor) or x._value is not None for x in inputs)
     if not known or any(isinstance(x, MaskedTensor) for x in inputs):
         return define.several(CHECKPOINT, inputs, params)
@@ -126,21 +109,21 @@ def _apply(closed: Closed, values: list[Any]) -> Sequence[Any]:
     return made
 
 
-def _compute(*inputs: Any, closed: Closed) -> tuple[Any, ...]:
-    return tuple(closed.flat(inputs))
+def _compute(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
+    return tuple(graph.run(inputs))
 
 
-def _infer(*inputs: Any, closed: Closed) -> tuple[Any, ...]:
-    return tuple(closed.specs)
+def _infer(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
+    return tuple(map(types.spec_of, graph.outputs))
 
 
 def _pull(
     mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> Sequence[Any]:
-    closed: Closed = params["closed"]
-    if not _overridden(closed, steps.PULLS.get()):
-        return pulled(closed.flat, inputs, g)
-    body = _body(closed)
+    graph: Graph = params["graph"]
+    if not _overridden(graph, steps.PULLS.get()):
+        return pulled(graph.run, inputs, g)
+    body = Body(graph.leaves, graph.outputs)
     wanted = [
         i
         for i, x in enumerate(body.leaves)
@@ -171,10 +154,8 @@ def _again(
     kept = [k for k, c in enumerate(results) if c is not None]
     if not kept:
         return []
-    program = Program([results[k] for k in kept], [*body.leaves, *fresh])
-    structure = tree.flatten(program.outputs)[1]
-    inner = Closed(program, [], [*values], structure, [])
-    made = define.several(CHECKPOINT, tuple(values), {"closed": inner})
+    graph = Graph([*body.leaves, *fresh], [results[k] for k in kept])
+    made = define.several(CHECKPOINT, tuple(values), {"graph": graph})
     return [
         (k, masked(c) if flagged(results[k]) else c)
         for k, c in zip(kept, made, strict=True)
@@ -184,10 +165,10 @@ def _again(
 def _push(
     tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
-    closed: Closed = params["closed"]
-    if not _overridden(closed, steps.PUSHES.get()):
-        return tuple(pushed(closed.flat, inputs, tangents))
-    body = _body(closed)
+    graph: Graph = params["graph"]
+    if not _overridden(graph, steps.PUSHES.get()):
+        return tuple(pushed(graph.run, inputs, tangents))
+    body = Body(graph.leaves, graph.outputs)
     moving = [i for i, t in enumerate(tangents) if t is not None]
     flags = {i for i in moving if flagged(tangents[i])}
     fresh, results = body.push(moving, flags)
@@ -201,18 +182,18 @@ def _push(
 def _batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> tuple[Any, ...]:
-    run = params["closed"].flat
-    many = close(lambda *xs: vectorized(run, xs, batched), *inputs)
-    return define.several(CHECKPOINT, inputs, {"closed": many})
+    run = params["graph"].run
+    graph, captured = close(lambda *xs: vectorized(run, xs, batched), *inputs)
+    return define.several(CHECKPOINT, (*captured, *inputs), {"graph": graph})
 
 
 CHECKPOINT.inner_sources = lambda node: [
     (leaf, (x,))
-    for leaf, x in zip(node.params["closed"].program.leaves, node.inputs, strict=False)
+    for leaf, x in zip(node.params["graph"].leaves, node.inputs, strict=False)
 ]
-CHECKPOINT.inner_nodes = lambda params: _nodes(params["closed"])
+CHECKPOINT.inner_nodes = lambda params: params["graph"].between
 CHECKPOINT.compute = _compute
-CHECKPOINT.unfold = lambda values, params: params["closed"].flat(values)
+CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer
 CHECKPOINT.pull = _pull
 CHECKPOINT.push = _push

@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.program import pulled, pushed, vectorized
+from workbench.autodiff.call import pulled, pushed, vectorized
 from workbench.core import deferred, dims, hooks, types
 from workbench.core.op import Op
 from workbench.core.refusals import name_of

@@ -13,10 +13,10 @@ from typing import Any
 from workbench.autodiff import deferred, derivatives
 from workbench.autodiff.derivatives import DisconnectedType, belonging, connected
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
-from workbench.autodiff.program import Program
 from workbench.autodiff.recorded_call import is_expression
 from workbench.core import dims, hooks, source, types, walk
 from workbench.core.dims import Atom, Length, atoms_of
+from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
 from workbench.core.trace import live, record
@@ -96,11 +96,13 @@ class Question:
     # As a node
 
     @cached_property
-    def program(self) -> Program:
+    def graph(self) -> Graph:
         """What is asked about, as a program of its leaves."""
-        return Program([*self.outputs, *self.wrt, *self.constant], self.leaves)
+        return Graph(self.leaves, [*self.outputs, *self.wrt, *self.constant])
 
-    def parts(self, made: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def parts(
+        self, made: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Return outputs, ``wrt`` and constants of a run of the program."""
         first = len(self.outputs)
         second = first + len(self.wrt)
@@ -110,7 +112,7 @@ class Question:
         """Return the blocks for values of the leaves, flat."""
 
         def again(leaves: list[Tensor]) -> Blocks:
-            made = list(map(derivatives.admitted, self.program(leaves)))
+            made = list(map(derivatives.admitted, self.graph.run(leaves)))
             return Question(*self.parts(made), self.mode).answer()
 
         made = record(again, values)
@@ -119,7 +121,7 @@ class Question:
     def specs(self, given: Sequence[Any]) -> tuple[Spec, ...]:
         """Return shape and dtype of each block; None for a length that is measured."""
         specs = [types.spec_of(x) for x in given]
-        outputs, wrt, _ = self.parts(record(self.program, specs).outputs)
+        outputs, wrt, _ = self.parts(record(self.graph.run, specs).outputs)
         known = set(atoms_of([spec.shape for spec in specs]))
         return tuple(
             Spec(

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.call import pulled, pushed
 from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.program import Closed, close, pulled, pushed
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
+from workbench.core.recorder import Recorder
 from workbench.core.tensor import value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
@@ -104,15 +105,16 @@ def custom_linear_solve(
            [-0.1875, -0.1875]])
     """
     flat, structure = tree.flatten(b)
-    closed = close(matvec, b, dynamic=True)
-    check_alike("custom_linear_solve", "matvec", closed.tree, closed.specs, b)
+    closed = Recorder(matvec, b, dynamic=True)
+    nest = closed.graph.tree
+    check_alike("custom_linear_solve", "matvec", nest, closed.specs, b)
     if not any(map(live, closed.inputs)):
         return solution(solve, matvec, b, "custom_linear_solve: solve")
     specs = [
         Spec(_spec(x).shape, np.result_type(_spec(x).dtype, out.dtype))
         for x, out in zip(flat, closed.specs, strict=True)
     ]
-    system = System(closed.flat, structure, specs, solve, transpose_solve, symmetric)
+    system = System(closed.run, structure, specs, solve, transpose_solve, symmetric)
     return structure(list(define.several(SOLVE, closed.inputs, {"system": system})))
 
 
@@ -166,7 +168,7 @@ class System:
                 return [z if m is None else m for z, m in zip(zeros, made, strict=True)]
 
             try:
-                run: Function = close(transpose, *parameters, *self.specs).flat
+                run: Function = Recorder(transpose, *parameters, *self.specs).run
             except TraceError:  # the product looks at values: record it each time
                 run = lambda inputs: transpose(*inputs)  # noqa: E731
             self._transposed = System(
@@ -397,9 +399,9 @@ def root(
             flat[i] = x.astype(float) if hasattr(x, "dtype") else float(x)
     x0 = structure(flat)
     target = f if beside is None else lambda x: (f(x), beside(x))
-    closed = close(target, x0, dynamic=True)
+    closed = Recorder(target, x0, dynamic=True)
     if beside is None:
-        check_alike(name, "the function", closed.tree, closed.specs, x0)
+        check_alike(name, "the function", closed.graph.tree, closed.specs, x0)
     if not any(map(live, closed.inputs)):
         return solution(solve, target, x0, f"{name}: solve")
     specs = [
@@ -416,7 +418,7 @@ class Problem:
 
     def __init__(
         self,
-        closed: Closed,
+        closed: Recorder,
         structure: tree.Tree,
         specs: Sequence[Spec],
         solve: Function,
@@ -436,7 +438,7 @@ class Problem:
 
     def residual(self, inputs: Sequence[Any]) -> list[Any]:
         """What vanishes at a root, flat."""
-        return self.closed.flat(inputs)[: len(self.specs)]
+        return self.closed.run(inputs)[: len(self.specs)]
 
     def linear(
         self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
@@ -496,7 +498,7 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
     def f(x: Any) -> Any:
         leaves = tree.flatten(x)[0]
-        return problem.closed.tree(problem.closed.flat([*parameters, *leaves]))
+        return problem.closed.graph.tree(problem.closed.run([*parameters, *leaves]))
 
     start = problem.structure(x0)
     found = solution(problem.solve, f, start, f"{problem.name}: solve")

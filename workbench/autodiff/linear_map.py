@@ -17,9 +17,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.batch import Batched, Structured
+from workbench.autodiff.batch import Structured, count_bytes, run_batch
 from workbench.autodiff.steps import plan
 from workbench.core import traces, types, walk
+from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
@@ -462,7 +463,7 @@ class Sweep:
         self.start: Any = starts[place]
         #: What arrives at each end for the seed; None for zero.
         self.made: list[Any] = [None] * len(self.ends)
-        self.program: Batched | None = None
+        self.graph: Graph | None = None
         #: Whether a rule of the user's looks at the values that arrive: then the
         #: vectors run one by one.
         self.apart = False
@@ -477,7 +478,7 @@ class Sweep:
             self.apart = True
         found = [x for x in self.made if x is not None]
         if found:
-            self.program = Batched(found, [self.seed])
+            self.graph = Graph([self.seed], found)
 
     def _sweep(self, seed: Any) -> list[Any]:
         """Return what arrives at the ends for one seed."""
@@ -494,18 +495,18 @@ class Sweep:
         if self.apart:
             return BUDGET // APART
         size: int = sum(8 * prod(shape_of(x)) for x in self.ends)
-        if self.program is not None:
-            size += self.program.bytes_per_example()
+        if self.graph is not None:
+            size += count_bytes(self.graph)
         return max(1, BUDGET // max(size, 1))
 
     def run(self, begin: int, end: Any, unit: complex = 1) -> list[Any]:
         """Return one array for each end, unit vectors along axis 0; None for zeros."""
         if self.apart:
             made = self._one_by_one(begin, end, unit)
-        elif self.program is None:
+        elif self.graph is None:
             return self.made
         else:
-            made = self._batch(self.program, begin, end, unit)
+            made = self._batch(self.graph, begin, end, unit)
         split = unit == 1 and self.start.dtype.kind == "c"
         if split and any(y.dtype.kind != "c" for y in self.ends if varies(y)):
             # A complex number reaches a real one by its real part alone.
@@ -515,9 +516,7 @@ class Sweep:
                     made[k] = a + 1j * b if self.back else a - 1j * b
         return made
 
-    def _batch(
-        self, program: Batched, begin: int, end: Any, unit: complex
-    ) -> list[Any]:
+    def _batch(self, graph: Graph, begin: int, end: Any, unit: complex) -> list[Any]:
         seed, count = self.seed, end - begin
         if self.linear.record:
             units = self._identity(end, unit)
@@ -526,10 +525,10 @@ class Sweep:
             entries = np.full_like(like, unit, dtype=seed.dtype, shape=(count,))
             units = Diagonal(entries, seed.shape, begin, like)
         with np.errstate(all="ignore"):  # the program itself has warned already
-            found = program([units], count)
+            found = run_batch(graph, [units], count)
         parts = iter(
             part if batched else np.broadcast_to(part, (count, *shape_of(part)))
-            for part, batched in zip(found, program.batched, strict=True)
+            for part, batched in zip(found, graph.varying, strict=True)
         )
         return [None if x is None else next(parts) for x in self.made]
 

@@ -11,7 +11,6 @@ import numpy as np
 from workbench.autodiff import expressions
 from workbench.autodiff.grad import checked_seed, grad, jvp, vjp
 from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.program import Program
 from workbench.autodiff.recorded_call import (
     Argnames,
     Call,
@@ -24,6 +23,7 @@ from workbench.autodiff.recorded_call import (
 )
 from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor
 from workbench.core.trace import blank
@@ -74,7 +74,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     nested = tree.flatten(primals)[1]
     seeds = [blank(x) for x in call.leaves]
     made = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
-    program = Program([t for t in made if t is not None], seeds)
+    graph = Graph(seeds, [t for t in made if t is not None])
     check = call.unchanged("derivative")
 
     def f_jvp(*tangents: Any) -> Any:
@@ -90,7 +90,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
             checked_seed(t, x, "tangent")
             for t, x in zip(moving, call.leaves, strict=True)
         ]
-        rest = iter(program(fitted))
+        rest = iter(graph.run(fitted))
         results = [
             np.zeros_like(released(y)) if t is None else next(rest)
             for y, t in zip(call.outputs, made, strict=True)

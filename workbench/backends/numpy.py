@@ -6,22 +6,17 @@ Nothing is compiled, so a `Function` answers at once, however large its graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from operator import itemgetter
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from workbench.autodiff.program import inlined
 from workbench.backends import text
-from workbench.backends.schedule import Schedule, Step, schedule
 from workbench.backends.text import Form
 from workbench.core import blame, dims
 from workbench.core.deferred import Late
 from workbench.core.dims import Dim, Length
-from workbench.core.graph import Graph
-from workbench.core.source import Context
+from workbench.core.graph import Graph, inline
+from workbench.core.schedule import Observer, Schedule, place_of
 from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError, UsageError
 
@@ -42,52 +37,65 @@ class Checks:
     """Which shapes tell or are compared, when."""
 
     def __init__(
-        self, inputs: list[tuple[int, Tensor, list[Look]]],
-        steps: dict[int, tuple[Tensor, list[Look]]],
-    ) -> None:  # fmt: skip
+        self, inputs: list[tuple[int, Tensor, list[Look]]], steps: dict[int, list[Look]]
+    ) -> None:
         self.inputs = inputs
         self.steps = steps
 
-    def start(self, arrays: Sequence[Any]) -> Known:
-        """The lengths that the inputs tell.
+    def observe(self, arrays: Sequence[Any], observer: Observer | None) -> Observer:
+        """Return an observer of one run that looks at what each step has made.
 
         Raises
         ------
         ShapeError
-            If they contradict what was declared.
+            If the inputs contradict what was declared.
         """
         known: Known = {}
         for i, x, looks in self.inputs:
             _look(x, arrays[i], looks, known)
-        return known
 
-    def after(self, step: int, value: Any, known: Known) -> None:
-        """Look at what a step has made."""
-        found = self.steps.get(step)
-        if found is not None:
-            _look(found[0], value, found[1], known)
+        def look(node: Tensor, operands: tuple[Any, ...]) -> Any:
+            try:
+                if observer is None:
+                    made = node.op.compute(*operands, **node.params)
+                else:
+                    made = observer(node, operands)
+            except (ValueError, TypeError, IndexError) as error:
+                place = place_of(node)
+                told = blame.refusal(node.op, operands, error, place.code, place.lasti)
+                if told is error:
+                    raise
+                if isinstance(told, ShapeError):
+                    told.args = (f"{told}{declared(node)}",)
+                raise told from error
+            looks = self.steps.get(node.serial)
+            if looks is not None:
+                _look(node, made, looks, known)
+            return made
+
+        return look
 
 
 def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     """The checks of a program; None if it has no unknown lengths."""
-    if not (any(map(_unknown, graph.inputs)) or any(map(_unknown, nodes))):
+    if not (any(map(_unknown, graph.leaves)) or any(map(_unknown, nodes))):
         return None
     told: set[Any] = set()
     inputs = []
-    for i, x in enumerate(graph.inputs):
+    for i, x in enumerate(graph.leaves):
         looks = _looks(x, told, trusted=False)
         if looks:
             inputs.append((i, x, looks))
     steps = {}
     needed = _needed(nodes)
-    for i, node in enumerate(nodes):
+    for node in nodes:
         op = node.op.base if isinstance(node.op, Late) else node.op
         trusted = op.elementwise or (op.lengths is not None and not op.custom)
         looks = _looks(node, told, trusted=trusted)
         # What nobody compares with need not be measured.
         looks = [x for x in looks if not _tells(x) or _key(x) in needed]
         if looks:
-            steps[i] = node, looks
+            steps[node.serial] = looks
     return Checks(inputs, steps) if inputs or steps else None
 
 
@@ -201,16 +209,6 @@ def declared(node: Tensor) -> str:
 
 # The function of a graph
 
-#: compute, how to take several operands (None: one), the one operand, the
-#: result's slot, the slots to forget.
-_Instruction = tuple[
-    Callable[..., Any],
-    Callable[[list[Any]], tuple[Any, ...]] | None,
-    int,
-    int,
-    tuple[int, ...],
-]
-
 
 class Function:
     """A graph that runs: ``function(*arrays) -> [outputs]``.
@@ -241,76 +239,28 @@ class Function:
     """
 
     def __init__(self, graph: Graph, own: bool = False) -> None:
-        self.schedule: Schedule = schedule(graph)
+        self.schedule = Schedule(graph, whole=True, own=own)
         if any(step.node.op.inline for step in self.schedule.steps):
-            graph = inlined(graph)
-            self.schedule = schedule(graph)
+            graph = inline(graph)
+            self.schedule = Schedule(graph, whole=True, own=own)
         self.graph = graph
-        self._template: list[Any] = [None] * self.schedule.size
-        for slot, value in self.schedule.constants.items():
-            if own and isinstance(value, np.ndarray) and value.flags.writeable:
-                value = value.copy()
-                value.flags.writeable = False
-            self._template[slot] = value
-        self._program = [_instruction(step) for step in self.schedule.steps]
         self._checks = checks(graph, [step.node for step in self.schedule.steps])
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """The outputs for these inputs."""
         return self.run(arrays)
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """As a call."""
-        inputs = self.schedule.inputs
-        if len(arrays) != len(inputs):
-            names = ", ".join(self.graph.label(x) for x in self.graph.inputs)
+    def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Return the outputs for these inputs; an observer as for `Graph.run`."""
+        if len(arrays) != len(self.schedule.inputs):
+            names = ", ".join(self.graph.label(x) for x in self.graph.leaves)
             raise UsageError(
-                f"the function takes {len(inputs)} arrays ({names}), not {len(arrays)}."
+                f"the function takes {len(self.schedule.inputs)} arrays ({names}), not"
+                f" {len(arrays)}."
             )
-        values = self._template.copy()
-        for slot, array in zip(inputs, arrays, strict=True):
-            if slot >= 0:
-                values[slot] = array
         if self._checks is not None:
-            return self._checked(values, self._checks, self._checks.start(arrays))
-        del arrays
-        done = 0
-        try:
-            for compute, take, only, out, forgets in self._program:
-                values[out] = (
-                    compute(values[only]) if take is None else compute(*take(values))
-                )
-                done += 1
-                for slot in forgets:
-                    values[slot] = None
-        except (ValueError, TypeError, IndexError) as error:
-            step = self.schedule.steps[done]
-            raise _refusal(
-                step, [values[slot] for slot in step.reads], error
-            ) from error
-        return [values[slot] for slot in self.schedule.outputs]
-
-    def _checked(self, values: list[Any], checks: Checks, known: Known) -> list[Any]:
-        """The outputs, where lengths are looked at on the way."""
-        done = 0
-        try:
-            for compute, take, only, out, forgets in self._program:
-                values[out] = made = (
-                    compute(values[only]) if take is None else compute(*take(values))
-                )
-                checks.after(done, made, known)
-                done += 1
-                for slot in forgets:
-                    values[slot] = None
-        except (ValueError, TypeError, IndexError) as error:
-            step = self.schedule.steps[done]
-            told = _refusal(step, [values[slot] for slot in step.reads], error)
-            if told is error:
-                raise
-            if isinstance(told, ShapeError):
-                told.args = (f"{told}{declared(step.node)}",)
-            raise told from error
-        return [values[slot] for slot in self.schedule.outputs]
+            observer = self._checks.observe(arrays, observer)
+        return self.schedule.run(arrays, observer)
 
     @cached_property
     def _text(self) -> text.Text:
@@ -330,29 +280,6 @@ class Function:
     def constants(self) -> dict[str, Any]:
         """The arrays that the text of the program names but cannot spell out."""
         return self._text.constants
-
-
-def _refusal(step: Step, operands: list[Any], error: Exception) -> Exception:
-    """NumPy's refusal, with op, operands and the line that traced the op."""
-    node = step.node
-    place = node.context
-    if place is None or place.code is None:
-        place = Context(None, node.code, node.lasti)
-    return blame.refusal(node.op, tuple(operands), error, place.code, place.lasti)
-
-
-def _instruction(step: Step) -> _Instruction:
-    op, params = step.node.op, step.node.params
-    compute = partial(op.compute, **params) if params else op.compute
-    reads = step.reads
-    if len(reads) == 1:
-        return compute, None, reads[0], step.writes, step.forgets
-    take = itemgetter(*reads) if reads else _nothing
-    return compute, take, -1, step.writes, step.forgets
-
-
-def _nothing(values: list[Any]) -> tuple[Any, ...]:
-    return ()
 
 
 def compile(graph: Graph, own: bool = False) -> Function:

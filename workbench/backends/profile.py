@@ -6,13 +6,13 @@ that nobody measures pays nothing.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from workbench.backends.numpy import Function
+from workbench.core.schedule import compute_node
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
 
@@ -67,35 +67,29 @@ class Profile:
         self._seconds = [0.0] * count
         self._bytes = [0] * count
         self._lock = Lock()
-        self._function = copy.copy(function)
-        timed: list[Any] = [
-            (self._timed(i, compute), *rest)
-            for i, (compute, *rest) in enumerate(function._program)
-        ]
-        self._function._program = timed
+        self._function = function
+        self._places = {step.node.serial: i for i, step in enumerate(self._steps)}
         self.calls = 0
         self.peak = 0
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs of a call that is measured; one at a time."""
         with self._lock:
-            results = self._function.run(arrays)
+            results = self._function.run(arrays, self._time)
             self.calls += 1
             self.peak = self._peak()
         return results
 
-    def _timed(self, i: int, compute: Callable[..., Any]) -> Callable[..., Any]:
-        counts, seconds, sizes = self._counts, self._seconds, self._bytes
-
-        def timed(*operands: Any) -> Any:
-            start = perf_counter()
-            result = compute(*operands)
-            seconds[i] += perf_counter() - start
-            counts[i] += 1
-            sizes[i] = _size(result)
-            return result
-
-        return timed
+    def _time(self, node: Tensor, operands: tuple[Any, ...]) -> Any:
+        """Compute one step with a clock around it."""
+        start = perf_counter()
+        result = compute_node(node, operands)
+        seconds = perf_counter() - start
+        i = self._places[node.serial]
+        self._seconds[i] += seconds
+        self._counts[i] += 1
+        self._bytes[i] = _size(result)
+        return result
 
     def _peak(self) -> int:
         """The most bytes at once, from what each step wrote and let go."""

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.deferred import is_single
-from workbench.backends.schedule import schedule
 from workbench.backends.spelling import (
     ATOM,
     OPERATOR,
@@ -34,6 +33,7 @@ from workbench.core.deferred import Late, Place, shape_at
 from workbench.core.dims import Dim, found, same
 from workbench.core.graph import Graph
 from workbench.core.op import Op
+from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
 from workbench.ops.define import ITEM, parts
@@ -562,7 +562,7 @@ def _inner(last: Lines) -> list[list[str]]:
             form = Form(nested=listing if parts(node) is not None else None)
             frame = brought.frame or partial(formed, form=form)
             for base, graph in brought.graphs:
-                steps = [step.node for step in schedule(graph).steps]
+                steps = [step.node for step in Schedule(graph, whole=True).steps]
                 waiting.append(Lines(graph, steps, module))
                 found.append((brought.key, base, waiting[-1], frame))
     # They get their names when all that the text defines and imports is known.

@@ -9,19 +9,19 @@ import numpy as np
 
 from workbench.autodiff import steps
 from workbench.autodiff.body import Body, flagged, is_draw
-from workbench.autodiff.program import Closed, Program, close, is_array
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
 from workbench.control_flow.loop import outward
 from workbench.control_flow.signature import check_takes, condition
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.recorder import Recorder, is_array
+from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops import define
-from workbench.ops.define import masked, shape_of
+from workbench.ops.define import shape_of
 
 Params = dict[str, Any]
 
@@ -82,7 +82,7 @@ def cond(
         closed = _closed(other, operands)
     except TraceError:
         return made  # a branch that looks at values: it says nothing of its results
-    sides = (flat, structure), (closed.program.outputs, closed.tree)
+    sides = (flat, structure), (closed.graph.outputs, closed.graph.tree)
     _agree(*(sides if bool(known) else sides[::-1]))
     return made
 
@@ -127,28 +127,28 @@ def _node(
 ) -> Any:
     """The choice as a node."""
     closed = [_closed(on_true, operands), _closed(on_false, operands)]
-    sides = [(c.program.outputs, c.tree) for c in closed]
+    sides = [(c.graph.outputs, c.graph.tree) for c in closed]
     _agree(*sides)
     captured = list({x.serial: x for c in closed for x in c.captured}.values())
     given = [x for x in tree.flatten(operands)[0] if is_array(x)] or [np.zeros(())]
     dtypes = [
         np.result_type(*(_weakly(x) for x in pair))
-        for pair in zip(*(c.program.outputs for c in closed), strict=True)
+        for pair in zip(*(c.graph.outputs for c in closed), strict=True)
     ]
     bodies = tuple(_branch(c, captured, dtypes) for c in closed)
     inputs = (pred, *captured, *given)
     made = define.several(COND, inputs, {"branches": bodies})
-    return closed[0].tree(made)
+    return closed[0].graph.tree(made)
 
 
-def _closed(branch: Callable[..., Any], operands: tuple[Any, ...]) -> Closed:
+def _closed(branch: Callable[..., Any], operands: tuple[Any, ...]) -> Recorder:
     """A branch as a program; of one that takes nothing, with a leaf all the same.
 
     Draws wait for the run where there is a leaf that they hang on.
     """
     if any(map(is_array, tree.flatten(operands)[0])):
-        return close(branch, *operands)
-    return close(lambda _: branch(*operands), Spec((), np.dtype(float)))
+        return Recorder(branch, *operands)
+    return Recorder(lambda _: branch(*operands), Spec((), np.dtype(float)))
 
 
 def _weakly(x: Any) -> Any:
@@ -156,19 +156,19 @@ def _weakly(x: Any) -> Any:
     return spec.dtype.type(0).item() if spec.weak else spec.dtype
 
 
-def _branch(closed: Closed, captured: Sequence[Tensor], dtypes: list[Any]) -> Body:
+def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> Body:
     """A branch on leaves for all that either branch reads."""
     heads = len(closed.captured)
-    own = dict(zip(closed.captured, closed.program.leaves, strict=False))
+    own = dict(zip(closed.captured, closed.graph.leaves, strict=False))
     leaves = [own[x] if x in own else blank(x, x.name) for x in captured]
-    leaves += closed.program.leaves[heads:]
+    leaves += closed.graph.leaves[heads:]
     outputs = [
         (
             y
             if types.spec_of(y).dtype == d and isinstance(y, Tensor)
             else np.astype(_strong(y), d)
         )
-        for y, d in zip(closed.program.outputs, dtypes, strict=True)
+        for y, d in zip(closed.graph.outputs, dtypes, strict=True)
     ]
     return Body(leaves, outputs).cut()
 
@@ -187,8 +187,8 @@ def _compute(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any,
 
 def _unfold(values: Sequence[Any], params: Params) -> list[Any]:
     pred, *inputs = values
-    body = params["branches"][0 if bool(value_of(pred)) else 1]
-    return Program(body.outputs, body.leaves)(inputs)
+    body: Body = params["branches"][0 if bool(value_of(pred)) else 1]
+    return body.graph.run(inputs)
 
 
 def function_of(body: Body) -> Function:
@@ -317,7 +317,7 @@ def _batch(
     everything = range(len(branches[0].outputs))
     pred, *values = inputs
     if not moving:
-        made = [Program(body.outputs, body.leaves)(values) for body in branches]
+        made = [body.graph.run(values) for body in branches]
         made = [[_spread(y, size) for y in ys] for ys in made]
     else:
         many = [body.batch(moving, size, everything)[0] for body in branches]
@@ -325,7 +325,7 @@ def _batch(
             chosen = {"branches": tuple(body.cut() for body in many)}
             return define.several(COND, (pred, *values), chosen)
         with np.errstate(all="ignore"):  # of the branch that an example does not take
-            made = [Program(body.outputs, body.leaves)(values) for body in many]
+            made = [body.graph.run(values) for body in many]
     return tuple(
         np.where(np.reshape(pred, (size, *(1,) * (len(shape_of(a)) - 1))), a, b)
         for a, b in zip(*made, strict=True)

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.body import Body, bits, flagged, refuse_inner_draws
-from workbench.autodiff.program import pulled, pushed, vectorized
+from workbench.autodiff.call import pulled, pushed, vectorized
 from workbench.control_flow.loop import Loop, moving_leaves, outward, pad, window
 from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.running import Absent, runner
 from workbench.core import blame
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import TraceError
 from workbench.ops import define
-from workbench.ops.define import masked, shape_of
+from workbench.ops.define import shape_of
 
 Params = dict[str, Any]
 

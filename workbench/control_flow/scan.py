@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import Body
-from workbench.autodiff.program import Closed, close, is_array
 from workbench.control_flow import rules, text  # noqa: F401  (they make the op whole)
 from workbench.control_flow.loop import Loop, window
 from workbench.control_flow.op import run_loop
@@ -31,6 +30,7 @@ from workbench.control_flow.signature import (
 )
 from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import smallest
+from workbench.core.recorder import Recorder, is_array
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, leaf
 from workbench.core.trace import blank, live
@@ -205,7 +205,7 @@ class Step:
                 made += [again.tree(specs) for _ in again.taps]
         return made + self.rest
 
-    def close(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> Closed:
+    def close(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> Recorder:
         """Trace the step; again where a number that was given first is of its dtype."""
 
         def call(*args: Any) -> list[Any]:
@@ -218,9 +218,9 @@ class Step:
             if not any(is_array(x) for x in tree.flatten(given)[0]):
                 # What it draws would be drawn once for all steps: draws hang on a leaf.
                 bare = partial(_dropped, call, given)
-                closed = close(bare, Spec((), np.dtype(float)))
+                closed = Recorder(bare, Spec((), np.dtype(float)))
             else:
-                closed = close(named, *given)
+                closed = Recorder(named, *given)
             if not self._cast(closed):
                 break
         return closed
@@ -257,10 +257,10 @@ class Step:
             flat.append(condition(stop, "scan"))
         return flat
 
-    def _cast(self, closed: Closed) -> bool:
+    def _cast(self, closed: Recorder) -> bool:
         """Take over the dtype of an output whose first value was a plain number."""
         changed = False
-        flat = iter(closed.program.outputs)
+        flat = iter(closed.graph.outputs)
         for count, again, dtypes in zip(
             self.counts, self.fed, self.dtypes, strict=False
         ):
@@ -311,7 +311,7 @@ class Assembled:
     def __init__(
         self,
         step: Step,
-        closed: Closed,
+        closed: Recorder,
         found: Returned,
         seqs: Sequence[Sequence[Sequence[Any]]],
         n: Any,
@@ -319,7 +319,7 @@ class Assembled:
         reverse: bool,
     ) -> None:
         self.step, self.found, self.n, self.count = step, found, n, count
-        outputs = list(closed.program.outputs)
+        outputs = list(closed.graph.outputs)
         self.stop = outputs.pop() if found.stop is not None else None
         ends = len(outputs) - len(found.updates)
         news = outputs[ends:]
@@ -327,7 +327,7 @@ class Assembled:
         self.ys = [[next(flat) for _ in range(k)] for k in step.counts]
         self.check()
         captured = closed.captured
-        places = closed.program.leaves
+        places = closed.graph.leaves
         heads, tails = places[: len(captured)], iter(places[len(captured) :])
         #: Leaves of the body with the values that the loop takes for them.
         self.consts: list[tuple[Tensor, Any]] = []

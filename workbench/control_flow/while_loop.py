@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.body import Body
-from workbench.autodiff.program import Closed, close
 from workbench.control_flow.loop import ENDLESS, Loop
 from workbench.control_flow.scan import run_saving
 from workbench.control_flow.signature import array, check_takes, condition
 from workbench.core import blame, tree, types
+from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec
@@ -89,17 +89,17 @@ def while_loop(
         stop = np.logical_not(condition(cond(new), "while_loop"))
         return [*map(_array, flat), stop]
 
-    closed = close(step, nest(specs))
+    closed = Recorder(step, nest(specs))
     if any(s.weak for s in specs):
         # A plain number takes the dtype of what the step makes of it.
         specs = [_strong(s, y) for s, y in zip(specs, closed.specs, strict=False)]
-        closed = close(step, nest(specs))
+        closed = Recorder(step, nest(specs))
     starts = [
         x if dtype_of(x) == s.dtype else np.astype(x, s.dtype)
         for x, s in zip(starts, specs, strict=True)
     ]
     for i, s in enumerate(specs):
-        _same(closed.program.outputs[i], s, f"part {i}" if len(specs) > 1 else "it")
+        _same(closed.graph.outputs[i], s, f"part {i}" if len(specs) > 1 else "it")
     go = condition(cond(nest(starts)), "while_loop")
     finals = _run(closed, starts, go, max_steps, memory)
     return nest(finals)
@@ -138,16 +138,16 @@ def _same(y: Any, want: Spec, what: str) -> None:
 
 
 def _run(
-    closed: Closed,
+    closed: Recorder,
     starts: list[Any],
     go: Any,
     max_steps: int | None,
     memory: int | str,
 ) -> list[Any]:
     """The loop as a node: it counts to the limit, or to nothing if it need not go."""
-    *news, stop = closed.program.outputs
+    *news, stop = closed.graph.outputs
     heads = len(closed.captured)
-    captured, places = closed.program.leaves[:heads], closed.program.leaves[heads:]
+    captured, places = closed.graph.leaves[:heads], closed.graph.leaves[heads:]
     most = ENDLESS if max_steps is None else max_steps
     known = value_of(go)
     if known is not None:

@@ -24,8 +24,13 @@ from workbench.core.walk import is_leaf
 class Drawable(Protocol):
     """What a text or a picture asks of a graph."""
 
-    inputs: list[Tensor]
-    outputs: list[Any]
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        """The leaves."""
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """What it computes."""
 
     @property
     def nodes(self) -> list[Tensor]:
@@ -147,7 +152,8 @@ def _constant(value: Any) -> str:
 
 
 def _cut(x: Any, most: int = 60) -> str:
-    text = " ".join(str(x).split())
+    # A program inside is told in one line.
+    text = " ".join((repr if hasattr(x, "outputs") else str)(x).split())
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from workbench.core import types, walk
-from workbench.core.tensor import Tensor
+from workbench.core import tree, types, walk
+from workbench.core.op import declare
+from workbench.core.schedule import Observer, Schedule
+from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
 
 #: Beside a picture, a larger graph is told in one line.
@@ -16,15 +18,18 @@ MOST_TEXT = 200
 
 
 class Graph:
-    """The Tensors that lie between some inputs and some outputs.
+    """A piece of program: the Tensors that lie between some inputs and some outputs.
 
-    Printed it is a list of its nodes; a node of a gradient says which forward node it
-    comes from, and by which rule.
+    It never changes. Printed it is a list of its nodes; a node of a gradient says which
+    forward node it comes from, and by which rule.
 
     Parameters
     ----------
     inputs, outputs
         Two lists of Tensors; an output may be a constant.
+    captures
+        Placeholders for what the program reads besides its inputs; their values come
+        before those of the inputs when it runs.
 
     Raises
     ------
@@ -33,10 +38,12 @@ class Graph:
 
     Attributes
     ----------
-    inputs
+    inputs, captures
         The leaves the program was traced with, in order.
     outputs
         What it computes; constants where an output depends on no input.
+    caught
+        The arrays that a recorded function has read, by their ids.
 
     Examples
     --------
@@ -48,28 +55,95 @@ class Graph:
     %2     = sum(%1)            float64[]
     """
 
-    def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
-        for what, given in (("inputs", inputs), ("outputs", outputs)):
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Any],
+        captures: Sequence[Tensor] = (),
+        *,
+        tree: tree.Tree | None = None,
+        caught: Mapping[int, Any] | None = None,
+    ) -> None:
+        groups = ("inputs", inputs), ("outputs", outputs), ("captures", captures)
+        for what, given in groups:
             if isinstance(given, (Tensor, str)) or not hasattr(given, "__iter__"):
                 shown = repr(given)[:60]
                 raise UsageError(
                     f"the {what} of a graph are a list, not {shown}. Write"
                     " wb.Graph([x], [y])."
                 )
-        self.inputs = list(inputs)
-        for x in self.inputs:
+        self.inputs = tuple(inputs)
+        self.captures = tuple(captures)
+        self.leaves = (*self.captures, *self.inputs)
+        for x in self.leaves:
             if not isinstance(x, Tensor):
                 raise UsageError(
                     f"an input of a graph is a Tensor, not {repr(x)[:60]}: a symbol"
                     " (wb.scalar('x')), or a leaf of a trace."
                 )
-        self.outputs = list(outputs)
+        self.outputs = tuple(outputs)
+        self._tree = tree
+        self.caught: Mapping[int, Any] = caught or {}
+
+    @property
+    def tree(self) -> tree.Tree:
+        """How the outputs nest, where a function returned them; else a list."""
+        return tree.flatten([*self.outputs])[1] if self._tree is None else self._tree
 
     @cached_property
     def nodes(self) -> list[Tensor]:
         """Every Tensor the outputs need, and every input, in order of creation."""
         roots = [x for x in self.outputs if isinstance(x, Tensor)]
-        return walk.order([*roots, *self.inputs])
+        return walk.order([*roots, *self.leaves])
+
+    @cached_property
+    def between(self) -> list[Tensor]:
+        """What lies between the leaves and the outputs, ascending; no leaf itself."""
+        stop = {x.serial for x in self.leaves}
+        roots = [x for x in self.outputs if isinstance(x, Tensor)]
+        return [x for x in walk.order(roots, stop=stop) if x.serial not in stop]
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The order in which a run computes it."""
+        return Schedule(self)
+
+    @cached_property
+    def varying(self) -> tuple[bool, ...]:
+        """For each output whether it depends on a leaf."""
+        known = self.schedule.varying
+        return tuple(
+            [isinstance(y, Tensor) and y.serial in known for y in self.outputs]
+        )
+
+    def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Return the outputs for other values of the leaves.
+
+        Plain arrays give plain arrays, and what no later step reads is let go at once;
+        a Tensor among the values, or a live one among the constants, and the steps
+        record, each on its user's line, in its scope, under its name.
+
+        Parameters
+        ----------
+        values
+            One array or Tensor for each capture, then for each input.
+        observer
+            Called as ``observer(node, operands)`` in each step, whose result it
+            returns: that of `schedule.compute_node`, looked at or changed.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            Where NumPy refuses the operands of a step, with the user's line.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> graph = wb.trace(lambda x: np.exp(-x) * 2)(wb.Spec((3,), float))
+        >>> graph.run([np.zeros(3)])
+        [array([2., 2., 2.])]
+        """
+        return self.schedule.run(values, observer)
 
     @cached_property
     def ids(self) -> dict[Tensor, int]:
@@ -159,3 +233,66 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self)} nodes>"
+
+
+# Inlining: nodes that ask for it become the ops that they are made of.
+#
+# An op with rules of its own must stay one node until the program has been
+# differentiated; a backend puts its ops in its place when it makes a function.
+
+
+def inline(graph: Graph) -> Graph:
+    """The graph with the ops inside in place of every node that is to be inlined.
+
+    Each stands on the line where it was written. The same graph if there is none.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> x = wb.scalar("x")
+    >>> cube = wb.OpFromGraph([x], x * x * x, inline=True, vjp="clip(d, -1, 1)")
+    >>> print(inline(Graph([x], [cube(x)])))
+    x      = input              float64[]
+    %1     = multiply(x, x)     float64[]
+    %2     = multiply(%1, x)    float64[]
+    """
+    if not any(node.op.inline for node in graph.nodes):
+        return graph
+    made: dict[int, Any] = {}
+    programs: dict[Any, Graph] = {}
+    given = {x.serial for x in graph.leaves}
+    for node in graph.nodes:
+        if node.serial in given:
+            continue
+        inputs = tuple(
+            [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
+        )
+        if node.op.inline and node.op.body is not None:
+            key = node.op, tuple(map(_spec, inputs))
+            program = programs.get(key)
+            if program is None:
+                program = programs[key] = node.op.body(*map(_spec, inputs))
+            outputs = program.run(inputs)
+            several = isinstance(types.spec_of(node), tuple)
+            made[node.serial] = tuple(outputs) if several else outputs[0]
+            _name(made[node.serial], node)
+        elif node.op is declare("item") and isinstance(inputs[0], tuple):
+            made[node.serial] = inputs[0][node.params["index"]]
+            _name(made[node.serial], node)
+        elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            values = tuple(map(value_of, inputs))
+            made[node.serial] = walk.like(node, inputs, values, node._value)
+    outputs = [
+        made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs
+    ]
+    return Graph(graph.inputs, outputs, graph.captures)
+
+
+def _spec(x: Any) -> Any:
+    return types.spec_of(x)
+
+
+def _name(made: Any, node: Tensor) -> None:
+    """What stands for a node bears its name."""
+    if isinstance(made, Tensor) and node.name is not None and made.name is None:
+        made.name = node.name

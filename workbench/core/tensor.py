@@ -33,6 +33,7 @@ _new = object.__new__
 _context = source.CONTEXT.get
 NO_PARAMS: dict[str, Any] = {}
 IDENTITY = declare("identity")
+MASK = declare("mask")
 
 
 #: The classes of Tensors, for `apply`, which looks at exact classes.
@@ -296,6 +297,15 @@ class MaskedTensor(Tensor):
 
 
 MASKED.add(MaskedTensor)
+
+
+def masked(x: Any) -> MaskedTensor:
+    """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
+    value = x._value if isinstance(x, Tensor) else x
+    made = MaskedTensor(MASK, (x,), (value,), {}, value)
+    if value is None:
+        made.spec = x.spec
+    return made
 
 
 def leaf(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from types import TracebackType
 from typing import Any, Union
@@ -135,27 +135,6 @@ def _holds(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_holds, value))
     return isinstance(value, Tensor)
-
-
-class Recording:
-    """One run of a function: its leaves, its outputs, and how they nest.
-
-    ``caught`` are the arrays that it has read.
-    """
-
-    __slots__ = ("caught", "leaves", "outputs", "tree")
-
-    def __init__(
-        self,
-        leaves: list[Tensor],
-        outputs: list[Any],
-        structure: tree.Tree,
-        caught: Mapping[int, Any],
-    ) -> None:
-        self.caught = caught
-        self.leaves = leaves
-        self.outputs = outputs
-        self.tree = structure
 
 
 #: The names of leaves, found when one is read, as `ArgumentNames`; or a plain list.
@@ -308,8 +287,12 @@ def record(
     call: Callable[[list[Tensor]], Any],
     values: Sequence[Any],
     names: Names | None = None,
-) -> Recording:
-    """Run ``call`` on fresh leaves inside a trace that closes when it returns."""
+) -> Graph:
+    """Run ``call`` on fresh leaves inside a trace that closes when it returns.
+
+    The graph has values where the leaves have; ``graph.tree`` is the nest of what was
+    returned.
+    """
     opening = opened(values, names)
     with opening as leaves:
         outputs, structure = tree.flatten(call(leaves))
@@ -319,7 +302,7 @@ def record(
             if isinstance(x, np.ndarray) and x.dtype == object:
                 outputs[i] = admit(x)
         caught = opening.trace.caught
-    return Recording(leaves, outputs, structure, caught)
+    return Graph(leaves, outputs, tree=structure, caught=caught)
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
@@ -370,8 +353,7 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        made = record(call, [flat[i] for i in chosen], names)
-        return Graph(made.leaves, made.outputs)
+        return record(call, [flat[i] for i in chosen], names)
 
 
 def check_function(f: Any, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from workbench.core import types
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply
 
 
@@ -82,7 +83,7 @@ def like(
         node.op, inputs, args, node.params, value, node.code, node.lasti, node.context
     )
     if value is None:
-        made.spec = node.spec
+        made.spec = types.spec_of(node)
     if node.name is not None:
         made.name = node.name
     if node.origin is not None:

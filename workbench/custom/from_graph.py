@@ -15,10 +15,10 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.autodiff.program import Program, inlined
 from workbench.autodiff.steps import plan
 from workbench.core import source, types
 from workbench.core.graph import Graph
+from workbench.core.graph import inline as inline_ops
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.custom.from_graph_rules import (
@@ -153,11 +153,7 @@ class OpFromGraph(GraphOp):
         self._rules = Rules(self, vjp, jvp)
         self.rule = self._rules.text
         self.inline = inline
-        self._flat = self.whole.program
-        if inline:
-            flat = inlined(self.whole._body())
-            if flat.outputs is not self.whole.outputs:
-                self._flat = Program(flat.outputs, flat.inputs)
+        self._flat = inline_ops(self.whole.graph) if inline else self.whole.graph
         self.connection = self._connection
         self.body = self._body
         self.compute = self._compute
@@ -229,8 +225,8 @@ class OpFromGraph(GraphOp):
     def _body(self, *specs: Any) -> Graph:
         """What it is made of, for inputs of these shapes."""
         if self.inline:
-            return Graph(self.whole.leaves, self._flat.outputs)
-        return self._whole(specs)._body()
+            return self._flat
+        return self._whole(specs).graph
 
     def _compute(self, *arrays: Any) -> Any:
         made = self.whole.program(

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff.call_rule import NOTHING, WITHOUT, read_only
-from workbench.autodiff.program import is_array
 from workbench.core import blame, source, tensor, tree, types, walk
 from workbench.core.op import Op
+from workbench.core.recorder import is_array
 from workbench.core.tensor import MaskedTensor, Tensor, admit, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec

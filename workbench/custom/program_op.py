@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.program import Program, vectorized
+from workbench.autodiff.call import vectorized
 from workbench.autodiff.steps import plan
 from workbench.core import types, walk
 from workbench.core.broadcasting import Facts, meet
@@ -170,7 +170,8 @@ class Whole(Op):
         super().__init__(name)
         self.leaves = list(leaves)
         self.outputs = list(outputs)
-        self.program = Program(outputs, leaves)
+        self.graph = Graph(leaves, outputs)
+        self.program = self.graph.run
         self.single = len(self.outputs) == 1
         self.custom = True
         self.rule = "the rules of the ops inside"
@@ -192,7 +193,7 @@ class Whole(Op):
 
     def _body(self, *specs: Any) -> Graph:
         """What it is made of."""
-        return Graph(self.leaves, self.outputs)
+        return self.graph
 
     def _compute(self, *arrays: Any) -> Any:
         made = self.program([np.asarray(x) if types.weak(x) else x for x in arrays])

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff import forward, reverse
+from workbench.autodiff.call import vectorized
 from workbench.autodiff.call_rule import (
     NOTHING,
     ONTO_COPIES,
@@ -26,7 +27,6 @@ from workbench.autodiff.call_rule import (
     ruled,
 )
 from workbench.autodiff.derivatives import DisconnectedType, apart
-from workbench.autodiff.program import vectorized
 from workbench.core import dims, types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply, leaf, value_of

@@ -18,9 +18,9 @@ import numpy as np
 from workbench.core.broadcasting import broadcast_shapes, common, meet
 from workbench.core.dims import Dim, same
 from workbench.core.op import UFUNCS, Op, declare, implements
-from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.tensor import Tensor, admit, apply, masked
 from workbench.core.types import Spec, spec_of, value_spec
-from workbench.ops.define import aligned, masked, multilinear, no_out, shape_of, sum_to
+from workbench.ops.define import aligned, multilinear, no_out, shape_of, sum_to
 from workbench.ops.indexing import ARRAY, SCATTER
 from workbench.ops.shaping import normal_axes
 

@@ -23,7 +23,6 @@ from workbench.core.dims import Dim
 from workbench.core.op import UFUNCS, Op, declare
 from workbench.core.tensor import (
     NO_PARAMS,
-    MaskedTensor,
     Tensor,
     admit,
     apply,
@@ -224,15 +223,6 @@ def _more(made: Op, more: dict[str, Any]) -> None:
         if key not in SETTINGS:
             raise TypeError(f"{made.name}: unknown setting {key!r}")
         setattr(made, key, value)
-
-
-def masked(x: Any) -> MaskedTensor:
-    """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
-    value = value_of(x)
-    made = MaskedTensor(declare("mask"), (x,), (value,), {}, value)
-    if value is None:
-        made.spec = x.spec
-    return made
 
 
 def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.op import UFUNCS, always, declare, implements, severed
-from workbench.core.tensor import admit, apply, value_of
+from workbench.core.tensor import admit, apply, masked, value_of
 from workbench.core.tree import map_tree
 from workbench.errors import TraceError
 from workbench.ops.define import (
@@ -24,7 +24,6 @@ from workbench.ops.define import (
     dtype_of,
     elementwise,
     linear,
-    masked,
     no_out,
     op,
     shape_of,

@@ -18,10 +18,10 @@ from workbench.core import blame, dims, source, traces
 from workbench.core.broadcasting import broadcast_shapes, largest, smallest
 from workbench.core.dims import Dim
 from workbench.core.op import ViewParams, declare
-from workbench.core.tensor import Tensor, admit, apply, note_view, value_of
+from workbench.core.tensor import Tensor, admit, apply, masked, note_view, value_of
 from workbench.core.types import Spec
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.ops.define import dtype_of, linear, masked, shape_of
+from workbench.ops.define import dtype_of, linear, shape_of
 from workbench.ops.lengths import cut, is_mask, positions, unmasked, unvalued
 
 # The key of an index: what of ``x[1:, i, None]`` is a setting of an op.

@@ -14,10 +14,10 @@ import numpy as np
 
 from workbench.core import blame, dims, hooks
 from workbench.core.op import Op, declare
-from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.tensor import Tensor, admit, apply, masked, value_of
 from workbench.core.types import differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.ops.define import dtype_of, masked, op, shape_of, sum_to
+from workbench.ops.define import dtype_of, op, shape_of, sum_to
 from workbench.ops.indexing import (
     GETITEM,
     Key,

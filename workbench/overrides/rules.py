@@ -27,10 +27,10 @@ from workbench.autodiff.call_rule import (
 from workbench.autodiff.steps import StandIn
 from workbench.core import blame, dims, types
 from workbench.core.op import Op, declare
-from workbench.core.tensor import MaskedTensor, Tensor
+from workbench.core.tensor import MaskedTensor, Tensor, masked
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops import define, gradients
-from workbench.ops.define import masked, shape_of
+from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
 
 # What a gradient rule sees of the node whose gradient it gives: `Node`.

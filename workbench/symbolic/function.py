@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.derivatives import programs
-from workbench.autodiff.program import Program
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.profile import Profile
 from workbench.backends.text import Form, Text
@@ -373,8 +372,7 @@ class Function:
             )
         known = all(not isinstance(x, Tensor) or x._value is not None for x in arrays)
         states = held(self.shared) if known else list(self.shared)
-        program = Program(self.graph.outputs, self.graph.inputs)
-        results = program([*arrays, *states])
+        results = self.graph.run([*arrays, *states])
         return None if self._tree is None else self._tree(results)
 
     def copy(
@@ -403,7 +401,7 @@ class Function:
         """
         new = swapped(swap, {*self.shared, *self._changed})
         changed = [new.get(x, x) for x in self._changed] if updates else []
-        outputs = self.graph.outputs[: None if updates else self._count]
+        outputs = list(self.graph.outputs[: None if updates else self._count])
         outputs = replaced(outputs, new)
         shared = shared_leaves(outputs, self._signature)
         return Function(

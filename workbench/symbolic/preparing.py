@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.derivatives import programs
-from workbench.autodiff.program import Program
 from workbench.core import blame, types, walk
 from workbench.core.dims import Dim
+from workbench.core.graph import Graph
 from workbench.core.shared import Shared, refuse_sparse, within
 from workbench.core.tensor import IDENTITY, Tensor, admit
 from workbench.errors import (
@@ -108,7 +108,7 @@ def replaced(outputs: list[Any], givens: Any) -> list[Any]:
     if not new:
         return outputs
     # A leaf is computed from nothing, so a replaced expression runs as one.
-    return Program(outputs, list(new))(list(new.values()))
+    return Graph([*new], outputs).run([*new.values()])
 
 
 def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:

@@ -168,14 +168,14 @@ def _diagnosed(
         for y in made.outputs
         if isinstance(y, Tensor) and types.differentiable(y.dtype)
     ]
-    resolution = resolve_call(None, outputs, made.leaves, "diagnose")
+    resolution = resolve_call(None, outputs, made.inputs, "diagnose")
     case = Case(
         of,
         outputs,
         [np.ones_like(y._value) for y in outputs],
-        made.leaves if outputs else [],
+        [*made.inputs] if outputs else [],
         None if resolution is None else resolution.pulls(),
-        unread=[] if outputs else made.leaves,
+        unread=[] if outputs else [*made.inputs],
         progress=progress,
     )
     return examine(case)
@@ -228,7 +228,7 @@ def _check_outputs(outputs: Sequence[Any]) -> None:
         dtype = getattr(y, "dtype", None) or np.asarray(y).dtype
         if np.dtype(dtype).kind in "biufc":
             return
-    forgot = " Has it a `return` at its end?" if outputs in ([], [None]) else ""
+    forgot = " Has it a `return` at its end?" if [*outputs] in ([], [None]) else ""
     what = repr(outputs[0])[:60] if len(outputs) == 1 else "nothing that is a number"
     raise UsageError(
         f"diagnose needs arrays or numbers; the function returned {what}.{forgot}"

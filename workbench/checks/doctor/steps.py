@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.program import Program
 from workbench.checks.doctor import values
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
@@ -39,7 +38,7 @@ class _Run:
         self.count = int(value[-1] if self.loop.until else self.loop.length(args))
         order = range(self.count)
         self.order = list(reversed(order) if self.loop.reverse else order)
-        self.step = Program(self.loop.body.outputs, self.loop.body.leaves)
+        self.step = self.loop.body.graph.run
 
     @property
     def stacked(self) -> int:

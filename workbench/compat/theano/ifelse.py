@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.autodiff.program import Program
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import walk
+from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.symbolic.preparing import is_leaf
 
@@ -36,15 +36,15 @@ def ifelse(
     ]
     # The branches exist already: they are run anew, each inside its own.
     leaves = [x for x in walk.order(branches[0] + branches[1]) if is_leaf(x)]
-    programs = [Program(branch, leaves) for branch in branches]
+    graphs = [Graph(leaves, branch) for branch in branches]
 
-    def taken(program: Program) -> Any:
-        return lambda *values: list(program(values))
+    def taken(graph: Graph) -> Any:
+        return lambda *values: graph.run(values)
 
     made = cond(
         as_tensor_variable(condition) != 0,
-        taken(programs[0]),
-        taken(programs[1]),
+        taken(graphs[0]),
+        taken(graphs[1]),
         *leaves,
     )
     found: list[Tensor] = [as_tensor_variable(y) for y in made]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from workbench.autodiff.program import pulled, pushed
+from workbench.autodiff.call import pulled, pushed
 from workbench.core import blame, source, types
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec

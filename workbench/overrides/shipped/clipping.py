@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, types
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import Tensor, masked, value_of
 from workbench.errors import OverrideError, WorkbenchError
-from workbench.ops.define import masked, shape_of
+from workbench.ops.define import shape_of
 from workbench.overrides.named import named_rule
 from workbench.overrides.rule_parser import read, short, spelled
 from workbench.overrides.rules import Node

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.program import Closed, close
 from workbench.core import blame, traces, tree, types
+from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, value_of
 from workbench.errors import ConvergenceError, ShapeError, UsageError
 from workbench.ops.define import shape_of
@@ -110,7 +110,7 @@ def odeint(
     rate = func if tfirst else lambda t, y, *rest: func(y, t, *rest)
     y0, t = _state(y0), _times(t)
     closed = _closed(rate, t[0], y0, args, "odeint")
-    problem = Problem(closed.flat, _lsoda, settings)
+    problem = Problem(closed.run, _lsoda, settings)
     return states(problem, closed.inputs[:-2], t, y0)
 
 
@@ -216,7 +216,7 @@ def solve_ivp(
             )
         start, stop, y, *parameters = held
         found = integrate.solve_ivp(
-            lambda t, y: closed.flat([*parameters, np.float64(t), y])[0],
+            lambda t, y: closed.run([*parameters, np.float64(t), y])[0],
             (start, stop), y, **settings,
         )  # fmt: skip
         times = np.concatenate(
@@ -228,7 +228,7 @@ def solve_ivp(
             [np.reshape(first, 1), _times(t_eval), np.reshape(last, 1)]
         )
         shown = slice(1, -1)
-    problem = Problem(closed.flat, _stepwise, settings)
+    problem = Problem(closed.run, _stepwise, settings)
     rows = states(problem, closed.inputs[:-2], times, y0)
     optimize: Any = import_module("scipy.optimize")
     report = {**(problem.report or {}), "t": times[shown], "y": rows[shown].T}
@@ -245,7 +245,7 @@ def _stepwise(
     return np.concatenate([y0[None], made.y.T]), made
 
 
-def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Closed:
+def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Recorder:
     """The rate of change as a program of what it reads, the time and the state."""
 
     def flat(args: Any, t: Any, y: Any) -> Any:
@@ -262,7 +262,7 @@ def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Closed:
             )
         return np.reshape(np.astype(made, y0.dtype), shape_of(y0))
 
-    return close(flat, args, t, y0, dynamic=True)
+    return Recorder(flat, args, t, y0, dynamic=True)
 
 
 def _state(y0: Any) -> Any:
@@ -333,13 +333,13 @@ def quad(
                 " inside a derivative. Leave it out."
             )
     middle = np.float64(_between(value_of(a), value_of(b)))
-    closed = close(lambda args, x: func(x, *args), args, middle, dynamic=True)
-    if closed.tree != tree.flatten(0.0)[1]:
+    closed = Recorder(lambda args, x: func(x, *args), args, middle, dynamic=True)
+    if closed.graph.tree != tree.flatten(0.0)[1]:
         raise ShapeError(
-            f"quad: the function returned {closed.tree}{blame.here()}; return one"
+            f"quad: the function returned {closed.graph.tree}{blame.here()}; return one"
             " number."
         )
-    integrand = Integrand(closed.flat, closed.specs[0], settings)
+    integrand = Integrand(closed.run, closed.specs[0], settings)
     made = integral(integrand, closed.inputs[:-1], _limit(a), _limit(b))
     return made, integrand.report[0] if integrand.report else np.nan
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.program import close, pushed, valued, vectorized
+from workbench.autodiff.call import pushed, valued, vectorized
 from workbench.core import blame
 from workbench.core.op import declare
+from workbench.core.recorder import Recorder
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, differentiable
 from workbench.errors import ConvergenceError, TraceError
@@ -75,7 +76,7 @@ class Problem:
             t = Spec((), np.dtype(float))
             y = Spec((n,), dtype_of(inputs[-1]))
             try:
-                run: Rate = close(lambda *xs: list(rate(xs)), *inputs[:-2], t, y).flat
+                run: Rate = Recorder(lambda *xs: list(rate(xs)), *inputs[:-2], t, y).run
             except TraceError:  # it looks at values, and is recorded at each step
                 run = rate
             settings = {k: v for k, v in self.settings.items() if k in COMMON}

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.program import close, pulled, pushed
+from workbench.autodiff.call import pulled, pushed
 from workbench.core import blame, types
 from workbench.core.op import declare
+from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, differentiable
 from workbench.errors import ShapeError, TraceError, UsageError
@@ -49,8 +50,8 @@ class Integrand:
             x = Spec((), np.dtype(float))
             settings = {k: v for k, v in self.settings.items() if k in COMMON}
             try:
-                closed = close(lambda *xs: list(value(xs)), *parameters, x)
-                made = Integrand(closed.flat, closed.specs[0], settings)
+                closed = Recorder(lambda *xs: list(value(xs)), *parameters, x)
+                made = Integrand(closed.run, closed.specs[0], settings)
             except TraceError:  # it looks at values, and is recorded at each point
                 middle = value([*parameters, np.float64(0.5)])[0]
                 spec = Spec(shape_of(middle), dtype_of(middle))

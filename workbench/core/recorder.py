@@ -1,0 +1,258 @@
+"""`Recorder` and `close`: a function becomes a Graph of all that it reads.
+
+A function of arrays may read Tensors of open traces through its closure. It is
+recorded once, these are found, and each becomes a leaf of the graph: a capture. What
+comes out runs on arrays (and is plain) or on Tensors (and records), in time linear in
+its size, so ops can be built on functions: `checkpoint`, implicit differentiation,
+loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.core import blame, traces, tree, types, walk
+from workbench.core.graph import Graph
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, apply, leaf, next_serial, value_of
+from workbench.core.trace import argument_names, live, record
+from workbench.core.types import Spec
+from workbench.errors import TraceError
+
+ITEM = declare("item")
+
+
+def is_array(x: Any) -> bool:
+    """Return whether an argument is data: arrays, Tensors, floats; no flags."""
+    return isinstance(x, (Tensor, Spec, float, complex)) or (
+        hasattr(x, "dtype") and hasattr(x, "shape")
+    )
+
+
+def close(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]:
+    """Record a function of nests, and find all live Tensors that it reads.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests; its result may be a nest too.
+    examples
+        Its arguments. Arrays, Tensors and floats become inputs of the graph;
+        everything else (integers, strings, None) is fixed as it is.
+
+    Returns
+    -------
+    A graph without values, and for each of its captures the Tensor that it stands for.
+
+    Raises
+    ------
+    TraceError
+        If ``f`` asks for a value.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def f(theta):
+    ...     graph, captured = close(lambda x: np.sin(theta) * x, np.zeros(3))
+    ...     assert captured[0] is theta
+    ...     return np.sum(graph.run([theta, np.ones(3)])[0])
+    >>> float(wb.grad(f)(0.0))
+    3.0
+    """
+    made = Recorder(f, *examples)
+    return made.graph, made.captured
+
+
+class Recorder:
+    """A function that gives a Graph: once, or for the values of each run.
+
+    Parameters
+    ----------
+    f, examples
+        As for `close`.
+    values
+        Record on the values of the examples, so that Python's ``if`` may look at
+        them: the graph is then right for these values alone.
+    dynamic
+        Where the function cannot be recorded without values, record it anew, on
+        the values at hand, whenever it runs.
+
+    Attributes
+    ----------
+    graph
+        The program of what was captured and of the arguments, without values.
+    captured
+        The live Tensors that the function read besides its arguments.
+    arguments
+        The arguments that are arrays, flat, in order, as they were given.
+    values
+        The outputs' values, where the arguments had some.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        *examples: Any,
+        values: bool = False,
+        dynamic: bool = False,
+    ) -> None:
+        self.function = f
+        self._flat, self._structure = tree.flatten(examples)
+        self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
+        names = argument_names(f, examples, {})
+        self._labels = [names[i] for i in self._chosen]
+        self.arguments = [self._flat[i] for i in self._chosen]
+        #: The first run, where each run records anew.
+        self._first: _Copy | None = None
+        specs = [x if isinstance(x, Spec) else types.spec_of(x) for x in self.arguments]
+        if not values:
+            try:
+                self._keep(self._record(specs))
+                return
+            except TraceError:
+                if not dynamic or any(isinstance(x, Spec) for x in self.arguments):
+                    raise
+        copied = self._record(self.arguments)
+        self._keep(copied)
+        self._first = copied if not values else None
+
+    def _keep(self, copied: _Copy) -> None:
+        self.graph, self.captured = copied.graph, [*copied.captured.values()]
+        self.values = copied.values
+        #: Shape and dtype of each output.
+        self.specs = [types.spec_of(y) for y in self.graph.outputs]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What an op built on it takes: what was captured, then the arguments."""
+        return (*self.captured, *self.arguments)
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Return the outputs, flat, for values of the captures, then the arguments."""
+        if self._first is None:
+            return self.graph.run(values)
+        count = len(self.captured)
+        known = dict(zip(self.captured, values, strict=False))
+        anew = self._record(values[count:])
+        captured = [known[x] for x in anew.captured.values()]
+        return anew.graph.run([*captured, *values[count:]])
+
+    def _call(self, leaves: Sequence[Any]) -> Any:
+        filled = list(self._flat)
+        for i, x in zip(self._chosen, leaves, strict=True):
+            filled[i] = x
+        return self.function(*self._structure(filled))
+
+    def _record(self, given: Sequence[Any]) -> _Copy:
+        first = next_serial()
+        recorded = record(self._call, given, self._labels)
+        return _Copy(first, recorded, self._first)
+
+    def __repr__(self) -> str:
+        count = len(self.graph.leaves)
+        return f"<a function of {count} array{'s' * (count != 1)}>"
+
+
+class _Copy:
+    """A recorded graph made anew without values, on leaves of its own."""
+
+    def __init__(self, first: int, recorded: Graph, known: _Copy | None) -> None:
+        self.first = first
+        #: The copy of the first run. The traces that were open then may be closed
+        #: now, so it alone tells what is captured and what is a constant.
+        self.known = known
+        self.constants: set[int] = set()
+        self.captured: dict[int, Tensor] = {}
+        #: Outputs of nodes from outside, by the node's serial and their number.
+        self.parts: dict[tuple[int, int], Tensor] = {} if known is None else known.parts
+        inputs = [_blank(x) for x in recorded.inputs]
+        self.placeholder: dict[int, Tensor] = {
+            x.serial: y for x, y in zip(recorded.inputs, inputs, strict=True)
+        }
+        self.made: dict[int, Any] = dict(self.placeholder)
+        outputs = self.of(recorded.outputs)
+        captures = [self.placeholder[x.serial] for x in self.captured.values()]
+        self.graph = Graph(inputs, outputs, captures, tree=recorded.tree)
+        self.values = [value_of(y) for y in recorded.outputs]
+
+    def of(self, outputs: Sequence[Any]) -> list[Any]:
+        """The copies of outputs, and of all that they need."""
+        roots = [x for x in outputs if isinstance(x, Tensor)]
+        for node in walk.order(roots, self.first):
+            if node.serial not in self.made:
+                self.made[node.serial] = self.node(node)
+        return [
+            self.made[x.serial]
+            if isinstance(x, Tensor) and x.serial in self.made
+            else self.outer(x)
+            for x in outputs
+        ]
+
+    def node(self, node: Tensor) -> Any:
+        """The copy of one node, or its value if it depends on no input."""
+        whole = node.inputs[0] if node.op is ITEM else None
+        if isinstance(whole, Tensor) and whole.serial not in self.made:
+            return self.outer(self.part(whole, node))
+        inputs = tuple(
+            [
+                self.made[x.serial]
+                if isinstance(x, Tensor) and x.serial in self.made
+                else self.outer(x)
+                for x in node.inputs
+            ]
+        )
+        if not inputs and node._value is None:
+            return self.outer(node)  # a symbol or a shared value made inside
+        if not any(isinstance(x, Tensor) for x in inputs):
+            return value_of(node)
+        args = tuple(map(value_of, inputs))
+        made = walk.like(node, inputs, args, None)
+        if node.origin is not None:
+            forward = self.made.get(node.origin.forward.serial)
+            if isinstance(forward, Tensor):
+                made.origin = node.origin._replace(forward=forward)
+        return made
+
+    def part(self, whole: Tensor, item: Tensor) -> Tensor:
+        """Return an output of a node from outside: arrays are captured, no tuples."""
+        key = whole.serial, item.params["index"]
+        if key not in self.parts:
+            self.parts[key] = apply(ITEM, (whole,), item.params)
+        return self.parts[key]
+
+    def outer(self, x: Any) -> Any:
+        """A placeholder for a live Tensor from outside; others are constants."""
+        if not isinstance(x, Tensor):
+            if type(x) is np.ndarray:
+                traces.lock(x)  # the trace around this one reads it too
+            return x
+        if not self.captures(x):
+            self.constants.add(x.serial)
+            return x._value
+        if x.serial not in self.placeholder:
+            self.captured[x.serial] = x
+            self.placeholder[x.serial] = self.made[x.serial] = _blank(x)
+        return self.placeholder[x.serial]
+
+    def captures(self, x: Tensor) -> bool:
+        """Whether a Tensor from outside is an input, and no constant."""
+        known = self.known
+        if known is None:
+            return live(x)
+        if x.serial not in known.captured and x.serial not in known.constants:
+            raise TraceError(
+                f"{blame.describe(x)}{blame.at(x.site)} is read by a function in one"
+                " of its branches only, and the first run took another. Give it as an"
+                " argument, or choose with np.where."
+            )
+        return x.serial in known.captured
+
+
+def _blank(x: Tensor) -> Tensor:
+    """A leaf without value that looks like a Tensor."""
+    made = leaf(None, x.name)
+    made.spec = types.spec_of(x)
+    return made

@@ -1,0 +1,346 @@
+"""A graph becomes a straight line, and the line runs: the interpreter of programs.
+
+Values live in numbered slots; a slot is used again as soon as nobody reads its value
+any more, so a program of a million steps holds only what is alive. Every backend
+starts from a `Schedule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from workbench.core import blame, source, traces, walk
+from workbench.core.tensor import (
+    MaskedTensor,
+    Tensor,
+    apply,
+    masked,
+    next_serial,
+)
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.core.graph import Graph
+
+#: Sees each step of a run in the place of the interpreter: it is given the node and the
+#: operands, and returns the result, by `compute_node` or otherwise.
+Observer = Callable[[Tensor, tuple[Any, ...]], Any]
+
+#: compute, how to take several operands (None: one), the one operand, the
+#: result's slot, the slots to forget.
+Instruction = tuple[
+    Callable[..., Any],
+    Callable[[list[Any]], tuple[Any, ...]] | None,
+    int,
+    int,
+    tuple[int, ...],
+]
+
+
+class Step(NamedTuple):
+    """One op: read slots, compute, write a slot, forget slots."""
+
+    node: Tensor
+    reads: tuple[int, ...]
+    writes: int
+    #: Slots whose values are dead after this step and are not written by it.
+    forgets: tuple[int, ...]
+
+
+class Schedule:
+    """A graph in the order of its computation, which runs.
+
+    Attributes
+    ----------
+    graph
+        The program.
+    inputs
+        The slot of each leaf of the graph; -1 for one that nothing reads.
+    constants
+        What lies in which slot before the first step; these slots are never used
+        again.
+    steps
+        What to do.
+    outputs
+        The slot of each output.
+    size
+        The number of slots.
+    varying
+        The serials of all Tensors that depend on a leaf.
+
+    Parameters
+    ----------
+    graph
+        The program.
+    own
+        Copy constants that others may write into.
+    whole
+        Compute all that has no value yet, and refuse what is no input. Else what
+        depends on no input is taken as it is: a symbol from outside, for one.
+
+    Raises
+    ------
+    UsageError
+        If an output of a ``whole`` program needs a Tensor without value that is no
+        input.
+    """
+
+    def __init__(self, graph: Graph, whole: bool = False, own: bool = False) -> None:
+        self.graph = graph
+        self.constants: dict[int, Any] = {}
+        self.size = 0
+        allocation = _Allocation(self)
+        computed, self.varying = _computed(graph, whole)
+        self.steps = allocation.place(computed)
+        slot = allocation.slots.get
+        self.inputs = tuple([slot(x.serial, -1) for x in graph.leaves])
+        self.outputs = tuple([allocation.slot(y) for y in graph.outputs])
+        #: Constants that are Tensors with a value, and whether one has none.
+        self._tensors: list[tuple[int, Tensor]] = []
+        self._has_symbols = False
+        template: list[Any] = [None] * self.size
+        for i, x in self.constants.items():
+            template[i] = x
+            if isinstance(x, Tensor):
+                self._has_symbols = self._has_symbols or x._value is None
+                if x._value is not None:
+                    template[i] = self.constants[i] = x._value
+                    if not whole:
+                        self._tensors.append((i, x))
+            value = template[i]
+            if own and isinstance(value, np.ndarray) and value.flags.writeable:
+                template[i] = self.constants[i] = value = value.copy()
+                value.flags.writeable = False
+        self._template = template
+
+    @cached_property
+    def program(self) -> list[Instruction]:
+        """The steps as the hot loop takes them."""
+        return [_instruction(step) for step in self.steps]
+
+    def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Return the outputs for one value per leaf; see `Graph.run`."""
+        if traces.MARKED and not traces.reads_old():
+            with traces.OldValues():
+                return self.run(values, observer)
+        slots = self._template.copy()
+        recorded = self._has_symbols
+        if self._tensors and traces.OPEN:
+            # One that depends on an open trace stays a Tensor: what reads it records.
+            for i, x in self._tensors:
+                if traces.active(x):
+                    slots[i], recorded = x, True
+        for i, value in zip(self.inputs, values, strict=True):
+            if i >= 0:
+                slots[i] = value
+                recorded = recorded or _is_recorded(value)
+        if recorded:
+            self._record(slots, observer or _apply_node)
+        elif observer is None:
+            self._compute(slots)
+        else:
+            self._observe(slots, observer)
+        return [slots[i] for i in self.outputs]
+
+    def _compute(self, slots: list[Any]) -> None:
+        """Compute all steps on arrays: this is the hot loop of programs."""
+        done = 0
+        try:
+            for compute, take, only, out, forgets in self.program:
+                slots[out] = (
+                    compute(slots[only]) if take is None else compute(*take(slots))
+                )
+                done += 1
+                for i in forgets:
+                    slots[i] = None
+        except (ValueError, TypeError, IndexError) as error:
+            told = self._refusal(done, slots, error)
+            if told is error:
+                raise
+            raise told from error
+
+    def _observe(self, slots: list[Any], observer: Observer) -> None:
+        """Let the observer compute all steps on arrays."""
+        done = 0
+        try:
+            for step, (_, take, only, out, forgets) in zip(
+                self.steps, self.program, strict=True
+            ):
+                operands = (slots[only],) if take is None else take(slots)
+                slots[out] = observer(step.node, operands)
+                done += 1
+                for i in forgets:
+                    slots[i] = None
+        except (ValueError, TypeError, IndexError) as error:
+            told = self._refusal(done, slots, error)
+            if told is error:
+                raise
+            raise told from error
+
+    def _record(self, slots: list[Any], observer: Observer) -> None:
+        """Record all steps, each on its user's line, in its scope, under its name."""
+        # The recorded Tensor of a node, which its gradient's nodes refer to.
+        became: dict[int, Tensor] = {}
+        token = source.CONTEXT.set(source.CONTEXT.get())
+        try:
+            for node, reads, out, forgets in self.steps:
+                source.CONTEXT.set(place_of(node))
+                before = next_serial()
+                made = observer(node, tuple([slots[i] for i in reads]))
+                if isinstance(made, Tensor):
+                    if isinstance(node, MaskedTensor) and type(made) is Tensor:
+                        made = masked(made)
+                    became[node.serial] = made
+                    _inherit(made, node, before, became)
+                slots[out] = made
+                for i in forgets:
+                    slots[i] = None
+        finally:
+            source.CONTEXT.reset(token)
+
+    def _refusal(self, done: int, slots: list[Any], error: Exception) -> Exception:
+        """Return NumPy's refusal with op, operands and the line that traced the op."""
+        node, reads, *_ = self.steps[done]
+        place = place_of(node)
+        operands = tuple([slots[i] for i in reads])
+        return blame.refusal(node.op, operands, error, place.code, place.lasti)
+
+
+def compute_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
+    """Compute one step: an array on arrays, recorded where an operand is a Tensor."""
+    for x in operands:
+        if isinstance(x, Tensor) or (type(x) is np.ndarray and x.dtype.hasobject):
+            return apply(node.op, operands, node.params)
+    return node.op.compute(*operands, **node.params)
+
+
+def _apply_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
+    return apply(node.op, operands, node.params)
+
+
+def place_of(node: Tensor) -> source.Context:
+    """Return the user's line and scope of a node, for what stands in its place."""
+    context = node.context
+    if context is None or context.code is None:
+        context = source.Context(node.scope, node.code, node.lasti)
+    return context
+
+
+def _inherit(
+    made: Tensor, node: Tensor, before: int, became: dict[int, Tensor]
+) -> None:
+    """Let what stands for a node bear its name, and belong to the same forward node."""
+    if node.name is not None and made.serial > before:
+        made.name = node.name
+    if node.origin is not None:
+        forward = became.get(node.origin.forward.serial)
+        origin = node.origin
+        if forward is not None:
+            origin = origin._replace(forward=forward)
+        for new in walk.order([made], before):
+            if new.origin is None:
+                new.origin = origin
+
+
+def _is_recorded(x: Any) -> bool:
+    """Return whether it is a Tensor, or an array of Tensors."""
+    return isinstance(x, Tensor) or (type(x) is np.ndarray and x.dtype.hasobject)
+
+
+def _computed(graph: Graph, whole: bool) -> tuple[list[Tensor], set[int]]:
+    """Return the nodes that a run computes, in order, and what depends on a leaf."""
+    varying = {x.serial for x in graph.leaves}
+    first = 0 if whole else min(varying, default=0)
+    roots = [y for y in graph.outputs if isinstance(y, Tensor)]
+    found = []
+    given = frozenset(varying)
+    for node in walk.order(roots, first, stop=given):
+        if node.serial in given:
+            continue
+        if any(isinstance(x, Tensor) and x.serial in varying for x in node.inputs):
+            varying.add(node.serial)
+            found.append(node)
+        elif whole and node._value is None:
+            if not node.inputs:
+                raise _unknown(node, graph)
+            found.append(node)  # of constants, and nobody has computed it yet
+    return found, varying
+
+
+def _unknown(node: Tensor, graph: Graph) -> UsageError:
+    names = ", ".join(graph.label(x) for x in graph.leaves) or "none"
+    return UsageError(
+        f"{blame.describe(node)}{blame.at(node.site)} has no value and is no input of"
+        f" the graph (inputs: {names}). Make it an input, or trace it with a value."
+    )
+
+
+def _instruction(step: Step) -> Instruction:
+    op, params, reads = step.node.op, step.node.params, step.reads
+    compute = partial(op.compute, **params) if params else op.compute
+    if len(reads) == 1:
+        return compute, None, reads[0], step.writes, step.forgets
+    take = itemgetter(*reads) if reads else _take_nothing
+    return compute, take, -1, step.writes, step.forgets
+
+
+def _take_nothing(slots: list[Any]) -> tuple[Any, ...]:
+    return ()
+
+
+class _Allocation:
+    """The slots of a schedule while they are being given out."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.free: list[int] = []
+        self.slots: dict[int, int] = {}
+        self.shared: dict[int, int] = {}
+
+    def new(self) -> int:
+        if self.free:
+            return self.free.pop()
+        self.schedule.size += 1
+        return self.schedule.size - 1
+
+    def slot(self, x: Any) -> int:
+        """Return the slot of a value that a step reads; one constant has one slot."""
+        if isinstance(x, Tensor) and (known := self.slots.get(x.serial)) is not None:
+            return known
+        slot = self.shared.get(id(x))
+        if slot is None:
+            slot = self.shared[id(x)] = self.schedule.size
+            self.schedule.size += 1
+            self.schedule.constants[slot] = x
+        return slot
+
+    def place(self, computed: Sequence[Tensor]) -> tuple[Step, ...]:
+        last: dict[int, int] = {}
+        for i, node in enumerate(computed):
+            for x in node.inputs:
+                if isinstance(x, Tensor):
+                    last[x.serial] = i
+        graph = self.schedule.graph
+        kept = {x.serial for x in graph.outputs if isinstance(x, Tensor)}
+        for x in graph.leaves:
+            if x.serial in last or x.serial in kept:
+                self.slots[x.serial] = self.new()
+        steps = []
+        for i, node in enumerate(computed):
+            reads = tuple([self.slot(x) for x in node.inputs])
+            freed = []
+            for x in node.inputs:
+                if isinstance(x, Tensor) and last[x.serial] == i:
+                    last[x.serial] = -1  # it is freed once, be it read twice
+                    if x.serial in self.slots and x.serial not in kept:
+                        freed.append(self.slots[x.serial])
+            self.free += freed
+            writes = self.slots[node.serial] = self.new()
+            forgets = tuple([slot for slot in freed if slot != writes])
+            steps.append(Step(node, reads, writes, forgets))
+        return tuple(steps)
