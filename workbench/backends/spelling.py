@@ -80,31 +80,57 @@ def _binding(tree: ast.expr) -> int:
 
 
 class _Place(NamedTuple):
-    """A name in code, from where to where, and how tightly it must bind there."""
+    """A name in code, and how tightly it must bind there."""
 
-    start: int
-    end: int
+    #: The code before it, since the last one.
+    before: str
     name: str
     least: int
-    #: The same of the minus sign before it, if one stands there.
-    sign: tuple[int, int] | None
+    #: How tightly it must bind in the place of the minus sign before it, if one is.
+    sign: int | None
+
+
+class _Form(NamedTuple):
+    """Code as it is filled in."""
+
+    binding: int
+    places: tuple[_Place, ...]
+    after: str
+    #: The slots of a template: those of operands, and others with their numbers.
+    operands: tuple[tuple[str, int], ...]
+    slots: tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=1024)
-def _places(code: str) -> tuple[int, tuple[_Place, ...]]:
-    """How tightly code binds, and the names in it."""
+def _read(template: str) -> _Form:
+    """The places of a template, or of code with names; ``{more}`` is one too."""
+    code, places = "", list[tuple[int, int, str, int, int | None]]()
+    for i, part in enumerate(template.split("{more}")):
+        if i:
+            places.append((len(code), len(code), "_more", 0, None))
+        code += _SLOT.sub(r"_\1", part)
     tree = ast.parse(code, mode="eval").body
-    found = []
-    stack: list[tuple[ast.AST, int, tuple[int, int] | None]] = [(tree, 0, None)]
+    stack: list[tuple[ast.AST, int, int | None]] = [(tree, 0, None)]
     while stack:
         node, least, sign = stack.pop()
         if isinstance(node, ast.Name):
-            end = node.end_col_offset or 0
-            found.append(_Place(node.col_offset, end, node.id, least, sign))
+            # Python counts bytes.
+            start, end = (
+                len(code.encode()[:n].decode())
+                for n in (node.col_offset, node.end_col_offset)
+            )
+            places.append((start, end, node.id, least, sign))
         minus = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-        above = (node.col_offset, least) if minus else None  # type: ignore[attr-defined]
+        above = least if minus else None
         stack += [(kid, _least(node, kid), above) for kid in ast.iter_child_nodes(node)]
-    return _binding(tree), tuple(sorted(found))
+    at, made = 0, []
+    for start, end, name, least, sign in sorted(places, key=lambda place: place[:2]):
+        made.append(_Place(code[at:start], name, least, sign))
+        at = end
+    found = dict.fromkeys(_SLOT.findall(template))
+    operands = tuple((f"_{key}", int(key)) for key, _ in found if key.isdigit())
+    slots = tuple(slot for slot in found if not slot[0].isdigit())
+    return _Form(_binding(tree), tuple(made), code[at:], operands, slots)
 
 
 def _least(node: ast.AST, kid: ast.AST) -> int:
@@ -132,19 +158,26 @@ def fill(code: str, given: Mapping[str, Expression]) -> Expression:
     >>> fill("-a", {"a": parsed("-x")}).code
     'x'
     """
-    binding, places = _places(code)
-    raw, made, at = code.encode(), b"", 0
-    for start, end, name, least, sign in places:
+    return _filled(_read(code), given)
+
+
+def _filled(form: _Form, given: Mapping[str, Expression]) -> Expression:
+    made = []
+    for before, name, least, sign in form.places:
         x = given.get(name)
         if x is None:
+            made += [before, name]
             continue
-        if sign and x.code[:1] == "-" and parsed(x.code).binding == UNARY:
-            (start, least), x = sign, parsed(x.code[1:])
-        if start == 0 and end == len(raw):
-            return x
-        made += raw[at:start] + bound(x, least).encode()
-        at = end
-    return Expression((made + raw[at:]).decode(), binding)
+        code, binding = x
+        if sign is not None and code[:1] == before[-1:] == "-":
+            bare = parsed(code[1:]) if parsed(code).binding == UNARY else None
+            if bare is not None:
+                before, least, (code, binding) = before[:-1], sign, bare
+        if not before and not form.after and len(form.places) == 1:
+            return Expression(code, binding)
+        made += [before, code if binding >= least else f"({code})"]
+    made.append(form.after)
+    return Expression("".join(made), form.binding)
 
 
 def written(
@@ -152,13 +185,15 @@ def written(
     literal: Callable[[Any, str], str],
 ) -> Expression:  # fmt: skip
     """The template of an op, filled in; ``literal`` writes a setting as code."""
-    slots = set(_SLOT.findall(template))
-    given: dict[str, Expression] = {}
-    for key, number in slots - {("more", "")}:
-        if key.isdigit():
-            x = operands[int(key)]
-        elif key == "all":
-            x = Expression(", ".join(x.code for x in operands), ATOM)
+    form = _read(template)
+    given = {name: operands[i] for name, i in form.operands}
+    for key, number in form.slots:
+        if key == "all":
+            x = Expression(", ".join([x.code for x in operands]), ATOM)
+        elif key == "more":
+            named = [key for key, _ in form.slots]
+            rest = [(k, v) for k, v in params.items() if k not in named]
+            x = Expression("".join([f", {k}={literal(v, 'c')}" for k, v in rest]), ATOM)
         elif key == "index" and "key" in params:
             arrays = [x.code for x in operands[int(number or len(operands)) :]]
             x = Expression(index_text(params["key"], arrays), ATOM)
@@ -167,12 +202,7 @@ def written(
             code = literal(setting, key)
             x = parsed(code) if isinstance(setting, Code) else constant(code)
         given[f"_{key}"] = x
-    named = {key for key, _ in slots}
-    more = [
-        f", {k}={literal(v, 'c')}" for k, v in params.items() if k not in named
-    ] if "more" in named else []  # fmt: skip
-    parts = [_SLOT.sub(r"_\1", part) for part in template.split("{more}")]
-    return fill("".join(more).join(parts), given)
+    return _filled(form, given)
 
 
 _SLOT = re.compile(r"\{(\w+)(?::(\d+))?\}")
@@ -198,6 +228,7 @@ MODULES = ("special", "linalg", "fft", "signal", "sparse")
 _MODULE = re.compile(rf"(?<![\w.}}])({'|'.join(MODULES)})\.")
 
 
+@lru_cache(maxsize=1024)
 def libraries_of(template: str) -> list[str]:
     """The modules of SciPy that a template calls.
 

@@ -103,9 +103,9 @@ class Module:
 
     def add_libraries(self, code: str) -> None:
         """Import what code of an op calls."""
-        found = libraries_of(code)
-        self.imports.update(found)
-        self.globals.update(found)
+        if found := libraries_of(code):
+            self.imports.update(found)
+            self.globals.update(found)
 
 
 def helper_name(code: str) -> str:
@@ -256,9 +256,8 @@ def base_op(node: Tensor) -> Op:
     return node.op.base if isinstance(node.op, Late) else node.op
 
 
-def template_of(node: Tensor) -> tuple[str, dict[str, Any]]:
+def template_of(node: Tensor, op: Op) -> tuple[str, dict[str, Any]]:
     """How a node is spelled, and what that names; empty for a plain call."""
-    op = base_op(node)
     template = op.template or getattr(op.compute, "template", None)
     if op.custom or template is None:
         return "", {}
@@ -289,12 +288,13 @@ class Lines:
         #: spelling for a plain call.
         self.templates: dict[int, tuple[str, dict[str, Any]]] = {}
         for node in nodes:
-            template, _ = self.templates[node.serial] = template_of(node)
+            op = base_op(node)
+            template, _ = self.templates[node.serial] = template_of(node, op)
             module.add_libraries(template)
-            helper = base_op(node).helper
+            helper = op.helper
             if helper and (not template or f"{helper_name(helper)}(" in template):
                 module.add_helper(helper)
-            if node.op is ITEM and isinstance(node.inputs[0], Tensor):
+            if op is ITEM and isinstance(node.inputs[0], Tensor):
                 self.items.setdefault(node.inputs[0].serial, []).append(node)
             for x in node.inputs:
                 if isinstance(x, Tensor):
