@@ -314,16 +314,6 @@ class LinearMap:
         return [0, *accumulate(map(count_entries, self.wrt))]
 
     @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self.tops[-1]
-
-    @property
-    def columns(self) -> int:
-        """The number of columns."""
-        return self.lefts[-1]
-
-    @property
     def dtype(self) -> Any:
         """The dtype of the entries."""
         return np.result_type(
@@ -332,21 +322,11 @@ class LinearMap:
 
     def mode(self, rows: Span, columns: Span) -> Mode:
         """Return the cheaper mode for a window, by what its sweeps would compute."""
-        tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
-        outputs = [self.outputs[i] for i in tops]
-        wrt = [self.wrt[j] for j in lefts]
-        costs = {
-            "reverse": self._cost(
-                [([self.outputs[i]], wrt, span) for i, span in tops.items()]
-            ),
-            "forward": self._cost(
-                [(outputs, [self.wrt[j]], span) for j, span in lefts.items()]
-            ),
-        }
         modes: list[Mode] = ["reverse", "forward"]
         if self.prefer == "forward":
             modes.reverse()
-        best = min(modes, key=lambda mode: costs[mode])
+        tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
+        best = min(modes, key=lambda mode: self._cost(mode, tops, lefts))
         if best == "forward":
             try:
                 self._swept(best, rows, columns)
@@ -354,19 +334,21 @@ class LinearMap:
                 return "reverse"
         return best
 
-    def _cost(self, sweeps: Sequence[tuple[list[Any], list[Tensor], Span]]) -> int:
-        """Return the entries to compute, for sweeps between nodes, so many of each."""
+    def _cost(self, mode: Mode, tops: dict[int, Span], lefts: dict[int, Span]) -> int:
+        """Return the entries that the sweeps of a window compute, and the handling."""
+        back = mode == "reverse"
+        along = tops if back else lefts
         total = 0
-        for outputs, wrt, (begin, end) in sweeps:
-            # Of many groups only the whole is looked at: a look takes linear time.
-            ends = [*outputs, *wrt] if len(sweeps) <= 8 else []
-            key = tuple([getattr(x, "serial", None) for x in ends])
-            if key not in self._work:
-                if not ends:
-                    outputs, wrt = [*self.outputs], [*self.wrt]
+        for place, (begin, end) in along.items():
+            ends = ((place,), (*lefts,)) if back else ((*tops,), (place,))
+            if len(along) > 8:  # a look takes linear time: only one, at the whole
+                ends = (*range(len(self.outputs)),), (*range(len(self.wrt)),)
+            if ends not in self._work:
+                outputs = [self.outputs[i] for i in ends[0]]
+                wrt = [self.wrt[j] for j in ends[1]]
                 steps = plan([y for y in outputs if varies(y)], wrt)
-                self._work[key] = len(steps), sum(count_made(x) for x, _ in steps)
-            count, entries = self._work[key]
+                self._work[ends] = len(steps), sum(count_made(x) for x, _ in steps)
+            count, entries = self._work[ends]
             total += count * HANDLING + (end - begin) * max(entries, 1)
         return total
 
@@ -383,11 +365,7 @@ class LinearMap:
         return found
 
     def windows(
-        self,
-        rows: Span | None = None,
-        columns: Span | None = None,
-        mode: Mode | None = None,
-        progress: Progress | None = None,
+        self, rows: Span, columns: Span, mode: Mode, progress: Progress | None = None
     ) -> Iterator[Block]:
         """Yield the entries of a window, block after block; each is made and let go.
 
@@ -396,8 +374,6 @@ class LinearMap:
         KeyboardInterrupt
             If ``progress`` returns something true; says how far it was.
         """
-        rows, columns = rows or (0, self.rows), columns or (0, self.columns)
-        mode = mode or self.mode(rows, columns)
         back = mode == "reverse"
         window, across = (rows, columns) if back else (columns, rows)
         along, others = (self.tops, self.lefts) if back else (self.lefts, self.tops)
@@ -405,8 +381,9 @@ class LinearMap:
         cut = slice(across[0] - left, across[1] - left)
         total, done = window[1] - window[0], 0
         for sweep, (first, last) in self._swept(mode, rows, columns):
-            for start in range(first, last, sweep.step):
-                stop = min(start + sweep.step, last)
+            step = sweep.step
+            for start in range(first, last, step):
+                stop = min(start + step, last)
                 found = sweep.flat(start, stop)[:, cut].astype(self.dtype, copy=False)
                 at = along[sweep.place] + start
                 if back:
@@ -421,14 +398,9 @@ class LinearMap:
                     )
 
     def matrix(
-        self,
-        rows: Span | None = None,
-        columns: Span | None = None,
-        mode: Mode | None = None,
-        progress: Progress | None = None,
+        self, rows: Span, columns: Span, mode: Mode, progress: Progress | None = None
     ) -> Any:
         """Return a window as one array, where the values are, in memory or on a GPU."""
-        rows, columns = rows or (0, self.rows), columns or (0, self.columns)
         shape = (rows[1] - rows[0], columns[1] - columns[0])
         like = self.wrt[0]._value if self.wrt else 0.0
         made = np.zeros_like(like, shape=shape, dtype=self.dtype, order="C")
@@ -543,26 +515,22 @@ class Sweep:
             units = np.identity(count, dtype=seed.dtype, like=like)
         if unit != 1:
             units = units * unit
-        return (
-            units if len(seed.shape) == 1 else np.reshape(units, (count, *seed.shape))
-        )
+        if len(seed.shape) != 1:
+            units = np.reshape(units, (count, *seed.shape))
+        return units
 
     def _one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
+        seeds = np.zeros_like(
+            self.start._value, dtype=self.start.dtype, order="C",
+            shape=(end - begin, *self.start.shape),
+        )  # fmt: skip
         rows = []
-        like = self.start._value
-        for i in range(begin, end):
-            seed = np.zeros_like(
-                like, dtype=self.start.dtype, shape=(count_entries(like),)
-            )
-            seed[i] = unit
+        for i, seed in enumerate(seeds, begin):
+            seed.reshape(-1)[i] = unit
             with np.errstate(all="ignore"):
-                made = self._sweep(np.reshape(seed, shape_of(like)))
-            rows.append(
-                [
-                    np.zeros_like(x._value) if c is None else c
-                    for x, c in zip(self.ends, made, strict=True)
-                ]
-            )
+                made = self._sweep(seed)
+            pairs = zip(self.ends, made, strict=True)
+            rows.append([np.zeros_like(x._value) if c is None else c for x, c in pairs])
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def flat(self, begin: int, end: int) -> Any:

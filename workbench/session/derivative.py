@@ -417,17 +417,18 @@ def jacobian(
 ) -> Any:
     """See `Session.jacobian`."""
     endpoints = Endpoints(session, of, wrt)
+    linear = endpoints.linear()
+    spans = (0, linear.tops[-1]), (0, linear.lefts[-1])
+    entries = linear.matrix(*spans, linear.mode(*spans))
     shapes = [("", x.shape) for x in endpoints.sources]
-    entries = endpoints.linear().matrix()
-    return _by_name(
-        endpoints, split(entries, [("", endpoints.output.shape)], shapes)[0]
-    )
+    blocks = split(entries, [("", endpoints.output.shape)], shapes)
+    return _by_name(endpoints, blocks[0])
 
 
 def hessian(session: SessionView, wrt: Iterable[Node] | Node | None) -> Any:
     """See `Session.hessian`."""
-    found = second(session, wrt)
     endpoints = Endpoints(session, None, wrt)
+    found = second(session, wrt)
     blocks = split(found.held(), found.row_parts, found.column_parts)
     return _by_name(endpoints, [_by_name(endpoints, row) for row in blocks])
 

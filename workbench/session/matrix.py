@@ -75,12 +75,12 @@ class Matrix:
     @property
     def rows(self) -> int:
         """The number of rows: of entries of what is differentiated."""
-        return self._linear.rows
+        return self._linear.tops[-1]
 
     @property
     def columns(self) -> int:
         """The number of columns: of entries that it is differentiated by."""
-        return self._linear.columns
+        return self._linear.lefts[-1]
 
     @property
     def caption(self) -> str:
