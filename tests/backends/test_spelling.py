@@ -232,3 +232,16 @@ def test_float32_stays_float32_in_the_text(program: Callable[[Any], Any]) -> Non
         (made,), (expected,) = run_text(function, x), function(x)
         assert made.dtype == expected.dtype == np.float32
         np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_brackets_stand_where_operators_need_them() -> None:
+    """A shift binds less than a sum; a power takes its base before the sign."""
+    n, x = wb.vector("n", dtype=int), wb.vector("x")
+    program = [(n << 2) + 1, n << (n + 1), (-x) ** 2, -(x**2)]
+    function = compile(wb.Graph([n, x], program))
+    assert "return (n << 2) + 1, n << n + 1, (-x) ** 2, -x ** 2" in function.source
+    values = np.array([2, 5]), np.array([1.5, -2.0])
+    for made, expected in zip(
+        run_text(function, *values), function(*values), strict=True
+    ):
+        np.testing.assert_array_equal(made, expected)

@@ -7,6 +7,7 @@ ones are listed and handed over as globals.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import keyword
 import re
@@ -453,13 +454,9 @@ class Lines:
 
 def _only_number(c: Any) -> Any:
     """The number that all entries of a constant are; None if there is none."""
-    if not c.size:
-        return None
-    first = c.flat[0] if isinstance(c, np.ndarray) else c
-    same = c.ndim == 0 or (
-        bool(np.all(c == first)) and bool(np.all(np.signbit(c) == np.signbit(first)))
-    )
-    return first.item() if same else None
+    flat = np.ravel(c)
+    same = flat.size and flat.tobytes() == flat[:1].tobytes() * flat.size
+    return flat[0].item() if same else None
 
 
 def head(name: str, arguments: Sequence[str]) -> str:
@@ -495,19 +492,11 @@ def listing(outputs: Sequence[str]) -> str:
 def returned(results: str) -> list[str]:
     """The last line, broken at its outermost commas where it is too long."""
     line = f"{INDENT}return {results}"
-    if len(line) <= WIDTH + 8:
+    tree = ast.parse(results, mode="eval").body
+    if len(line) <= WIDTH + 8 or not isinstance(tree, ast.Tuple):
         return [line]
-    parts, depth, start = [], 0, 0
-    for i, sign in enumerate(results):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == "," and not depth:
-            parts.append(results[start : i + 1].strip())
-            start = i + 1
-    if not parts:
-        return [line]
-    parts.append(f"{results[start:].strip()},")
-    inside = [f"{INDENT * 2}{part}" for part in parts]
-    return [f"{INDENT}return (", *inside, f"{INDENT})"]
+    parts = (ast.get_source_segment(results, part) for part in tree.elts)
+    return [f"{INDENT}return (", *(f"{INDENT * 2}{x}," for x in parts), f"{INDENT})"]
 
 
 # The whole text

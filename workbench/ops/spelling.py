@@ -41,48 +41,18 @@ CONSTANTS: dict[float, Text] = {
 }
 
 #: The letters that books write for functions; others keep their names.
-LETTERS = {
-    "bessel_i0": "I₀",
-    "digamma": "ψ",
-    "eval_chebyc": "C",
-    "eval_chebys": "S",
-    "eval_chebyt": "T",
-    "eval_chebyu": "U",
-    "eval_gegenbauer": "C",
-    "eval_genlaguerre": "L",
-    "eval_hermite": "H",
-    "eval_hermitenorm": "He",
-    "eval_jacobi": "P",
-    "eval_laguerre": "L",
-    "eval_legendre": "P",
-    "eval_sh_jacobi": "G",
-    "expit": "σ",
-    "gamma": "Γ",
-    "hankel1": "H⁽¹⁾",
-    "hankel2": "H⁽²⁾",
-    "i0": "I₀",
-    "i1": "I₁",
-    "j0": "J₀",
-    "j1": "J₁",
-    "k0": "K₀",
-    "k1": "K₁",
-    "ndtr": "Φ",
-    "ndtri": "Φ⁻¹",
-    "psi": "ψ",
-    "rint": "round",
-    "spherical_in": "i",
-    "spherical_in_d": "i′",
-    "spherical_jn": "j",
-    "spherical_jn_d": "j′",
-    "spherical_kn": "k",
-    "spherical_kn_d": "k′",
-    "spherical_yn": "y",
-    "spherical_yn_d": "y′",
-    "wright_bessel": "W",
-    "y0": "Y₀",
-    "y1": "Y₁",
-    "zeta": "ζ",
-}
+LETTERS = dict(
+    pair.split("=")
+    for pair in """
+bessel_i0=I₀ digamma=ψ eval_chebyc=C eval_chebys=S eval_chebyt=T eval_chebyu=U
+eval_gegenbauer=C eval_genlaguerre=L eval_hermite=H eval_hermitenorm=He
+eval_jacobi=P eval_laguerre=L eval_legendre=P eval_sh_jacobi=G expit=σ gamma=Γ
+hankel1=H⁽¹⁾ hankel2=H⁽²⁾ i0=I₀ i1=I₁ j0=J₀ j1=J₁ k0=K₀ k1=K₁ ndtr=Φ ndtri=Φ⁻¹ psi=ψ
+rint=round spherical_in=i spherical_in_d=i′ spherical_jn=j spherical_jn_d=j′
+spherical_kn=k spherical_kn_d=k′ spherical_yn=y spherical_yn_d=y′ wright_bessel=W
+y0=Y₀ y1=Y₁ zeta=ζ
+""".split()
+)
 
 #: Bessel functions: a whole order is written below the line.
 ORDERED = {"iv": "I", "jv": "J", "kv": "K", "yv": "Y"}
