@@ -24,7 +24,7 @@ from workbench.core.dims import Atom
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, next_serial, value_of
-from workbench.core.trace import argument_names, check_function, record
+from workbench.core.trace import ArgumentNames, check_function, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define
@@ -259,7 +259,7 @@ def _bytes(x: Tensor) -> int:
 
 
 def leaf_axes(
-    args: tuple[Any, ...], in_axes: Any, names: Sequence[str | None]
+    args: tuple[Any, ...], in_axes: Any, names: ArgumentNames
 ) -> list[int | None]:
     """The batch axis of each leaf of the arguments, checked."""
     if isinstance(in_axes, list):
@@ -275,7 +275,6 @@ def leaf_axes(
     for given, value in zip(per_argument, args, strict=True):
         leaves = [] if value is None else tree.flatten(value)[0]
         for axis, x in zip(prefixed(given, value, "in_axes"), leaves, strict=True):
-            name = names[len(axes)]
             array = hasattr(x, "shape") or types.weak(x)
             if axis is None or not array:
                 axes.append(None)
@@ -283,9 +282,9 @@ def leaf_axes(
             rank = len(shape_of(x))
             if not -rank <= axis < rank:
                 raise UsageError(
-                    f"vmap: in_axes={axis!r} for {name}, of shape {shape_of(x)}: it"
-                    " has no such axis. Name one of its axes, or None if all examples"
-                    " share it."
+                    f"vmap: in_axes={axis!r} for {names[len(axes)]}, of shape"
+                    f" {shape_of(x)}: it has no such axis. Name one of its axes, or"
+                    " None if all examples share it."
                 )
             axes.append(axis % rank)
     return axes
@@ -330,24 +329,23 @@ def _children(value: Any) -> dict[Any, Any] | None:
 
 
 def batch_size(
-    leaves: Sequence[Any], axes: Sequence[int | None], names: Sequence[str | None]
+    leaves: Sequence[Any], axes: Sequence[int | None], names: ArgumentNames
 ) -> int:
     """How many examples there are; all arguments must agree."""
-    found: dict[int, str] = {}
-    for x, axis, name in zip(leaves, axes, names, strict=True):
+    found: dict[int, tuple[int, int]] = {}
+    for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
         if axis is not None:
-            found.setdefault(
-                shape_of(x)[axis], f"{name} has {shape_of(x)[axis]} along axis {axis}"
-            )
+            found.setdefault(shape_of(x)[axis], (i, axis))
     if not found:
         raise UsageError(
             "vmap: no argument has a batch axis. Give in_axes=0 for one that holds"
             " one example per row."
         )
     if len(found) > 1:
+        told = [f"{names[i]} has {n} along axis {k}" for n, (i, k) in found.items()]
         raise ShapeError(
             f"vmap: the arguments hold different numbers of examples:"
-            f" {', '.join(found.values())}. Give all the same length along their"
+            f" {', '.join(told)}. Give all the same length along their"
             " batch axis, or in_axes=None for one that all examples share."
         )
     return next(iter(found))
@@ -454,7 +452,8 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     @wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
-        names = argument_names(f, args, {})
+        places = range(len(args))
+        names = ArgumentNames(f, places, structure.children)
         along = leaf_axes(args, in_axes, names)
         size = batch_size(leaves, along, names)
         chosen = [i for i, axis in enumerate(along) if axis is not None]
@@ -467,7 +466,8 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
             named = {key: drawing(x) for key, x in kwargs.items()}
             return f(*structure(filled), **named)
 
-        recording = record(call, specs, [names[i] for i in chosen])
+        picked = ArgumentNames(f, places, structure.children, chosen)
+        recording = record(call, specs, picked)
         made = run_batch(
             recording, [front(leaves[i], along[i] or 0) for i in chosen], size
         )

@@ -113,7 +113,7 @@ class Tree:
             isinstance(other, Tree)
             and self.kind is other.kind
             and self.entries == other.entries
-            and (self.kind is dict or bool(self.needs == other.needs))
+            and bool(self.needs == other.needs)
             and self.children == other.children
         )
 
@@ -246,14 +246,17 @@ def _take_sequence(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
 
 
 def _take_dict(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
-    keys = _sorted(value)
-    needs = value.default_factory if type(value) is defaultdict else list(value)
-    return [value[key] for key in keys], keys, needs
+    keys = list(value) if type(value) is OrderedDict else _sorted(value)
+    bare = type(value).fromkeys(value)  # which keeps the order
+    if type(value) is defaultdict:
+        bare.default_factory = value.default_factory
+    return [value[key] for key in keys], keys, bare
 
 
 def _build_dict(tree: Tree, parts: list[Any]) -> Any:
-    found = dict(zip(tree.entries, parts, strict=True))
-    return {key: found[key] for key in tree.needs}
+    made = tree.needs.copy()
+    made.update(zip(tree.entries, parts, strict=True))
+    return made
 
 
 def _sorted(keys: Iterable[Any]) -> list[Any]:
@@ -317,16 +320,8 @@ KINDS: dict[Any, Any] = {
     list: Kind(_take_sequence, lambda tree, parts: parts),
     deque: Kind(_take_sequence, lambda tree, parts: deque(parts, tree.needs)),
     dict: Kind(_take_dict, _build_dict),
-    defaultdict: Kind(
-        _take_dict,
-        lambda tree, parts: defaultdict(
-            tree.needs, zip(tree.entries, parts, strict=True)
-        ),
-    ),
-    OrderedDict: Kind(
-        lambda value: (value.values(), value.keys(), None),
-        lambda tree, parts: OrderedDict(zip(tree.entries, parts, strict=True)),
-    ),
+    defaultdict: Kind(_take_dict, _build_dict),
+    OrderedDict: Kind(_take_dict, _build_dict),
     Stored: Kind(
         _take_sparse,
         lambda tree, parts: hooks.build_sparse(parts[0], tree.needs),
