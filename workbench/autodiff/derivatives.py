@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +21,7 @@ from workbench.autodiff.reverse import Origin
 from workbench.autodiff.steps import settled, standing
 from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
 from workbench.core.hooks import Override
-from workbench.core.op import Op, declare
+from workbench.core.op import declare
 from workbench.core.tensor import (
     IDENTITY,
     NO_PARAMS,
@@ -44,6 +42,7 @@ from workbench.errors import (
 )
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
+from workbench.ops.gradients import DisconnectedType, noted
 
 # What is said and done where no derivative reaches: error, warning, or nothing.
 
@@ -129,63 +128,6 @@ def programs(nodes: Sequence[Tensor]) -> list[Tensor]:
 
 
 # What an expression depends on: by its values, or by nothing but a shape.
-
-
-class DisconnectedType:
-    """The gradient of what the cost does not depend on: a zero that says so.
-
-    What ``return_disconnected="Disconnected"`` gives in the place of a gradient.
-
-    Attributes
-    ----------
-    wrt
-        The Tensor that it would be the gradient of.
-
-    Examples
-    --------
-    >>> import workbench as wb
-    >>> from workbench.gradient import DisconnectedType, grad
-    >>> x, y = wb.scalars("x y")
-    >>> found = grad(
-    ...     x * 2, y, disconnected_inputs="ignore", return_disconnected="Disconnected"
-    ... )
-    >>> isinstance(found, DisconnectedType), found
-    (True, <no gradient: the input 'y' float64[] is disconnected>)
-    """
-
-    __slots__ = ("wrt",)
-
-    def __init__(self, wrt: Tensor | None = None) -> None:
-        self.wrt = wrt
-
-    def __repr__(self) -> str:
-        what = "it" if self.wrt is None else blame.describe(self.wrt)
-        return f"<no gradient: {what} is disconnected>"
-
-
-#: Where rules said in this sweep that no output depends on an input: the op, which
-#: input of it, and what stood there.
-Apart = set[tuple[int, int, int]]
-
-_APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
-
-
-@contextmanager
-def noted() -> Iterator[Apart]:
-    """A block whose rules note the inputs that they call disconnected."""
-    found: Apart = set()
-    token = _APART.set(found)
-    try:
-        yield found
-    finally:
-        _APART.reset(token)
-
-
-def apart(op: Op, position: int, x: Any) -> None:
-    """Note that a rule of an op returned a `DisconnectedType` for an input."""
-    found = _APART.get()
-    if found is not None and isinstance(x, Tensor):
-        found.add((id(op), position, x.serial))
 
 
 def connected(
@@ -633,7 +575,9 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
     """
     if g is None or isinstance(g, DisconnectedType):
         return DisconnectedType(x)
-    g = admitted(gradients.told(g, name, 0, x))
+    if type(g) is gradients.NullType:
+        g = gradients.null("undefined", name, 0, x, g.why_null)
+    g = admitted(g)
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
         raise DtypeError(
             f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and what it"

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import deferred, derivatives
-from workbench.autodiff.derivatives import DisconnectedType, belonging, connected
+from workbench.autodiff.derivatives import belonging, connected
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
 from workbench.autodiff.recorded_call import is_expression
 from workbench.core import dims, hooks, source, types, walk
@@ -23,6 +23,7 @@ from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
+from workbench.ops.gradients import DisconnectedType
 
 # All blocks of a Jacobian: those of a `LinearMap` that records.
 #

@@ -129,12 +129,7 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
         parts = y if many else (y,)
         with OpenTrace() as opened:
             # The rule does not depend on g otherwise than linearly: any g serves.
-            seeds = [
-                leaf(np.zeros_like(reverse._bare(part)))
-                if reverse._bare(part) is not part or not isinstance(part, Tensor)
-                else reverse_leaf(part)
-                for part in parts
-            ]
+            seeds = list(map(zero_leaf, parts))
             opened.leaves.update(s.serial for s in seeds)
             passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
         for c, t in zip(passed, tangents, strict=False) if gradients.MADE else ():
@@ -161,10 +156,12 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
     return push
 
 
-def reverse_leaf(part: Tensor) -> Tensor:
-    """A leaf without value in the shape of a Tensor without value."""
+def zero_leaf(x: Any) -> Tensor:
+    """A leaf of zeros in the shape of a value; without value like a Tensor of none."""
+    if not isinstance(x, Tensor) or x._value is not None:
+        return leaf(np.zeros_like(reverse._bare(x)))
     made = leaf(None)
-    made.spec = part.spec
+    made.spec = x.spec
     return made
 
 

@@ -64,7 +64,7 @@ class Passing:
 
 def stand_in_of(rule: Any) -> StandIn | None:
     """The stand-in that a rule belongs to; None for a rule of one node."""
-    node = getattr(getattr(rule, "pull", rule), "node", None)
+    node = getattr(rule, "node", None)
     return node if type(node) is StandIn else None
 
 

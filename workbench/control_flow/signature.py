@@ -11,9 +11,9 @@ import numpy as np
 from workbench.core import blame, tree, types
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit
-from workbench.custom.registry import counted, placed
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
+from workbench.overrides.rules import counted, placed
 
 
 class Sequenced(NamedTuple):

@@ -21,26 +21,28 @@ from workbench.core.graph import Graph
 from workbench.core.graph import inline as inline_ops
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
+from workbench.core.trace import blank
 from workbench.custom.from_graph_rules import (
-    GraphOp,
-    Rules,
     check_symbols,
+    checked_rule,
     closure,
     fitted,
+    listed,
     missing,
     unused,
 )
-from workbench.custom.program_op import Whole
+from workbench.custom.program_op import Whole, key_of
 from workbench.custom.registry import Entry, enter
-from workbench.custom.running import many
+from workbench.custom.running import OpRunner, many
 from workbench.errors import ShapeError
 from workbench.ops import define
+from workbench.overrides.rules import APART, TRUE
 
 Params = dict[str, Any]
 Pattern = Sequence[Sequence[bool]]
 
 
-class OpFromGraph(GraphOp):
+class OpFromGraph(Op):
     """An op made of a graph: called on arrays or Tensors, it computes the graph.
 
     Parameters
@@ -150,8 +152,20 @@ class OpFromGraph(GraphOp):
         self.whole = Whole(self.name, [*self.inputs, *implicit], self.outputs)
         self._mapped: dict[Hashable, Op] = {}
         self.declared = _pattern(self.name, connection_pattern, self)
-        self._rules = Rules(self, vjp, jvp)
-        self.rule = self._rules.text
+        self._wholes: dict[Hashable, Whole] = {}
+        self._true = Op(self.name)
+        self._true.pull, self._true.push = self._true_pull, self._true_push
+        self._runner = OpRunner(
+            self,
+            checked_rule(self, vjp, "vjp"),
+            checked_rule(self, jvp, "jvp"),
+            key=self.entry.key,
+            connection=None if self.declared is None else self._connection,
+            true=self._true,
+            names=[listed([x], i) for i, x in enumerate(self.inputs)],
+        )
+        if vjp is None and jvp is None:
+            self.rule = "the rules of the ops inside"
         self.inline = inline
         self._flat = inline_ops(self.whole.graph) if inline else self.whole.graph
         self.connection = self._connection
@@ -177,11 +191,10 @@ class OpFromGraph(GraphOp):
     def __call__(self, *args: Any) -> Any:
         """The outputs: one as itself, several as a tuple."""
         given = fitted(self.name, self.inputs, args)
-        if self.inline and not self._rules and self.declared is None:
-            # As written: an op inside with rules stays until it is differentiated.
-            made = self.run([*given, *self.implicit])
-            return made[0] if self.single else tuple(made)
-        if any(isinstance(x, MaskedTensor) for x in given) and not self._rules:
+        # As written: an op inside with rules stays until it is differentiated.
+        unfolds = self.inline and self.declared is None
+        unfolds = unfolds or any(isinstance(x, MaskedTensor) for x in given)
+        if unfolds and not self._has_rules:
             made = self.run([*given, *self.implicit])
             return made[0] if self.single else tuple(made)
         if self.single:
@@ -193,8 +206,14 @@ class OpFromGraph(GraphOp):
         everything = [True] * len(self.outputs)
         if self.declared is not None:
             return [*self.declared, *[everything] * len(self.implicit)]
-        rows = self._rules.connection(self._found)
-        return [everything] * len(self.whole.leaves) if rows is None else rows
+        if not self._has_rules:
+            return self._found
+        rules, none = self._runner.vjp, [False] * len(self.outputs)
+        if not isinstance(rules, tuple):  # which only knows when it runs
+            return [everything] * len(self.whole.leaves)
+        rows = [none if rule == APART else found if rule == TRUE else everything
+                for rule, found in zip(rules, self._found, strict=False)]  # fmt: skip
+        return rows + self._found[len(self.inputs) :]
 
     def connection_pattern(self, node: Any = None) -> list[list[bool]]:
         """For each input, and each output: whether the output depends on it.
@@ -239,7 +258,9 @@ class OpFromGraph(GraphOp):
 
     def inside(self, inputs: Sequence[Any]) -> Whole | None:
         """The op whose derivatives are taken for these inputs; None: rules are."""
-        return None if self._rules else self._whole([types.spec_of(x) for x in inputs])
+        return (
+            None if self._has_rules else self._whole([types.spec_of(x) for x in inputs])
+        )
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs in a list, as the ops inside compute them."""
@@ -253,19 +274,64 @@ class OpFromGraph(GraphOp):
 
     # Derivatives
 
+    @property
+    def _has_rules(self) -> bool:
+        """Whether it has rules of its own, be it one that was registered for it."""
+        made = self._runner
+        return made.jvp is not None or made.reverse_rule() is not None
+
     def _pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
     ) -> list[Any]:
-        if not self._rules:
-            return self.true_pull(mask, g, y, inputs)
-        return list(self._rules.pull(mask, g, y, inputs))
+        pull = self._runner.pull if self._has_rules else self._true_pull
+        return pull(mask, g, y, inputs, params)
 
     def _push(
         self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
     ) -> Any:
-        if not self._rules:
-            return self.true_push(tangents, y, inputs)
-        return self._rules.push(tangents, y, inputs)
+        push = self._runner.push if self._has_rules else self._true_push
+        return push(tangents, y, inputs, params)
+
+    @cached_property
+    def _key(self) -> Hashable:
+        return key_of(self.whole.leaves)
+
+    def _whole(self, values: Sequence[Any]) -> Whole:
+        """The graph for values of these shapes: recorded once for each."""
+        key = key_of(values)
+        if key is None or key == self._key:
+            return self.whole
+        found = self._wholes.get(key)
+        if found is None:
+            leaves = [
+                blank(types.spec_of(v), x.name)
+                for v, x in zip(values, self.whole.leaves, strict=True)
+            ]
+            found = Whole(self.name, leaves, self.whole.program(leaves))
+            self._wholes[key] = found
+        return found
+
+    def _true_pull(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> list[Any]:
+        """The cotangents that the graph passes on, as far as it is connected."""
+        whole = self._whole(inputs)
+        if self.declared is None:
+            return whole._pull(mask, g, y, inputs, {})
+        parts = (g,) if self.single else tuple(g)
+        passed: list[Any] = [None] * len(inputs)
+        for i, row in enumerate(self._connection(inputs, params)):
+            kept = [c if on else None for c, on in zip(parts, row, strict=True)]
+            if mask >> i & 1 and any(c is not None for c in kept):
+                arriving = kept[0] if self.single else define.Parts(kept)
+                passed[i] = whole._pull(1 << i, arriving, y, inputs, {})[i]
+        return passed
+
+    def _true_push(
+        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    ) -> Any:
+        """The tangents of the graph."""
+        return self._whole(inputs)._push(tangents, y, inputs, {})
 
     # Many examples
 

@@ -14,26 +14,27 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.autodiff.call_rule import NOTHING, WITHOUT, read_only
 from workbench.core import blame, source, tensor, tree, types, walk
 from workbench.core.op import Op
 from workbench.core.recorder import is_array
 from workbench.core.tensor import MaskedTensor, Tensor, admit, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
-from workbench.custom.registry import (
-    Entry,
-    check_takes,
-    counted,
-    enter_function,
-    home_of,
-    placed,
-)
+from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.custom.results import traced_lengths
-from workbench.custom.running import Derivatives, OpNode, many
+from workbench.custom.running import OpRunner, many
 from workbench.errors import TraceError, UsageError
 from workbench.ops import define
-from workbench.overrides.rules import has_derivative
+from workbench.overrides.rules import (
+    NOTHING,
+    WITHOUT,
+    Node,
+    check_takes,
+    counted,
+    has_derivative,
+    placed,
+    read_only,
+)
 from workbench.overrides.targets import name_of
 
 # One call of a function with rules: its arrays, its op, and how its rules are read.
@@ -204,8 +205,7 @@ class Call:
         jvp = function.jvp
         if jvp is None and function.pushed is not None:
             jvp = self.ahead
-        rules = Derivatives(made, vjp, jvp)
-        rules.linear = function.linear
+        OpRunner(made, vjp, jvp, linear=function.linear)
         made.rule = f"the rule of {function.__op__}"
         return made
 
@@ -259,7 +259,7 @@ class Call:
 
     # Its rules, in the form that all rules have
 
-    def reverse(self, node: OpNode, *cotangents: Any) -> list[Any]:
+    def reverse(self, node: Node, *cotangents: Any) -> list[Any]:
         """The gradient by the function that the value came with, or by JAX's pair."""
         function = self.function
         args, kwargs = self.arguments(node.inputs)
@@ -285,7 +285,7 @@ class Call:
         self.check_returned(made, backward)
         return self.spread(made, args, backward, function.fixed)
 
-    def ahead(self, node: OpNode, *tangents: Any) -> Any:
+    def ahead(self, node: Node, *tangents: Any) -> Any:
         """The tangent by JAX's rule of primals and tangents."""
         function = self.function
         rule = function.pushed

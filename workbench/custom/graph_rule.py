@@ -24,9 +24,8 @@ from workbench.core.trace import record
 from workbench.core.types import Spec
 from workbench.custom.allowed_ops import Apply, finite, known
 from workbench.custom.demands import Estimate
-from workbench.custom.registry import counted
 from workbench.errors import DtypeError, RegistrationError, UsageError, WorkbenchError
-from workbench.overrides.rules import Node
+from workbench.overrides.rules import Node, counted
 
 # How `wb.graph_rule` reads its data: every name, type and op is looked at.
 

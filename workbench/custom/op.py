@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core import tensor, types
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
-from workbench.custom.registry import Entry, counted, enter, home_of, placed, snake
+from workbench.custom.registry import Entry, enter, home_of, snake
 from workbench.custom.results import (
     Compute,
     Inferred,
@@ -25,9 +25,10 @@ from workbench.custom.results import (
     connections,
     probed,
 )
-from workbench.custom.running import Derivatives, again
+from workbench.custom.running import OpRunner, again
 from workbench.errors import UsageError
 from workbench.ops import define
+from workbench.overrides.rules import counted, placed
 
 # What a user's op takes: how many inputs, and what may be one.
 
@@ -399,12 +400,13 @@ def _bind(op: Op) -> Bound:
         )
     if op._gives("connection"):
         made.connection = lambda inputs, params: connections(op, len(inputs))
-    Derivatives(
+    OpRunner(
         made,
         op.vjp if op._gives("vjp") else None,
         op.jvp if op._gives("jvp") else None,
         f"Write vjp(self, node, *cotangents) in {type(op).__name__}, or register one:"
         f' @wb.register_gradient("{op.name}").',
+        connection=made.connection,
     )
     return made
 

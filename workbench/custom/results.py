@@ -8,15 +8,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from workbench.autodiff.call_rule import ONTO_COPIES, in_place
 from workbench.core import blame, tensor, types
 from workbench.core.broadcasting import meet, noted
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.custom.program_op import agrees, traced_specs
-from workbench.custom.registry import Entry, counted, placed
-from workbench.custom.running import shaped
+from workbench.custom.registry import Entry
 from workbench.errors import (
     DtypeError,
     ShapeError,
@@ -25,6 +23,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.overrides.rules import ONTO_COPIES, counted, in_place, lend, placed
 
 
 class UserOp(Protocol):
@@ -66,14 +65,14 @@ class Compute:
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """The outputs; the settings are the op's own."""
         op = self.op
-        lent = shaped(arrays)
+        lent = lend(arrays)
         try:
             made = op.compute(*lent)
         except ValueError as error:
             if (told := in_place(error)) is None:
                 raise
             raise UsageError(
-                f"{op.name}: {placed(op.compute)}: {told}. {ONTO_COPIES}"
+                f"{op.name}: {placed(op.compute)} {told}. {ONTO_COPIES}"
             ) from error
         results, single = _results(op, made)
         if op._gives("infer"):
@@ -99,7 +98,7 @@ class Probe(Compute):
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """The outputs as they are: views, perhaps."""
-        made = self.op.compute(*shaped(arrays))
+        made = self.op.compute(*lend(arrays))
         results, single = _results(self.op, made)
         return results[0] if single else tuple(results)
 

@@ -5,7 +5,6 @@ stands in an expression and changes its gradient (`disconnected_grad`, `grad_cli
 ...), and the check of a gradient against differences (`verify_grad`).
 """
 
-from workbench.autodiff.derivatives import DisconnectedType
 from workbench.errors import (
     DisconnectedInputError,
     GradNotImplementedError,
@@ -34,7 +33,7 @@ from workbench.gradient.whole import (
     subgraph_grad,
     zero_grad,
 )
-from workbench.ops.gradients import NullType
+from workbench.ops.gradients import DisconnectedType, NullType
 
 __all__ = [
     "DisconnectedInputError",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from workbench.core import source, types, walk
-from workbench.core.op import declare
+from workbench.core import blame, source, types, walk
+from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Spec, spec_of
 from workbench.errors import (
@@ -137,10 +139,68 @@ class NullType(metaclass=_Null):
         return f"<a gradient that cannot be computed{why}>"
 
 
-def told(c: Any, name: str, position: int, x: Any) -> Any:
-    """Return what a rule gave for an input; a bare `NullType` as an expression."""
+class DisconnectedType:
+    """The gradient of what the cost does not depend on: a zero that says so.
+
+    What ``return_disconnected="Disconnected"`` gives in the place of a gradient.
+
+    Attributes
+    ----------
+    wrt
+        The Tensor that it would be the gradient of.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> from workbench.gradient import DisconnectedType, grad
+    >>> x, y = wb.scalars("x y")
+    >>> found = grad(
+    ...     x * 2, y, disconnected_inputs="ignore", return_disconnected="Disconnected"
+    ... )
+    >>> isinstance(found, DisconnectedType), found
+    (True, <no gradient: the input 'y' float64[] is disconnected>)
+    """
+
+    __slots__ = ("wrt",)
+
+    def __init__(self, wrt: Tensor | None = None) -> None:
+        self.wrt = wrt
+
+    def __repr__(self) -> str:
+        what = "it" if self.wrt is None else blame.describe(self.wrt)
+        return f"<no gradient: {what} is disconnected>"
+
+
+#: Where rules said in this sweep that no output depends on an input: the op, which
+#: input of it, and what stood there.
+Apart = set[tuple[int, int, int]]
+
+_APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[Apart]:
+    """A block whose rules note the inputs that they call disconnected."""
+    found: Apart = set()
+    token = _APART.set(found)
+    try:
+        yield found
+    finally:
+        _APART.reset(token)
+
+
+def told(c: Any, op: Op, position: int, x: Any) -> Any:
+    """Return what a rule gave for an input; a bare `NullType` as an expression.
+
+    Of a `DisconnectedType`, which is noted, None.
+    """
     if type(c) is NullType:
-        return null("undefined", name, position, x, c.why_null)
+        return null("undefined", op.name, position, x, c.why_null)
+    if isinstance(c, DisconnectedType):
+        found = _APART.get()
+        if found is not None and isinstance(x, Tensor):
+            found.add((id(op), position, x.serial))
+        return None
     return c
 
 

@@ -11,14 +11,14 @@ the short texts for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.expression import Expression
 from workbench.overrides.rule_parser import Bound, label_of, read
-from workbench.overrides.rules import Pull, Push
+from workbench.overrides.rules import NodeRunner
 from workbench.overrides.targets import Target, name_of, target_of
 
 #: The longest name of an override.
@@ -47,6 +47,8 @@ class Override:
     jvp: str | Callable[..., Any] | None = None
     name: str | None = None
     enabled: bool = True
+    #: Which of its rules are known to be linear.
+    _linear: set[Any] = field(default_factory=set, init=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -88,16 +90,16 @@ class Override:
                 return True
         return False
 
-    def pull(self, node: Tensor, position: int = 0) -> Pull | None:
+    def pull(self, node: Tensor, position: int = 0) -> NodeRunner | None:
         """The reverse rule at a node; None for the true one.
 
         ``position`` is that of the node among those that the override means.
         """
         if self.vjp == "true":
             return None
-        return Pull(node, self._at(node), self.label, position)
+        return self._run(node, self._at(node), None, position)
 
-    def push(self, node: Tensor, position: int = 0) -> Push | None:
+    def push(self, node: Tensor, position: int = 0) -> NodeRunner | None:
         """The forward rule at a node; None for the true one."""
         jvp: Any = self.jvp
         if jvp is None and self.vjp == "true":
@@ -113,7 +115,12 @@ class Override:
                 rule, jvp = jvp, jvp.forward()
         if isinstance(jvp, str):
             return None
-        return Push(Pull(node, rule, self.label, position), jvp)
+        return self._run(node, rule, jvp, position)
+
+    def _run(self, node: Tensor, vjp: Any, jvp: Any, position: int) -> NodeRunner:
+        return NodeRunner(
+            node, vjp, jvp, label=self.label, position=position, linear=self._linear
+        )
 
     def _at(self, node: Tensor) -> Any:
         """The reverse rule as it runs at a node."""

@@ -45,7 +45,7 @@ from workbench.overrides.named import (
     known,
     load,
 )
-from workbench.overrides.rules import Pull, has_derivative
+from workbench.overrides.rules import NodeRunner, has_derivative
 from workbench.overrides.targets import name_of
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -331,7 +331,7 @@ def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
         if isinstance(rule, Bound):
             rule.check(node)
         try:
-            Pull(node, rule, label)(mask, g, y, inputs, node.params)
+            NodeRunner(node, rule, label=label)(mask, g, y, inputs, node.params)
         except TraceError:
             if isinstance(rule, Expression):
                 raise

@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from workbench.autodiff.call_rule import NOTHING, WITHOUT
-from workbench.autodiff.derivatives import DisconnectedType
 from workbench.compat.theano.config import config
 from workbench.compat.theano.types import TensorType, as_tensor_variable, type_of
 from workbench.core.dims import Dim
@@ -25,11 +23,12 @@ from workbench.core.trace import live
 from workbench.core.types import Spec
 from workbench.custom.from_graph import OpFromGraph as Ours
 from workbench.custom.op import Op as OurOp
-from workbench.custom.registry import placed, snake
+from workbench.custom.registry import snake
 from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import ITEM
-from workbench.overrides.rules import has_derivative
+from workbench.ops.gradients import DisconnectedType
+from workbench.overrides.rules import NOTHING, WITHOUT, has_derivative, placed
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 

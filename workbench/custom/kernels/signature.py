@@ -18,8 +18,8 @@ import numpy as np
 from workbench.core import types
 from workbench.core.broadcasting import meet
 from workbench.core.types import Spec
-from workbench.custom.registry import counted
 from workbench.errors import DtypeError, KernelError, ShapeError
+from workbench.overrides.rules import counted
 
 # One array of a kernel as its author writes it: ``"float64[n, d]"``.
 #
