@@ -163,13 +163,13 @@ def test_of_many_overrides_those_that_fit_are_found_in_few_runs(
     items[334]["vjp"] = "x7"
     path.write_text(json.dumps({"workbench_overrides": 1, "overrides": items}))
     model, runs = fresh(), list[int]()
-    replace = State.replace
+    edit = State.edit
 
-    def counted(state: State, entries: Any, history: Any) -> State:
+    def counted(state: State, text: str, entries: Any) -> State:
         runs.append(len(entries))
-        return replace(state, entries, history)
+        return edit(state, text, entries)
 
-    monkeypatch.setattr(State, "replace", counted)
+    monkeypatch.setattr(State, "edit", counted)
     problems = model.load(path, strict=False)
     assert [p.split(":")[0] for p in problems] == ["overrides[333]", "overrides[334]"]
     assert [o.rule for o in model.overrides] == [

@@ -687,7 +687,7 @@ class Cell:
             seed = self.names[options.seed]
         graph = Graph(inputs, [output])
         ids = graph.ids
-        return Session(
+        session = Session(
             own(graph, self.handed),
             ids[output],
             [ids[x] if isinstance(x, Tensor) else x for x in wrt] or None,
@@ -695,6 +695,8 @@ class Cell:
             seed=seed,
             copy=False,
         )
+        session.needed()  # what a derivative has to say belongs to this cell
+        return session
 
 
 def open_leaves(output: Tensor) -> list[Tensor]:

@@ -19,7 +19,7 @@ from workbench.errors import UsageError
 from workbench.session import Session
 from workbench.session.derivative import Derivative, Second, derivative, second
 from workbench.session.nodes import Node, as_list
-from workbench.session.stages import Forward
+from workbench.session.stages import Values
 
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
@@ -39,7 +39,7 @@ JACOBIAN = ("jacobian", "singular", "sparsity")
 HESSIAN = ("hessian", "spectrum", "sparsity")
 
 #: What was asked of a session last, so that zooming need not record it again.
-_KEPT: WeakKeyDictionary[Forward, dict[Any, Any]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Values, dict[Any, Any]] = WeakKeyDictionary()
 #: How many of them are kept.
 MOST_KEPT = 4
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from workbench.errors import OverrideError
 from workbench.overrides.linear_structures import ByLinear
 from workbench.overrides.override import Override, override
 from workbench.overrides.patterns import ByPattern, lambda_text
-from workbench.overrides.resolution import resolve
+from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.rule_parser import check_on, read
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.overrides.targets import (
@@ -35,7 +35,10 @@ from workbench.overrides.targets import (
 from workbench.session import statistics
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Forward
+from workbench.session.stages import Values
+
+if TYPE_CHECKING:
+    from workbench.session.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ class Effect:
         return f"{self.name} by {much} %{turned}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attached:
-    """One override of a session.
+    """One override of a session, as it was when the session was asked for it.
 
     Attributes
     ----------
@@ -78,29 +81,52 @@ class Attached:
         What `Session.switch` and `Session.remove` take.
     override
         The override itself.
-    matched
-        The ids of the nodes that its target means; of a pattern the last node of
-        each match.
-    covered
-        The ids of the other nodes of its matches: their own rules do not run.
-    note
-        Where another override has the say over some of them, in words.
-    where
-        Its target in words.
-    code
-        The line of Python that does the same.
     """
 
     id: int
     override: Override
-    matched: tuple[int, ...]
-    covered: tuple[int, ...]
-    note: str
-    where: str
-    code: str
-    #: Whether `effects` are known already, or cost a sweep.
-    measured: bool
-    _measure: Callable[[], list[Effect]] = field(repr=False, compare=False)
+    _position: int
+    _state: State
+
+    @cached_property
+    def matched(self) -> tuple[int, ...]:
+        """The ids of the nodes that its target means.
+
+        Of a pattern the last node of each match.
+        """
+        return self._places(self._resolution.matched[self._position])
+
+    @cached_property
+    def covered(self) -> tuple[int, ...]:
+        """The ids of the other nodes of its matches: their own rules do not run."""
+        return self._places(self._resolution.covered[self._position])
+
+    @property
+    def note(self) -> str:
+        """Where another override has the say over some of them, in words."""
+        return self._resolution.notes[self._position]
+
+    @property
+    def where(self) -> str:
+        """Its target in words."""
+        return target_text(self.override.target, self._state.objective.nodes)
+
+    @property
+    def code(self) -> str:
+        """The line of Python that does the same."""
+        nodes = self._state.objective.nodes
+        return code_line(nodes.session, Entry(self.id, self.override), nodes)
+
+    @property
+    def _resolution(self) -> Resolution:
+        found = self._state.resolution
+        assert found is not None  # where an override is, it was resolved
+        return found
+
+    def _places(self, nodes: Iterable[Tensor]) -> tuple[int, ...]:
+        """Return the ids of nodes; a loop stands for what it holds, once."""
+        places = self._state.forward.places
+        return tuple(dict.fromkeys(i for node in nodes for i in places(node)))
 
     @property
     def label(self) -> str:
@@ -131,7 +157,12 @@ class Attached:
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What it changes, alone, in each gradient; nothing while it is off."""
-        return tuple(self._measure()) if self.enabled else ()
+        return tuple(self._state.effects(self.override)) if self.enabled else ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether `effects` are known already, or cost a sweep."""
+        return self._state.has_effects(self.override)
 
     def __repr__(self) -> str:
         head = f"override {self.id}: {self.label} on {self.where}"
@@ -237,7 +268,7 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
 
 
 def check_rule(
-    forward: Forward, by: list[int], nodes: Nodes, target: Any, rule: str
+    forward: Values, by: list[int], nodes: Nodes, target: Any, rule: str
 ) -> str:
     """Check whether a rule's text would do for a target, or for that of an override.
 

@@ -32,7 +32,7 @@ from workbench.session.applied_override import Attached, code_line
 from workbench.session.derivative import in_force, one_array
 from workbench.session.history import Entry
 from workbench.session.nodes import Node, as_list, handed
-from workbench.session.stages import Forward
+from workbench.session.stages import Values
 from workbench.session.state import SessionView
 from workbench.session.statistics import relative_change
 
@@ -79,7 +79,7 @@ def check(
         assert truth is not None  # where gradients are, the true ones are too
         true = truth.cotangents
         forward, labels = session.forward, session.nodes.labels
-        attached, cotangent = session.overrides, state.objective.cotangent(forward)
+        attached, cotangent = session.overrides, state.cotangent
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
     report = Report(labels[session.output], fresh_seed() if seed is None else seed)
@@ -151,7 +151,7 @@ def check(
     return report
 
 
-def _way(forward: Forward, output: Any, source: int) -> list[int]:
+def _way(forward: Values, output: Any, source: int) -> list[int]:
     """The ids of the nodes between one node and the output."""
     found = walk.reaches(walk.order([output]), [forward.graph.nodes[source]])
     return [forward.ids[serial] for serial in found if serial in forward.ids]
@@ -325,7 +325,7 @@ def diagnose(session: SessionView, progress: Progress | None = None) -> Findings
         state = session._state
         session.needed()
         nodes = state.forward.graph.nodes
-        seed = state.objective.cotangent(state.forward)
+        seed = state.cotangent
         output = session.output
         wrt = list(session.wrt)
     case = Case(

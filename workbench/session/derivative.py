@@ -21,7 +21,7 @@ from workbench.ops import define
 from workbench.overrides.resolution import Resolution
 from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
-from workbench.session.stages import Forward
+from workbench.session.stages import Values
 from workbench.session.state import SessionView
 
 
@@ -43,7 +43,7 @@ class Endpoints:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
             nodes, self.resolution = session.graph.nodes, session.resolution
-            self.forward: Forward = session.forward
+            self.forward: Values = session.forward
             self.ids: Mapping[int, int] = self.forward.ids
             self.seed = session.seed
         self.session = session.name
@@ -131,7 +131,7 @@ def path_between(endpoints: Endpoints) -> list[int]:
 
 def in_force(
     resolution: Resolution | None,
-    forward: Forward,
+    forward: Values,
     way: Iterable[int],
     sources: Iterable[Tensor],
 ) -> list[int]:

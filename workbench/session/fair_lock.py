@@ -16,7 +16,7 @@ def changing(method: F) -> F:
 
     @wraps(method)
     def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with self.lock:
+        with self._turns.lock:
             return method(self, *args, **kwargs)
 
     return cast(F, alone)

@@ -114,3 +114,7 @@ class History:
         if self._undone:
             parts.append(", ".join(self.undone[:10]))
         return f"<history: {' | '.join(parts)}>"
+
+
+#: That of a session that is new.
+NOTHING_DONE = History()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame, types
+from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.walk import is_leaf
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError
@@ -23,25 +26,38 @@ class Nodes:
 
     Attributes
     ----------
-    labels
-        What people call each node: its name, or its op and id. Finds it too.
-    names
-        The id of the last node of each name.
+    session
+        What the session's own code calls it.
+    count
+        How many there are.
+    graph
+        The program as it has run last.
     """
 
-    def __init__(
-        self, nodes: Sequence[Tensor], session: str, inputs: Sequence[Tensor] = ()
-    ) -> None:
-        given = {x.serial for x in inputs}
-        self.session = session
-        self.count = len(nodes)
-        self.names = {node.name: i for i, node in enumerate(nodes) if node.name}
-        self.labels = [
-            node.name or f"{_kind(node, given)} {i}" for i, node in enumerate(nodes)
+    def __init__(self, graph: Graph, session: str) -> None:
+        self.session, self.graph = session, graph
+        self.count = len(graph.nodes)
+        #: The ids of the Tensors that were traced, by serial.
+        self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """What people call each node: its name, or its op and id. Finds it too."""
+        inputs = set(self.graph.inputs)
+        # A leaf that is no input is a constant.
+        kinds = [
+            "input" if x in inputs else "constant" if is_leaf(x) else x.op.name
+            for x in self.graph.nodes
         ]
-        self.traced = {node.serial: i for i, node in enumerate(nodes)}
-        #: The ids of the Tensors of the last run, by serial.
-        self.current = self.traced
+        return [
+            node.name or f"{kind} {i}"
+            for i, (node, kind) in enumerate(zip(self.graph.nodes, kinds, strict=True))
+        ]
+
+    @cached_property
+    def names(self) -> dict[str, int]:
+        """The id of the last node of each name."""
+        return {x.name: i for i, x in enumerate(self.graph.nodes) if x.name}
 
     def find(self, node: Node) -> int:
         """The id of a node.
@@ -52,7 +68,9 @@ class Nodes:
             If there is none; with the names that are close.
         """
         if isinstance(node, Tensor):
-            known = self.current.get(node.serial, self.traced.get(node.serial))
+            known = self.traced.get(node.serial)
+            if known is None:
+                known = self.graph.ids.get(node)
             if known is None:
                 raise UnknownNodeError(
                     f"{blame.describe(node)} is no node of this session, or of an"
@@ -90,23 +108,14 @@ class Nodes:
         return label if self.names.get(label) == i else None
 
 
-def _kind(node: Tensor, given: set[int]) -> str:
-    """What a node without a name is called: a leaf that is no input is a constant."""
-    if not is_leaf(node):
-        return node.op.name
-    return "input" if node.serial in given else "constant"
-
-
+@dataclass(frozen=True, eq=False, repr=False)
 class Arrays(Mapping[str, Any]):
     """Arrays of a session's nodes, by name, id or Tensor; each access is a copy."""
 
-    def __init__(
-        self, nodes: Nodes, names: dict[str, int], get: Callable[[int], Any], what: str
-    ) -> None:
-        self._nodes = nodes
-        self._names = names
-        self._get = get
-        self._what = what
+    _nodes: Nodes
+    _names: dict[str, int]
+    _get: Callable[[int], Any]
+    _what: str
 
     def __getitem__(self, node: Node) -> Any:
         # An input and what the program later calls by its name are two nodes.

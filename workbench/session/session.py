@@ -35,9 +35,9 @@ from workbench.session import applied_override, checks, derivative, stages, stor
 from workbench.session.applied_override import Attached
 from workbench.session.derivative import Derivative
 from workbench.session.fair_lock import Turns, changing
-from workbench.session.history import Entries, Entry, History, entry_of
+from workbench.session.history import Entry, History, entry_of
 from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
-from workbench.session.stages import Backward, Forward
+from workbench.session.stages import Backward, Values
 from workbench.session.state import Objective, State, check_name
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 class Session:
     """A traced program that is kept, looked at, overridden and run again.
+
+    Its gradients are computed when they are first asked for, and then with each change.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ class Session:
         #: What its own code calls it.
         self.name = check_name(name)
         #: Its nodes by name and id.
-        self.nodes = Nodes(graph.nodes, name, graph.inputs)
+        self.nodes = Nodes(graph, name)
         self._turns = Turns()
         self._listeners: list[Callable[[str], object]] = []
         # What was last found out about the program, and in which of its states.
@@ -119,8 +121,9 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
-        first = stages.own(graph) if copy else graph
-        self._take(State(objective, Forward(first), (), History(), 1))
+        #: What it has at this moment.
+        self._state = State(objective, Values(stages.own(graph) if copy else graph))
+        self.nodes.graph = self._state.forward.graph
 
     # What it shows
 
@@ -130,7 +133,7 @@ class Session:
         return self._state.forward.graph
 
     @property
-    def forward(self) -> Forward:
+    def forward(self) -> Values:
         """The stage of the values."""
         return self._state.forward
 
@@ -156,7 +159,7 @@ class Session:
     @property
     def value(self) -> Any:
         """The output's value."""
-        return handed(self.graph.nodes[self.output]._value)
+        return handed(self._state.forward.graph.nodes[self.output]._value)
 
     @property
     def values(self) -> Arrays:
@@ -168,7 +171,8 @@ class Session:
     @property
     def grads(self) -> Arrays:
         """The gradient by each ``wrt``, under its name; overrides applied."""
-        known, nodes = self.needed().cotangents, self.graph.nodes
+        state = self._state
+        known, nodes = state.needed().cotangents, state.forward.graph.nodes
         names = {self.nodes.labels[i]: i for i in self.wrt}
 
         def gradient(i: int) -> Any:
@@ -200,7 +204,7 @@ class Session:
     @property
     def overrides(self) -> list[Attached]:
         """All overrides in order: what each matched and what it changes."""
-        return self._state.overrides(self.nodes)
+        return list(self._state.overrides)
 
     @property
     def history(self) -> History:
@@ -326,7 +330,8 @@ class Session:
         >>> session.grads["b"]
         array([0.2, 0.2])
         """
-        find = partial(applied_override.target_in, self.nodes, self.forward.program)
+        state = self._state
+        find = partial(applied_override.target_in, self.nodes, state.forward.program)
         if isinstance(target, Override):
             made = replace(target, target=find(target.target))
         else:
@@ -339,13 +344,12 @@ class Session:
             return self._exchange(replacing, made, text)
         if made.data:
             # The same line again, as when its cell runs twice, changes nothing.
-            for one in self.overrides:
+            for one in state.overrides:
                 if applied_override.alike(one.override, made):
                     return one
-        state = self._state
-        entry = Entry(state.following, made)
-        self._edit(f"{made.label} on {where}", (*state.entries, entry))
-        return self._attached(entry.id)
+        entries = (*state.entries, Entry(state.following, made))
+        self._change(state.edit(f"{made.label} on {where}", entries), "overrides")
+        return self._state.overrides[-1]
 
     @changing
     def edit(
@@ -447,7 +451,8 @@ class Session:
         rest = [e for e in entries if e.id != one.id]
         rest.insert(to, one)
         if tuple(rest) != entries:
-            self._edit(f"move {one.override.label} to place {to + 1}", tuple(rest))
+            text = f"move {one.override.label} to place {to + 1}"
+            self._change(self._state.edit(text, tuple(rest)), "overrides")
 
     @changing
     def remove(self, which: int | Attached) -> None:
@@ -467,10 +472,9 @@ class Session:
         []
         """
         old = self._entry(which)
-        self._edit(
-            f"remove {old.override.label}",
-            tuple(e for e in self._state.entries if e.id != old.id),
-        )
+        rest = tuple(e for e in self._state.entries if e.id != old.id)
+        text = f"remove {old.override.label}"
+        self._change(self._state.edit(text, rest), "overrides")
 
     @changing
     def undo(self, steps: int = 1) -> None:
@@ -515,32 +519,25 @@ class Session:
 
     def _exchange(self, which: int | Attached, made: Override, text: str) -> Attached:
         """Put another override in the place of one, under its number."""
-        new = Entry(self._entry(which).id, made)
-        entries = self._state.entries
-        self._edit(text, tuple(new if e.id == new.id else e for e in entries))
-        return self._attached(new.id)
+        old = self._entry(which)
+        entries, place = [*self._state.entries], self._state.entries.index(old)
+        entries[place] = Entry(old.id, made)
+        self._change(self._state.edit(text, tuple(entries)), "overrides")
+        return self._state.overrides[place]
 
     def _entry(self, which: int | Attached) -> Entry:
         """Find an override by itself or by its number."""
         number = which.id if isinstance(which, Attached) else which
         return entry_of(self._state.entries, number)
 
-    def _attached(self, number: int) -> Attached:
-        return next(one for one in self.overrides if one.id == number)
-
-    def _edit(self, text: str, entries: Entries) -> None:
-        """Take other overrides, as a change that can be undone."""
-        self._change(self._state.edit(text, entries), "overrides")
-
     def _change(self, state: State, what: str) -> None:
-        self._take(state)
-        self._tell(what)
-
-    def _take(self, state: State) -> None:
-        ids = state.forward.ids
+        """Take another state, and tell who listens."""
+        # Its gradients first: what fails or is interrupted leaves the last state.
+        _, graph = state.backward, state.forward.graph
         # All at once: an interrupt comes at a call, so before or after both.
         self._state = state
-        self.nodes.current = ids
+        self.nodes.graph = graph
+        self._tell(what)
 
     def _tell(self, what: str) -> None:
         for callback in list(self._listeners):
@@ -725,7 +722,8 @@ class Session:
         added, lines = storage.entries_of(stored, self._state, self.nodes, strict)
         if added:
             count = f"{len(added)} override{'s' * (len(added) != 1)}"
-            self._edit(f"load {count}", (*self._state.entries, *added))
+            entries = (*self._state.entries, *added)
+            self._change(self._state.edit(f"load {count}", entries), "overrides")
         return lines
 
     # Other derivatives
@@ -949,12 +947,10 @@ class Session:
         )
 
     @overload
-    def examined(self, what: Literal["report"]) -> tuple[Forward, Report] | None: ...
+    def examined(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
     @overload
-    def examined(
-        self, what: Literal["findings"]
-    ) -> tuple[Forward, Findings] | None: ...
-    def examined(self, what: str) -> tuple[Forward, Any] | None:
+    def examined(self, what: Literal["findings"]) -> tuple[Values, Findings] | None: ...
+    def examined(self, what: str) -> tuple[Values, Any] | None:
         """The report or the findings, with the values that they speak of."""
         found = self._checked if what == "report" else self._diagnosed
         return None if found is None else (found[0].forward, found[1])

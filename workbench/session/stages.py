@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -29,8 +30,9 @@ from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 
 
-class Forward:
-    """A program with its values.
+@dataclass(eq=False)
+class Values:
+    """A program with its values, and what a session has found out on them.
 
     Attributes
     ----------
@@ -38,15 +40,16 @@ class Forward:
         The program. Ids are positions among its nodes.
     seconds
         How long the values took.
+    alone
+        The gradients with one override and no other.
+    truth
+        What flows back with all overrides off, once that was asked for.
     """
 
-    def __init__(self, graph: Graph, seconds: float = 0.0) -> None:
-        self.graph = graph
-        self.seconds = seconds
-        # What a session has found out on these values, kept until they change:
-        # gradients with one override alone, and with all of them off.
-        self.alone: dict[Override, Mapping[int, Any] | None] = {}
-        self.truth: Backward | None = None
+    graph: Graph
+    seconds: float = 0.0
+    alone: dict[Override, Mapping[int, Any] | None] = field(default_factory=dict)
+    truth: Backward | None = None
 
     @cached_property
     def ids(self) -> dict[int, int]:
@@ -87,7 +90,7 @@ class Forward:
         counts = np.fromiter(map(len, self.slots), np.int32, len(self.slots))
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
-    def run(self, leaves: Mapping[int, Any]) -> Forward:
+    def run(self, leaves: Mapping[int, Any]) -> Values:
         """The program with other values for some leaves, by their ids.
 
         Only what depends on them is computed again. Python's ``if`` and ``for``
@@ -116,16 +119,15 @@ class Forward:
                 value = _compute(node, args)
             made[node.serial] = walk.like(node, inputs, args, value)
         seconds = time.perf_counter() - start
-        return Forward(_moved(self.graph, made), seconds)
+        return Values(_moved(self.graph, made), seconds)
 
 
 def _moved(graph: Graph, made: Mapping[int, Tensor]) -> Graph:
     """Return a graph of other Tensors, given by the serials of those it has."""
-
-    def new(x: Any) -> Any:
-        return made[x.serial] if isinstance(x, Tensor) else x
-
-    found = Graph(list(map(new, graph.inputs)), list(map(new, graph.outputs)))
+    found = Graph(
+        [made[x.serial] for x in graph.inputs],
+        [made[x.serial] if isinstance(x, Tensor) else x for x in graph.outputs],
+    )
     # The nodes keep their positions whatever a walk would find.
     found.__dict__["nodes"] = list(made.values())
     return found
@@ -208,6 +210,7 @@ def _span(x: Any) -> tuple[int, int] | None:
     return id(x), id(x) + 1  # who owns memory elsewhere stands for it
 
 
+@dataclass(eq=False)
 class Backward:
     """What flows back through a program.
 
@@ -221,16 +224,13 @@ class Backward:
         How long it took.
     """
 
-    def __init__(
-        self, cotangents: Mapping[int, Any], edge_norms: Any, seconds: float
-    ) -> None:
-        self.cotangents = cotangents
-        self.edge_norms = edge_norms
-        self.seconds = seconds
+    cotangents: Mapping[int, Any]
+    edge_norms: Any
+    seconds: float
 
 
 def sweep(
-    forward: Forward,
+    forward: Values,
     output: int,
     seed: Any,
     wrt: Sequence[int],
@@ -262,7 +262,7 @@ def sweep(
 
 
 def gradients(
-    forward: Forward,
+    forward: Values,
     output: int,
     seed: Any,
     wrt: Sequence[int],
@@ -282,7 +282,7 @@ def gradients(
 
 
 def _into(
-    forward: Forward, region: Region, passed: Sequence[Any]
+    forward: Values, region: Region, passed: Sequence[Any]
 ) -> Iterator[tuple[int, Any]]:
     """What the rule of a region passes on, with the edge that it is shown on.
 

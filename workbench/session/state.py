@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import cached_property
 from keyword import iskeyword
 from typing import Any, Protocol
 
@@ -32,9 +32,9 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session import applied_override, stages
 from workbench.session.applied_override import Attached, Effect
-from workbench.session.history import Entries, History
+from workbench.session.history import NOTHING_DONE, Entries, History
 from workbench.session.nodes import Node, Nodes
-from workbench.session.stages import Backward, Forward
+from workbench.session.stages import Backward, Values
 
 
 class Objective:
@@ -42,8 +42,8 @@ class Objective:
 
     Attributes
     ----------
-    session
-        What the session's own code calls it.
+    nodes
+        The nodes of the session by name and id.
     output
         The id of the node that is differentiated.
     wrt
@@ -60,58 +60,12 @@ class Objective:
         wrt: Iterable[Node] | None,
         seed: Any,
     ) -> None:
-        self.session, self.labels = nodes.session, nodes.labels
+        self.nodes = nodes
         self.output = output_of(nodes, graph, output)
         self.wrt = wrt_of(nodes, graph, self.output, wrt)
         self.seed = seed_for(
             seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
         )
-
-    def cotangent(self, forward: Forward) -> Any:
-        """Return what the backward sweep starts from."""
-        if self.seed is not None:
-            return self.seed
-        return np.ones_like(forward.graph.nodes[self.output]._value)
-
-    def resolve(self, forward: Forward, overrides: list[Override]) -> Resolution:
-        """Decide which override runs where.
-
-        Raises
-        ------
-        OverrideError
-            If one of them matches nothing, or does not fit.
-        """
-        wrt = [forward.graph.nodes[i] for i in self.wrt]
-        where = f"session {self.session!r}"
-        return resolve(overrides, forward.program, where=where, wrt=wrt)
-
-    def sweep(self, forward: Forward, resolution: Resolution | None) -> Backward | None:
-        """Run the backward sweep; None for a program without values."""
-        nodes = forward.graph.nodes
-        if nodes[self.output]._value is None:
-            return None
-        if resolution is None or not resolution.winners:
-            return self.truth(forward)
-        # All rules of a sweep share what rules that are data may use.
-        with budget_for([x._value for x in nodes]):
-            return self._sweep(forward, resolution)
-
-    def truth(self, forward: Forward) -> Backward:
-        """Run the backward sweep without overrides, once for the same values."""
-        if forward.truth is None:
-            forward.truth = self._sweep(forward, None)
-        return forward.truth
-
-    def _sweep(self, forward: Forward, resolution: Resolution | None) -> Backward:
-        seed = self.cotangent(forward)
-        return stages.sweep(forward, self.output, seed, self.wrt, resolution)
-
-    def alone(self, forward: Forward, override: Override) -> Mapping[int, Any]:
-        """Return the gradients with one override and no other."""
-        # Without what flows elsewhere, which is large.
-        found = self.resolve(forward, [override])
-        seed = self.cotangent(forward)
-        return stages.gradients(forward, self.output, seed, self.wrt, found)
 
 
 def check_name(name: str) -> str:
@@ -172,7 +126,7 @@ def wrt_of(
     DisconnectedInputError
         If the output does not depend on one of them.
     """
-    tensors, labels = graph.nodes, nodes.labels
+    tensors = graph.nodes
     reached = {x.serial for x in walk.order([tensors[output]])}
     if wrt is None:
         return [
@@ -181,6 +135,7 @@ def wrt_of(
             if x.serial in reached and types.differentiable(x.dtype)
         ]
     ids = [nodes.find(x) for x in ([wrt] if isinstance(wrt, str) else wrt)]
+    labels = nodes.labels
     for i in ids:
         if not types.differentiable(tensors[i].dtype):
             raise DtypeError(
@@ -261,7 +216,7 @@ class SessionView(Protocol):
         """The program, forward."""
 
     @property
-    def forward(self) -> Forward:
+    def forward(self) -> Values:
         """The stage of the values."""
 
     @property
@@ -307,27 +262,108 @@ class State:
         The number of the next override.
     resolution
         Which override runs where; None without overrides.
-    backward
-        What flows back; None for a program without values.
     """
 
     def __init__(
         self,
         objective: Objective,
-        forward: Forward,
-        entries: Entries,
-        history: History,
-        following: int,
+        forward: Values,
+        entries: Entries = (),
+        history: History = NOTHING_DONE,
+        following: int = 1,
     ) -> None:
         self.objective, self.forward = objective, forward
         self.entries, self.history = entries, history
         # Numbers are not given twice, not even that of an override that is gone.
         self.following = max(following, *(entry.id + 1 for entry in entries), 1)
+        # Whoever first asks for the gradients, NumPy's warnings are set as here.
+        self._errors = np.geterr()
         self.resolution = None
         if entries:
-            given = [entry.override for entry in entries]
-            self.resolution = objective.resolve(forward, given)
-        self.backward: Backward | None = objective.sweep(forward, self.resolution)
+            self.resolution = self._resolve([entry.override for entry in entries])
+
+    def _resolve(self, overrides: list[Override]) -> Resolution:
+        """Decide which override runs where.
+
+        Raises
+        ------
+        OverrideError
+            If one of them matches nothing, or does not fit.
+        """
+        nodes, objective = self.forward.graph.nodes, self.objective
+        return resolve(
+            overrides,
+            self.forward.program,
+            where=f"session {objective.nodes.session!r}",
+            wrt=[nodes[i] for i in objective.wrt],
+        )
+
+    # The stage of the gradients
+
+    @cached_property
+    def backward(self) -> Backward | None:
+        """What flows back; None for a program without values."""
+        nodes = self.forward.graph.nodes
+        if nodes[self.objective.output]._value is None:
+            return None
+        with np.errstate(**self._errors):
+            if self.resolution is None or not self.resolution.winners:
+                return self._true()
+            # All rules of a sweep share what rules that are data may use.
+            with budget_for([x._value for x in nodes]):
+                return self._sweep(self.resolution)
+
+    @property
+    def truth(self) -> Backward | None:
+        """What flows back with all overrides off."""
+        if self.backward is None:
+            return None
+        # Where overrides are on it only stands for comparison: what it divides by 0
+        # is what they may be there to mend.
+        with np.errstate(all="ignore"):
+            return self._true()
+
+    def _true(self) -> Backward:
+        """Run the backward sweep without overrides, once for the same values."""
+        if self.forward.truth is None:
+            self.forward.truth = self._sweep(None)
+        return self.forward.truth
+
+    def _sweep(self, resolution: Resolution | None) -> Backward:
+        output, wrt = self.objective.output, self.objective.wrt
+        return stages.sweep(self.forward, output, self.cotangent, wrt, resolution)
+
+    @property
+    def cotangent(self) -> Any:
+        """What the backward sweep starts from."""
+        objective = self.objective
+        if objective.seed is not None:
+            return objective.seed
+        return np.ones_like(self.forward.graph.nodes[objective.output]._value)
+
+    def needed(self) -> Backward:
+        """Return what flows back, or raise the error that says why nothing does."""
+        if self.backward is None:
+            name = self.objective.nodes.session
+            raise UsageError(
+                f"session {name!r} has no values, so no gradients: it was traced"
+                f" without. Give all inputs to {name}.run(...)."
+            )
+        return self.backward
+
+    @cached_property
+    def gradient_graph(self) -> Graph:
+        """The gradients as a program, overrides applied."""
+        self.needed()
+        nodes = self.forward.graph.nodes
+        made = reverse.pull_back(
+            [nodes[self.objective.output]],
+            [self.cotangent],
+            [nodes[i] for i in self.objective.wrt],
+            record=True,
+            rules=None if self.resolution is None else self.resolution.pulls(),
+        )
+        return Graph(self.forward.graph.inputs, made)
 
     # The states that follow
 
@@ -339,15 +375,12 @@ class State:
         )
 
     def edit(self, text: str, entries: Entries) -> State:
-        """Return the state with other overrides, as a change that can be undone."""
-        return self.replace(entries, self.history.noted(text, self.entries))
+        """Return the state with other overrides, as a change that can be undone.
 
-    def replace(self, entries: Entries, history: History) -> State:
-        """Return the state with other overrides, if each new one can also run alone.
-
-        A rule that nowhere runs since another has the say would else fail when that
-        is gone, and its effects could not be told.
+        Each new one must also run alone: a rule that nowhere runs since another has
+        the say would else fail when that is gone, and its effects could not be told.
         """
+        history = self.history.noted(text, self.entries)
         state = State(self.objective, self.forward, entries, history, self.following)
         found = state.resolution
         if found is None or state.backward is None:
@@ -357,7 +390,7 @@ class State:
             if one.enabled and one not in known and not alone.get(one):
                 winners = (found.winners.get(x.serial) for x in found.matched[k])
                 if any(w is None or w[0] != k for w in winners):
-                    alone[one] = self.objective.alone(self.forward, one)
+                    alone[one] = state._alone(one)
         return state
 
     def step(self, back: bool, steps: int) -> State:
@@ -371,67 +404,18 @@ class State:
         history, entries = self.history.stepped(back, self.entries, steps)
         return State(self.objective, self.forward, entries, history, self.following)
 
-    # What it shows
-
-    def needed(self) -> Backward:
-        """Return what flows back, or raise the error that says why nothing does."""
-        if self.backward is None:
-            name = self.objective.session
-            raise UsageError(
-                f"session {name!r} has no values, so no gradients: it was traced"
-                f" without. Give all inputs to {name}.run(...)."
-            )
-        return self.backward
-
-    @property
-    def truth(self) -> Backward | None:
-        """What flows back with all overrides off."""
-        if self.backward is None:
-            return None
-        # Where overrides are on it only stands for comparison: what it divides by 0
-        # is what they may be there to mend.
-        with np.errstate(all="ignore"):
-            return self.objective.truth(self.forward)
+    # The overrides
 
     @cached_property
-    def gradient_graph(self) -> Graph:
-        """The gradients as a program, overrides applied."""
-        self.needed()
-        nodes = self.forward.graph.nodes
-        made = reverse.pull_back(
-            [nodes[self.objective.output]],
-            [self.objective.cotangent(self.forward)],
-            [nodes[i] for i in self.objective.wrt],
-            record=True,
-            rules=None if self.resolution is None else self.resolution.pulls(),
-        )
-        return Graph(self.forward.graph.inputs, made)
+    def overrides(self) -> list[Attached]:
+        """The overrides in order: what each matched and what it changes."""
+        return [Attached(*entry, k, self) for k, entry in enumerate(self.entries)]
 
-    def overrides(self, nodes: Nodes) -> list[Attached]:
-        """List the overrides in order: what each matched and what it changes."""
-        found, alone = self.resolution, self.forward.alone
-        if found is None:
-            return []
-        on = self._enabled()
-        return [
-            Attached(
-                entry.id,
-                entry.override,
-                _places(self.forward, found.matched[k]),
-                _places(self.forward, found.covered[k]),
-                found.notes[k],
-                applied_override.target_text(entry.override.target, nodes),
-                applied_override.code_line(self.objective.session, entry, nodes),
-                entry.override in alone or on in ([entry.override], []),
-                partial(self._effects, entry.override),
-            )
-            for k, entry in enumerate(self.entries)
-        ]
+    def has_effects(self, override: Override) -> bool:
+        """Return whether what an override changes is known, or costs a sweep."""
+        return override in self.forward.alone or self._enabled() in ([override], [])
 
-    def _enabled(self) -> list[Override]:
-        return [e.override for e in self.entries if e.override.enabled]
-
-    def _effects(self, override: Override) -> list[Effect]:
+    def effects(self, override: Override) -> list[Effect]:
         """Compare the gradients with one override alone to the true ones."""
         if self.backward is None:
             return []
@@ -443,7 +427,7 @@ class State:
             alone = known[override]
         else:
             try:
-                alone = self.objective.alone(self.forward, override)
+                alone = self._alone(override)
             except Exception:  # a rule of the user's that fails on these values
                 alone = None
             for gone in set(known).difference(on):
@@ -452,11 +436,18 @@ class State:
         if alone is None:
             return []
         with np.errstate(all="ignore"):
-            true = self.objective.truth(self.forward).cotangents
+            true = self._true().cotangents
         objective = self.objective
-        return applied_override.effects(alone, true, objective.wrt, objective.labels)
+        return applied_override.effects(
+            alone, true, objective.wrt, objective.nodes.labels
+        )
 
+    def _alone(self, override: Override) -> Mapping[int, Any]:
+        """Return the gradients with one override and no other."""
+        # Without what flows elsewhere, which is large.
+        output, wrt = self.objective.output, self.objective.wrt
+        found = self._resolve([override])
+        return stages.gradients(self.forward, output, self.cotangent, wrt, found)
 
-def _places(forward: Forward, matched: Iterable[Tensor]) -> tuple[int, ...]:
-    """Return the ids of nodes; a loop stands for what it holds, once."""
-    return tuple(dict.fromkeys(i for node in matched for i in forward.places(node)))
+    def _enabled(self) -> list[Override]:
+        return [e.override for e in self.entries if e.override.enabled]

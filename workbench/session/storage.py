@@ -292,7 +292,7 @@ def _sift(
         part = stack.pop()
         tried = good | {place: added[place] for place in part}
         try:
-            state.replace((*state.entries, *tried.values()), state.history)
+            state.edit("", (*state.entries, *tried.values()))
             good = tried
         except WorkbenchError as error:
             half = len(part) // 2

@@ -25,7 +25,7 @@ from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
 from workbench.session.applied_override import Attached
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Backward, Forward
+from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (
     checked,
     cut,
@@ -146,14 +146,14 @@ def failed(
     node
         Where, if that is known.
     """
-    forward = Forward(graph)
+    forward = Values(graph)
     shown = blank(forward, describe(graph), name)
     at = None if node is None else forward.ids.get(node.serial)
     shown.header["error"] = {"node": at, "message": cut(message)}
     return shown
 
 
-def blank(forward: Forward, structure: Structure, name: str) -> Snapshot:
+def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
     """A snapshot of values without gradients."""
     count, edges = len(forward.graph.nodes), int(forward.starts[-1])
     columns = dict(structure.columns)
@@ -253,7 +253,7 @@ class Strings:
 
 def describe(graph: Graph) -> Structure:
     """What the nodes of a program are."""
-    forward = Forward(graph)
+    forward = Values(graph)
     string = Strings()
     inputs = {x.serial for x in graph.inputs}
     rows: dict[str, list[int]] = {
@@ -336,7 +336,7 @@ def at(
     return sites[key]
 
 
-def reads(node: Tensor, i: int, forward: Forward) -> list[int]:
+def reads(node: Tensor, i: int, forward: Values) -> list[int]:
     """The ids of the nodes whose values a node's gradient rule reads."""
     found = []
     for which in node.op.reads or ():
@@ -356,11 +356,11 @@ def version() -> str:
 
 # The columns of numbers: statistics, once for each stage, and what overrides do
 
-_values: WeakKeyDictionary[Forward, Array] = WeakKeyDictionary()
+_values: WeakKeyDictionary[Values, Array] = WeakKeyDictionary()
 _gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
 
 
-def value_statistics(forward: Forward) -> Array:
+def value_statistics(forward: Values) -> Array:
     """The column `value_stats`."""
     if forward not in _values:
         _values[forward] = summaries(node._value for node in forward.graph.nodes)

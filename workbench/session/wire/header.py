@@ -18,7 +18,7 @@ from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session import Session
 from workbench.session.applied_override import Attached, is_data
 from workbench.session.history import History
-from workbench.session.stages import Forward
+from workbench.session.stages import Values
 from workbench.session.wire.protocol import (
     STATUSES,
     CheckData,
@@ -164,7 +164,7 @@ def checked(session: Session) -> Checked | None:
     return made._replace(data=CheckData(**{**made.data, "stale": stale}))
 
 
-def described(forward: Forward, report: Report) -> Checked:
+def described(forward: Values, report: Report) -> Checked:
     """A report in columns and in words."""
     count = len(forward.graph.nodes)
     worst: dict[int, NodeCheck] = {}
@@ -297,7 +297,7 @@ def findings_data(session: Session) -> FindingsData | None:
     )
 
 
-def finding_data(forward: Forward, one: Finding, output: int) -> FindingData:
+def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
     """One finding; of a node inside a loop the loop is shown."""
     at = places(forward, one.node) or [output]
     fix = one.fix
@@ -320,12 +320,12 @@ def finding_data(forward: Forward, one: Finding, output: int) -> FindingData:
     )
 
 
-def way(forward: Forward, nodes: Iterable[Tensor]) -> list[int]:
+def way(forward: Values, nodes: Iterable[Tensor]) -> list[int]:
     """The ids of nodes in a row, each once."""
     return list(dict.fromkeys(i for x in nodes for i in places(forward, x)))
 
 
-def places(forward: Forward, node: Tensor) -> list[int]:
+def places(forward: Values, node: Tensor) -> list[int]:
     """Where a node stands; nowhere, if it is none of the program's."""
     if node.serial not in forward.ids and node.serial not in forward.held:
         return []
