@@ -361,7 +361,6 @@ def test_a_pattern_is_called_by_its_source() -> None:
 
     assert str(wb.pattern(dense)) == "pattern dense"
     assert wb.pattern(dense).code == "wb.pattern(dense)"
-    assert wb.pattern(dense).functions == [dense]
     unseen = wb.pattern(eval("lambda u, v: u - v", {}))
     assert str(unseen) == "pattern of u, v"
 

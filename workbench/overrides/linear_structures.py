@@ -26,7 +26,6 @@ from workbench.overrides.patterns import (
     Condition,
     called,
     check_condition,
-    lambda_text,
     written,
 )
 from workbench.overrides.regions import Region, Step
@@ -143,39 +142,22 @@ class ByLinear(ByPart):
 
     label = "linear"
 
-    @property
-    def code(self) -> str:
-        """The Python that makes it; arrays without a name are called ``data``."""
-        where = None if self.where is None else written(self.where)
-        return self.spelled(self.data_text or "data", where)
-
-    @property
-    def data_text(self) -> str | None:
-        """What is data as code; None where an array of it has no name."""
-        if self.data is None:
-            return ""
-        names = [
-            x if isinstance(x, str) else getattr(x, "name", None) for x in self.data
-        ]
-        return None if None in names else repr(names[0] if len(names) == 1 else names)
-
-    def spelled(self, data: str, where: str | None) -> str:
-        """The Python that makes it, of parts that are spelled already."""
-        parts = [f"data={data}"] if self.data is not None else []
-        if where is not None:
-            parts.append(f"where={where}")
+    def spelled(self, called: Callable[[Any, str], str]) -> str:
+        """The Python that makes it, with functions as ``called`` writes them."""
+        parts = []
+        if self.data is not None:
+            names = [x if isinstance(x, str) else getattr(x, "name", None)
+                     for x in self.data]  # fmt: skip
+            text = repr(names[0] if len(names) == 1 else names)
+            parts.append(f"data={called(None, 'data') if None in names else text}")
+        if self.where is not None:
+            parts.append(f"where={called(self.where, 'where')}")
         return f"wb.patterns.linear({', '.join(parts)})"
 
     @property
     def is_data_alone(self) -> bool:
         """Whether a file can hold it: names, and no condition."""
         return self.where is None and all(isinstance(x, str) for x in self.data or ())
-
-    @property
-    def functions(self) -> list[Any]:
-        """Those that its code calls by name, which it does not hold."""
-        known = self.where is None or lambda_text(self.where) is not None
-        return [] if known else [self.where]
 
     def regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
         """The linear structures of a program."""
@@ -231,7 +213,8 @@ class ByLinear(ByPart):
         return "every linear structure"
 
     def __repr__(self) -> str:
-        return f"<{self.code}>"
+        code = self.spelled(lambda f, word: word if f is None else written(f))
+        return f"<{code}>"
 
 
 def listed(data: Any) -> list[Any]:

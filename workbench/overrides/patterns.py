@@ -195,27 +195,16 @@ class ByPattern(ByPart):
     @property
     def code(self) -> str:
         """The Python that makes it, with functions by name that are no lambdas."""
-        made = written(self.function)
+        return self.spelled(lambda function, _: written(function))
+
+    def spelled(self, called: Callable[[Any, str], str]) -> str:
+        """The Python that makes it, with functions as ``called`` writes them."""
+        parts = [called(self.function, "pattern")]
         if self.where is not None:
-            made += f", where={written(self.where)}"
-        return f"wb.pattern({made}{self.declared})"
-
-    @property
-    def declared(self) -> str:
-        """The ranks as they are written: ``", W=2, x=(1, 2)"``."""
-        return "".join(
-            f", {name}={ranks[0] if len(ranks) == 1 else ranks}"
-            for name, ranks in self.ranks.items()
-        )
-
-    @property
-    def functions(self) -> list[Any]:
-        """Those that its code calls by name, which it does not hold."""
-        return [
-            f
-            for f in (self.function, self.where)
-            if f is not None and lambda_text(f) is None
-        ]
+            parts.append(f"where={called(self.where, 'where')}")
+        for name, ranks in self.ranks.items():
+            parts.append(f"{name}={ranks[0] if len(ranks) == 1 else ranks}")
+        return f"wb.pattern({', '.join(parts)})"
 
     def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
         """Why it matches nothing in a program: what was close."""

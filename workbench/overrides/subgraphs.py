@@ -85,16 +85,6 @@ class BySubgraph(ByPart):
         names = [self.called(x) for x in self.inputs]
         return [cut(self.label, outputs, inputs, names, values)]
 
-    @property
-    def code(self) -> str:
-        """The Python that makes it; of Tensors their names."""
-        ends = [
-            [(x.name or x.op.name) if isinstance(x, Tensor) else x for x in side]
-            for side in (self.outputs, self.inputs)
-        ]
-        sides = [side[0] if len(side) == 1 else side for side in ends]
-        return f"wb.subgraph({sides[0]!r}, {sides[1]!r})"
-
     def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
         """Which of its values a program has not, and which are close."""
         values = Values(nodes)

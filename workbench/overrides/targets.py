@@ -161,15 +161,13 @@ class ByPart:
         """Whether it has ids in it, which belong to a session."""
         return False
 
-    @property
-    def code(self) -> str:
-        """The Python that makes it."""
-        raise NotImplementedError
+    def spelled(self, called: Callable[[Any, str], str]) -> str:
+        """The Python that makes it.
 
-    @property
-    def functions(self) -> list[Any]:
-        """The functions that its code calls by name."""
-        return []
+        ``called(function, word)`` is the code of a function, or of what has no name
+        (None); the word is what it is in the target.
+        """
+        raise NotImplementedError
 
 
 Target = ByOp | ByScope | ByPredicate | ByNode | ByPart

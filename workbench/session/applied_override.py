@@ -26,6 +26,7 @@ from workbench.overrides.subgraphs import BySubgraph
 from workbench.overrides.targets import (
     ByNode,
     ByOp,
+    ByPart,
     ByPredicate,
     ByScope,
     Target,
@@ -432,18 +433,8 @@ def target_code(
             for part in (target.outputs, target.inputs)
         )
         return f"wb.subgraph([{ends}], [{reads}])"
-    if isinstance(target, ByLinear):
-        data, where = target.data_text, target.where
-        if data is None:
-            yours.append(data := f"data_{number}")
-        return target.spelled(
-            data, None if where is None else called(where, f"where_{number}", yours)
-        )
-    if isinstance(target, ByPattern):
-        text = called(target.function, f"pattern_{number}", yours)
-        if target.where is not None:
-            text += f", where={called(target.where, f'where_{number}', yours)}"
-        return f"wb.pattern({text}{target.declared})"
+    if isinstance(target, ByPart):
+        return target.spelled(lambda f, word: called(f, f"{word}_{number}", yours))
     predicate = getattr(target, "predicate", None)
     return called(predicate, f"where_{number}", yours)
 
