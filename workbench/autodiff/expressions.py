@@ -33,104 +33,111 @@ from workbench.ops.gradients import DisconnectedType
 Blocks = list[list[Any]]
 
 
-class Question:
-    """What is to be differentiated by what, and how.
+class Expressions(LinearMap):
+    """The derivative of expressions, as expressions.
 
-    Hashes by identity: it is a setting of the node that answers it when it runs.
+    Hashes by identity: it is a setting of the node that answers when it runs.
     """
 
     def __init__(
         self,
         outputs: Sequence[Tensor],
         wrt: Sequence[Tensor],
-        constant: Sequence[Tensor],
-        mode: Mode | None,
+        constant: Sequence[Tensor] = (),
+        rules: OverrideRules | None = None,
     ) -> None:
-        self.outputs = list(outputs)
-        self.wrt = list(wrt)
-        self.constant = list(constant)
-        self.mode = mode
-        every = [*self.outputs, *self.wrt]
-        #: What the program is computed from, and has no value yet.
-        self.leaves = [
-            x
-            for x in walk.order(every)
-            if x.op is IDENTITY and not x.inputs and (x._value is None or live(x))
-        ]
+        super().__init__(outputs, wrt, rules, constant, record=True)
 
     def __repr__(self) -> str:
         return "<Jacobian of an expression>"
 
-    def answer(self, rules: OverrideRules | None = None) -> Blocks:
+    def make_rows(self, mode: Mode | None) -> Blocks:
         """Return the blocks, a row for each output and in it one for each ``wrt``."""
-        stops = {x.serial for x in self.constant}
-        linear = LinearMap(self.outputs, self.wrt, rules, stops, record=True)
-        if (self.mode or linear.narrower()) == "forward":
-            rows = linear.blocks("forward", optional=self.mode is None)
+        if self.rules is None and (mode or self.narrower()) == "forward":
+            rows = self.blocks("forward", optional=mode is None)
         else:
             rows = [
-                _slopes(linear, k) if y.shape == () and y.dtype.kind == "f"
-                else Sweep(linear, "reverse", k).blocks()
+                self.slopes(k) if y.shape == () and y.dtype.kind == "f"
+                else Sweep(self, "reverse", k).blocks()
                 for k, y in enumerate(self.outputs)
             ]  # fmt: skip
         return [list(map(derivatives.admitted, row)) for row in rows]
 
-    def blocks(self, rules: OverrideRules | None = None) -> Blocks:
+    def slopes(self, place: int) -> list[Any]:
+        """Return the gradient of an output that is one number."""
+        before = next_serial()
+        seed = derivatives.one(self.outputs[place])
+        seeds = [seed if k == place else None for k in range(len(self.outputs))]
+        made = list(map(derivatives.admitted, self.pull(seeds)))
+        made = derivatives.without(made, [seed], before)
+        return [
+            derivatives.zeros(x) if g is None else g
+            for x, g in zip(self.wrt, made, strict=True)
+        ]
+
+    def make_rows_or_node(self, mode: Mode | None) -> Blocks:
         """Return the blocks; where they wait for a length, as outputs of one node."""
         with source.pinned():
             before = next_serial()
             try:
-                rows = self.answer(rules)
+                rows = self.make_rows(mode)
             except (UnknownLengthError, ShapeError):
                 # That shapes do not fit may be for want of a length.
-                if rules is not None or not dims.found([x.shape for x in self.leaves]):
+                if self.rules is not None or not dims.found(
+                    [x.shape for x in self.leaves]
+                ):
                     raise
             else:
                 # Where an op knows no batch of unknown size, all of it is one node.
                 made = walk.order([block for row in rows for block in row], before)
-                if rules is not None or all(x.op.name != "batch" for x in made):
+                if self.rules is not None or all(x.op.name != "batch" for x in made):
                     return rows
-            flat = define.several(BLOCKS, tuple(self.leaves), {"asked": self})
+            settings = {"linear": self, "mode": mode}
+            flat = define.several(BLOCKS, tuple(self.leaves), settings)
             count = len(self.wrt)
             return [list(flat[i : i + count]) for i in range(0, len(flat), count)]
 
     # As a node
 
     @cached_property
+    def leaves(self) -> list[Tensor]:
+        """What the program is computed from, and has no value yet."""
+        return [
+            x
+            for x in walk.order([*self.outputs, *self.wrt])
+            if x.op is IDENTITY and not x.inputs and (x._value is None or live(x))
+        ]
+
+    @cached_property
     def graph(self) -> Graph:
-        """What is asked about, as a program of its leaves."""
+        """The program of the leaves."""
         return Graph(self.leaves, [*self.outputs, *self.wrt, *self.constant])
 
-    def parts(
-        self, made: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """Return outputs, ``wrt`` and constants of a run of the program."""
+    def at(self, leaves: Sequence[Any]) -> Expressions:
+        """Return the same derivative in the program on other leaves."""
+        made = list(map(derivatives.admitted, self.graph.run(leaves)))
         first = len(self.outputs)
         second = first + len(self.wrt)
-        return made[:first], made[first:second], made[second:]
+        return Expressions(made[:first], made[first:second], made[second:])
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
+    def run(self, values: Sequence[Any], mode: Mode | None) -> list[Any]:
         """Return the blocks for values of the leaves, flat."""
-
-        def again(leaves: list[Tensor]) -> Blocks:
-            made = list(map(derivatives.admitted, self.graph.run(leaves)))
-            return Question(*self.parts(made), self.mode).answer()
-
-        made = record(again, values)
+        made = record(lambda leaves: self.at(leaves).make_rows(mode), values)
         return [x if live(x) else value_of(x) for x in made.outputs]
 
     def specs(self, given: Sequence[Any]) -> tuple[Spec, ...]:
         """Return shape and dtype of each block; None for a length that is measured."""
         specs = [types.spec_of(x) for x in given]
-        outputs, wrt, _ = self.parts(record(self.graph.run, specs).outputs)
+        made = record(self.graph.run, specs).outputs
+        first = len(self.outputs)
         known = set(atoms_of([spec.shape for spec in specs]))
         return tuple(
             Spec(
                 tuple(_kept(n, known) for n in (*y.shape, *x.shape)),
                 dtype_between(y, x),
             )
-            for y in outputs
-            for x in wrt
+            for y in made[:first]
+            for x in made[first : first + len(self.wrt)]
         )
 
 
@@ -142,24 +149,11 @@ def _kept(n: Any, known: set[Atom]) -> Any:
 
 BLOCKS = deferred.declare_run(
     "jacobian",
-    lambda arrays, *, asked: asked.run(arrays),
-    lambda *given, asked: asked.specs(given),
+    lambda arrays, *, linear, mode: linear.run(arrays, mode),
+    lambda *given, linear, mode: linear.specs(given),
     "the rules of the expression, run again",
 )
 BLOCKS.reads = None
-
-
-def _slopes(linear: LinearMap, place: int) -> list[Any]:
-    """Return the gradient of an output that is one number."""
-    before = next_serial()
-    seed = derivatives.one(linear.outputs[place])
-    seeds = [seed if k == place else None for k in range(len(linear.outputs))]
-    made = list(map(derivatives.admitted, linear.pull(seeds)))
-    made = derivatives.without(made, [seed], before)
-    return [
-        derivatives.zeros(x) if g is None else g
-        for x, g in zip(linear.wrt, made, strict=True)
-    ]
 
 
 # What is asked: products, Jacobians and Hessians of nests
@@ -183,10 +177,9 @@ def pulled(
     options(name, disconnected_inputs=disconnected_inputs)
     options(name, return_disconnected=return_disconnected)
     outputs, sources = derivatives.tensors(f, name, "f"), derivatives.tensors(wrt, name)
-    given = beside(outputs, cotangents, "eval_points", "f", name)
+    given = _given(outputs, cotangents, "eval_points", "f", name, "the cotangent")
     starts: dict[Tensor, Any] = {}
     for y, g in zip(outputs.tensors, given, strict=True):
-        g = derivatives.started(g, y, name, "the cotangent")
         old = starts.get(y)
         if old is not None and not isinstance(old, DisconnectedType):
             g = old if isinstance(g, DisconnectedType) else old + g
@@ -218,11 +211,7 @@ def pushed(
     options(name, disconnected_outputs=disconnected_outputs)
     options(name, return_disconnected=return_disconnected)
     outputs, sources = derivatives.tensors(f, name, "f"), derivatives.tensors(wrt, name)
-    given = beside(sources, tangents, "eval_points", "wrt", name)
-    along = [
-        derivatives.started(t, x, name, "the tangent")
-        for t, x in zip(given, sources.tensors, strict=True)
-    ]
+    along = _given(sources, tangents, "eval_points", "wrt", name, "the tangent")
     pairs = moving(sources.tensors, along)
     before = next_serial()
     made = derivatives.push(
@@ -254,17 +243,11 @@ def jacobian(
     constant = derivatives.listed(consider_constant, name)
     reach(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
-    asked = hooks.overrides(overrides)
-    rules = None
-    if asked is not None:
-        rules = asked.resolve(outputs.tensors, sources.tensors, name)
-        mode = "rev"
-    question = Question(outputs.tensors, sources.tensors, constant, MODES[mode])
+    rules = _rules(outputs.tensors, sources.tensors, overrides, name)
+    linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
+    rows = linear.make_rows_or_node(MODES[mode])
     return outputs.tree(
-        [
-            _nested(sources, row, outputs.tensors, before, name)
-            for row in question.blocks(rules)
-        ]
+        [_nested(sources, row, outputs.tensors, before, name) for row in rows]
     )
 
 
@@ -285,20 +268,23 @@ def hessian(
     constant = derivatives.listed(consider_constant, name)
     reach([cost], sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
-    mode: Mode = "forward"
-    asked = hooks.overrides(overrides)
-    rules = None
-    if asked is not None:
-        rules = asked.resolve([cost], sources.tensors, name)
-        mode = "reverse"
+    rules = _rules([cost], sources.tensors, overrides, name)
     rows = []
     for wrt in [sources.tensors] if cross else [[x] for x in sources.tensors]:
         first = _gradient(cost, wrt, constant, overrides, name)
-        rows += Question(first, wrt, constant, mode).blocks(rules)
+        rows += Expressions(first, wrt, constant, rules).make_rows_or_node("forward")
     if not cross:
         rows = [[row[0] for row in rows]]
     nests = [_nested(sources, row, [cost], before, name) for row in rows]
     return sources.tree(nests) if cross else nests[0]
+
+
+def _rules(
+    outputs: Sequence[Tensor], wrt: Sequence[Tensor], overrides: Overrides, name: str
+) -> OverrideRules | None:
+    """Return the rules of the overrides of a derivative; None without any."""
+    asked = hooks.overrides(overrides)
+    return None if asked is None else asked.resolve(outputs, wrt, name)
 
 
 def _gradient(
@@ -333,11 +319,7 @@ def hessian_product(
     options(name, disconnected_inputs=disconnected_inputs)
     cost = derivatives.scalar(cost, name)
     sources = derivatives.tensors(wrt, name)
-    given = beside(sources, p, "p", "wrt", name)
-    along = [
-        derivatives.started(t, x, name, "the vector")
-        for t, x in zip(given, sources.tensors, strict=True)
-    ]
+    along = _given(sources, p, "p", "wrt", name, "the vector")
     before = next_serial()
     gradient = _gradient(
         cost, sources.tensors, consider_constant, overrides, name, disconnected_inputs
@@ -366,27 +348,31 @@ def options(name: str, **given: str) -> None:
         derivatives.one_of(name, option, value, known)
 
 
-def beside(
-    nest: derivatives.Nested, given: Any, what: str, beside: str, name: str
+def _given(
+    nest: derivatives.Nested, given: Any, what: str, of: str, name: str, kind: str
 ) -> list[Any]:
-    """One value for each Tensor of a nest.
+    """Return one value for each Tensor of a nest, in its dtype.
 
     Raises
     ------
     UsageError
         If there are more or fewer, or they nest in another way.
+    ShapeError, DtypeError
+        If one does not fit its Tensor.
     """
     if nest.bare and not (
         isinstance(given, (list, tuple)) and len(given) == 1 and is_expression(given)
     ):
-        return [given]
-    values = derivatives.entries(given)
+        values = [given]
+    else:
+        values = derivatives.entries(given)
     if len(values) != len(nest.tensors):
         raise UsageError(
-            f"{name}: {what} holds {len(values)} values, and {beside}"
-            f" {len(nest.tensors)} expressions. Give one for each, None for zero."
+            f"{name}: {what} holds {len(values)} values, and {of} {len(nest.tensors)}"
+            " expressions. Give one for each, None for zero."
         )
-    return values
+    pairs = zip(values, nest.tensors, strict=True)
+    return [derivatives.started(value, x, name, kind) for value, x in pairs]
 
 
 def moving(wrt: Sequence[Tensor], along: Sequence[Any]) -> list[tuple[Tensor, Any]]:

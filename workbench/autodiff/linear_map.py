@@ -8,7 +8,7 @@ recorded once for a seed without value and runs on many unit vectors at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
@@ -210,7 +210,7 @@ class LinearMap:
     rules
         Those of overrides, which stand in for those of the ops.
     constant
-        The serials of Tensors that do not vary, whatever they are computed from.
+        Tensors that do not vary, whatever they are computed from.
     record
         Record every rule, so that what comes out are expressions. Derivatives that
         cannot be computed come out as they are (see `ops/gradients.py`).
@@ -223,7 +223,7 @@ class LinearMap:
         outputs: Sequence[Any],
         wrt: Sequence[Tensor],
         rules: OverrideRules | None = None,
-        constant: Collection[int] = (),
+        constant: Sequence[Tensor] = (),
         *,
         record: bool = False,
         prefer: Mode = "reverse",
@@ -263,14 +263,14 @@ class LinearMap:
         )  # fmt: skip
 
     @cached_property
-    def _pulls(self) -> dict[int, Any] | None:
-        own = {} if self.rules is None else self.rules.pulls()
-        return {**own, **dict.fromkeys(self.constant, nothing)}
+    def _pulls(self) -> dict[int, Any]:
+        own: dict[int, Any] = {} if self.rules is None else self.rules.pulls()
+        return own | {x.serial: nothing for x in self.constant}
 
     @cached_property
-    def _pushes(self) -> dict[int, Any] | None:
-        own = {} if self.rules is None else self.rules.pushes()
-        return {**own, **dict.fromkeys(self.constant, held)}
+    def _pushes(self) -> dict[int, Any]:
+        own: dict[int, Any] = {} if self.rules is None else self.rules.pushes()
+        return own | {x.serial: held for x in self.constant}
 
     # The matrix, a block for each output and each of ``wrt``
 

@@ -84,7 +84,7 @@ class Endpoints:
 
         A source that is computed from another is held while that varies.
         """
-        inner = [x.serial for x in self.sources if x.inputs and len(self.sources) > 1]
+        inner = [x for x in self.sources if x.inputs and len(self.sources) > 1]
         return LinearMap(
             outputs or [self.output], self.sources, self.resolution, inner, **settings
         )
