@@ -421,6 +421,6 @@ def jvp(
         else reverse.finish(t, False)
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
-    moved = call.recording.tree(owned(results, (*call.known(), *fitted), call.first))
+    moved = call.recording.tree(owned(results, (*call.known, *fitted), call.first))
     pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
     return pair

@@ -191,5 +191,5 @@ def _matrix(call: Call, mode: Mode | None, optional: bool = False) -> Any:
     """Return all blocks of a recorded call, nested as its result."""
     linear = LinearMap(call.outputs, call.leaves, call.resolution)
     rows = linear.blocks(mode, optional)
-    made = iter(owned([released(b) for row in rows for b in row], call.known()))
+    made = iter(owned([released(b) for row in rows for b in row], call.known))
     return call.recording.tree([call.nested([next(made) for _ in row]) for row in rows])

@@ -95,7 +95,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
             np.zeros_like(released(y)) if t is None else next(rest)
             for y, t in zip(call.outputs, made, strict=True)
         ]
-        return call.recording.tree(owned(results, (*call.known(), *fitted), call.first))
+        return call.recording.tree(owned(results, (*call.known, *fitted), call.first))
 
     return call.result(saved=True), f_jvp
 

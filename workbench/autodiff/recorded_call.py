@@ -43,6 +43,8 @@ class Call:
         Its leaves, without those that have no derivative (``allow_int``).
     recording
         The program of the call: its ``leaves`` and ``outputs``, and what they read.
+    known
+        The arrays that others know: what the function was given, and has read.
     first
         The serial from which on the call has made Tensors.
     resolution
@@ -67,9 +69,12 @@ class Call:
         self.f, self.args, self.kwargs = f, args, kwargs
         #: Whether the function returns a pair, whose second is only kept; and that.
         self.has_aux, self.aux = has_aux, None
-        self.single, self.places = chosen_arguments(
-            f, argnums, argnames, args, kwargs, name
-        )
+        self.places: list[int | str] = [0]
+        self.single = True
+        if argnums is not None or argnames is not None or not args:
+            self.single, self.places = chosen_arguments(
+                f, argnums, argnames, args, kwargs, name
+            )
         names = self._choose_leaves(name, bool(allow_int))
         cure = "" if allow_int is None else ", or allow_int=True to leave it out"
         for i, x in enumerate(self.values):
@@ -82,6 +87,7 @@ class Call:
         self.recording = record(self._run, self.values, names)
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
+        self.known = [*self.given, *self.values, *self.recording.caught.values()]
         if name != "grad":  # which says more of what it needs
             check_outputs(self.outputs, name)
         self.resolution: OverrideRules | None = None
@@ -208,7 +214,7 @@ class Call:
         ``saved``: a pullback still reads the values, so the caller gets copies.
         """
         made = [released(x) for x in self.outputs]
-        others = made if saved else self.known()
+        others = made if saved else self.known
         return self.recording.tree(owned(made, others, self.first))
 
     def with_aux(self, *results: Any, saved: bool = False) -> Any:
@@ -218,8 +224,9 @@ class Call:
         """
         if self.has_aux:
             flat, structure = tree.flatten(self.aux)
+            self.aux = None  # a pullback keeps the call
             made = [released(x) for x in flat]
-            seen = [*self.known(), *tree.flatten(results)[0]]
+            seen = [*self.known, *tree.flatten(results)[0]]
             if saved:
                 seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
             results = (*results, structure(owned(made, seen, self.first)))
@@ -232,12 +239,8 @@ class Call:
         for i, g in enumerate(made):
             if g is None:
                 made[i] = zeros_like(self.values[i])
-        own = owned(made, [*self.known(), *cotangents], self.first)
+        own = owned(made, [*self.known, *cotangents], self.first)
         return self.tree(own) if self.varying is None else self.nested(own)
-
-    def known(self) -> list[Any]:
-        """The arrays that others know: what the function was given, and has read."""
-        return [*self.given, *self.values, *self.recording.caught.values()]
 
 
 def recorded(f: Function, place: int | str, x: Any) -> Any:
@@ -324,8 +327,6 @@ def chosen_arguments(
 ) -> tuple[bool, list[int | str]]:
     """Whether one argument alone is meant, and where each stands in the call."""
     if argnums is None:
-        if argnames is None and args:
-            return True, [0]
         argnums = () if argnames is not None else 0
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
     try:
@@ -422,8 +423,9 @@ def owned(arrays: Sequence[Any], others: Sequence[Any], since: int = 0) -> list[
         if isinstance(x, np.ndarray):
             if taken is None:
                 known = [y._value if isinstance(y, Tensor) else y for y in others]
-                taken = {id(_owner(y)) for y in known if isinstance(y, np.ndarray)}
-            owner = _owner(x)
+                shown = [y for y in known if isinstance(y, np.ndarray)]
+                taken = {id(part) for y in shown for part in traces.chain_of(y)}
+            owner = traces.chain_of(x)[-1]
             if (
                 id(owner) in taken
                 or not x.flags.writeable
@@ -438,11 +440,6 @@ def owned(arrays: Sequence[Any], others: Sequence[Any], since: int = 0) -> list[
                 made[i] = base = np.copy(x)
             bases.add(base.serial)
     return made
-
-
-def _owner(array: Any) -> Any:
-    """The array whose memory an array shows."""
-    return array if array.base is None else traces.chain_of(array)[-1]
 
 
 def zeros_like(value: Any) -> Any:

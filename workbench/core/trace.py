@@ -217,10 +217,9 @@ class opened:
     ``names`` are those of the leaves, looked up when one is read.
     """
 
-    __slots__ = ("around", "leaves", "names", "trace", "values")
+    __slots__ = ("around", "names", "trace", "values")
 
     trace: OpenTrace
-    leaves: list[Tensor]
     around: source.Context | None
 
     def __init__(self, values: Sequence[Any], names: Names | None = None) -> None:
@@ -231,7 +230,7 @@ class opened:
         # An interrupt may strike where a place in the user's code has just been pinned.
         self.around = source.CONTEXT.get()
         self.trace = trace = OpenTrace()
-        self.leaves = leaves = []
+        leaves = []
         trace.__enter__()
         try:
             line = source.caller(2)
@@ -279,7 +278,7 @@ class opened:
             if isinstance(error.__cause__, GradientLostError):
                 raise error.__cause__ from None
         if isinstance(error, (ValueError, TypeError)):
-            return explained(error, bool(self.trace.hold.arrays))
+            return explained(error, bool(self.trace.arrays))
         return None
 
 

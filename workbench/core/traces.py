@@ -246,7 +246,7 @@ def _can_be_restored(owner: Array) -> bool:
         return False
 
 
-class OpenTrace:
+class OpenTrace(Hold):
     """A trace while it is open: its `wrt` leaves, and the arrays it locked.
 
     An array that a trace has caught is read-only until the trace ends (`Hold`), so
@@ -257,13 +257,12 @@ class OpenTrace:
     """
 
     def __init__(self) -> None:
+        self.arrays = Arrays()
         self.leaves: set[int] = set()
         #: One of its leaves without a value, if it has any: values come later, many
         #: times (`vmap`), and so must random draws.
         self.unknown: Any = None
         self.known: dict[int, bool] = {}
-        #: What it holds read-only.
-        self.hold = Hold()
         #: All arrays that it has caught, and the checksums of the owners of memory.
         self.caught = Arrays()
         self.sums: dict[int, int] = {}
@@ -287,8 +286,8 @@ class OpenTrace:
         OPEN.remove(self)
         for change in self.changes:
             change.lift()
-        if self.hold.arrays:
-            self.hold.release()
+        if self.arrays:
+            self.release()
         caught, sums = self.caught, self.sums
         self.caught, self.sums = Arrays(), {}
         for key, found in sums.items() if kind is None else ():
@@ -356,7 +355,7 @@ def lock(array: Array) -> None:
         if len(stack) == 1 or all(id(owner) not in other.sums for other in stack):
             trace.caught[id(owner)] = owner
             trace.sums[id(owner)] = checksum(owner)
-        trace.hold.add(array)
+        trace.add(array)
 
 
 def active(tensor: Any) -> bool:

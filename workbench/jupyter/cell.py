@@ -561,7 +561,7 @@ class Cell:
                             value = eval(end, self.names)
                 finally:
                     memory.note_changes(opening.changes)
-                    locked = opening.hold.arrays.values()
+                    locked = opening.arrays.values()
                     memory.locked = {id(root(x)): x for x in locked}
                 output = self._output(value)
                 aliases.check_read([output], "is the output of the cell")
