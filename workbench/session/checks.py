@@ -21,6 +21,8 @@ from workbench.checks.doctor.diagnose import examine, fix_of
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.progress import Progress
 from workbench.core import types, walk
+from workbench.core.graph import Graph
+from workbench.core.schedule import compute_node
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.overrides.override import Override, override
@@ -227,6 +229,7 @@ class Part:
         for node in (self.output, *self.sources):
             one_array(node, nodes, session.nodes.labels)
         self.values = [handed(x._value) for x in self.sources]
+        self.graph = Graph(self.sources, [self.output])
         self.winners = {} if resolution is None else resolution.winners
         self.known = session.forward.ids
         inside = self.inside = self._inside()
@@ -283,17 +286,22 @@ class Part:
     def _owned(self, k: int, node: Tensor) -> bool:
         return self.owners.get(node.serial) == k
 
-    def _seen(self, node: Tensor, new: Tensor) -> None:
-        self.moved[node.serial] = new
-        if node.serial in self.winners:
-            self.owners[new.serial] = self.winners[node.serial][0]
+    def _seen(self, node: Tensor, operands: tuple[Any, ...]) -> Any:
+        """Compute a step of a run, and note what takes the place of the node."""
+        new = compute_node(node, operands)
+        if isinstance(new, Tensor):
+            self.moved[node.serial] = new
+            if node.serial in self.winners:
+                self.owners[new.serial] = self.winners[node.serial][0]
+        return new
 
     def function(self, *values: Any) -> Any:
         """The node computed again."""
         self.owners = dict(self.within)
-        new = dict(zip(self.sources, values, strict=True))
-        self.moved = {x.serial: y for x, y in new.items()}
-        return stages.replay([self.output], new, self._seen)[0]
+        self.moved = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
+        # NumPy's warnings were given when the program ran, under the user's settings.
+        with np.errstate(all="ignore"):
+            return self.graph.run(values, self._seen)[0]
 
 
 class Moved(ByPart):

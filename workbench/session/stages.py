@@ -19,9 +19,9 @@ from numpy.lib.array_utils import byte_bounds
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import StandIn
-from workbench.core import blame, source, walk
+from workbench.core import walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor, apply, value_of
+from workbench.core.tensor import Tensor, value_of
 from workbench.core.walk import is_leaf
 from workbench.ops import define
 from workbench.overrides.override import Override
@@ -102,45 +102,42 @@ class Values:
             Where NumPy refuses the new values, with the user's line.
         """
         start = time.perf_counter()
-        made: dict[int, Tensor] = {}
-        changed: set[int] = set()
-        for i, node in enumerate(self.graph.nodes):
-            inputs = tuple(
-                [made[x.serial] if isinstance(x, Tensor) else x for x in node.inputs]
-            )
-            args, value = tuple(map(value_of, inputs)), node._value
-            if i in leaves:
-                changed.add(node.serial)
-                value = leaves[i]
-            elif any(
-                isinstance(x, Tensor) and x.serial in changed for x in node.inputs
-            ):
-                changed.add(node.serial)
-                value = _compute(node, args)
-            made[node.serial] = walk.like(node, inputs, args, value)
-        seconds = time.perf_counter() - start
-        return Values(_moved(self.graph, made), seconds)
+        nodes = self.graph.nodes
+        found = {nodes[i].serial: value for i, value in leaves.items()}
+
+        def keep(node: Tensor, operands: tuple[Any, ...]) -> Any:
+            if any(isinstance(x, Tensor) for x in operands):
+                return node  # another leaf has no value
+            found[node.serial] = value = node.op.compute(*operands, **node.params)
+            return value
+
+        changed = Graph([nodes[i] for i in leaves], self.graph.outputs)
+        changed.run([*leaves.values()], keep)
+        return Values(_moved(self.graph, found), time.perf_counter() - start)
 
 
-def _moved(graph: Graph, made: Mapping[int, Tensor]) -> Graph:
-    """Return a graph of other Tensors, given by the serials of those it has."""
-    found = Graph(
+def _moved(
+    graph: Graph, values: Mapping[int, Any], constant: Callable[[Any], Any] = value_of
+) -> Graph:
+    """Return the same program with other values of some nodes, by their serials."""
+    made: dict[int, Tensor] = {}
+    for node in graph.nodes:
+        inputs = tuple(
+            [
+                made[x.serial] if isinstance(x, Tensor) else constant(x)
+                for x in node.inputs
+            ]
+        )
+        value = values.get(node.serial, node._value)
+        args = tuple(map(value_of, inputs))
+        made[node.serial] = walk.like(node, inputs, args, value)
+    new = Graph(
         [made[x.serial] for x in graph.inputs],
         [made[x.serial] if isinstance(x, Tensor) else x for x in graph.outputs],
     )
     # The nodes keep their positions whatever a walk would find.
-    found.__dict__["nodes"] = list(made.values())
-    return found
-
-
-def _compute(node: Tensor, args: tuple[Any, ...]) -> Any:
-    if any(x is None for k, x in enumerate(args) if isinstance(node.inputs[k], Tensor)):
-        return None
-    try:
-        return node.op.compute(*args, **node.params)
-    except Exception as error:
-        site = source.instruction_of(node)
-        raise blame.refusal(node.op, args, error, *site) from error
+    new.__dict__["nodes"] = list(made.values())
+    return new
 
 
 def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
@@ -151,13 +148,12 @@ def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
     memory with one of them or with an array ``lent`` to others; of views the memory is
     copied, and the view taken anew. Nothing else is computed.
     """
-    made: dict[int, Tensor] = {}
-    copies: dict[int, Any] = {}
     constants = [
         x for node in graph.nodes for x in node.inputs if not isinstance(x, Tensor)
     ]
     leaves = [node._value for node in graph.nodes if is_leaf(node)]
     shared = _Memory([*leaves, *constants, *lent])
+    copies: dict[int, Any] = {}
 
     def copy(x: Any) -> Any:
         if isinstance(x, np.generic) or not hasattr(x, "copy"):
@@ -166,20 +162,24 @@ def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
             copies[id(x)] = x, x.copy()
         return copies[id(x)][1]
 
+    found: dict[int, Any] = {}
     for node in graph.nodes:
-        inputs = tuple(
-            [made[x.serial] if isinstance(x, Tensor) else copy(x) for x in node.inputs]
-        )
-        args, value = tuple(map(value_of, inputs)), node._value
+        value = node._value
         if is_leaf(node):
             value = copy(value)
         elif isinstance(value, tuple):
             value = tuple([copy(x) if x in shared else x for x in value])
         elif value in shared:
-            view = node.op.view is not None and node.op.view(node.params)
-            value = node.op.compute(*args, **node.params) if view else copy(value)
-        made[node.serial] = walk.like(node, inputs, args, value)
-    return _moved(graph, made)
+            if node.op.view is not None and node.op.view(node.params):
+                args = [
+                    found[x.serial] if isinstance(x, Tensor) else copy(x)
+                    for x in node.inputs
+                ]
+                value = node.op.compute(*args, **node.params)
+            else:
+                value = copy(value)
+        found[node.serial] = value
+    return _moved(graph, found, copy)
 
 
 class _Memory:
@@ -304,42 +304,3 @@ def plain(g: Any) -> Any:
     if isinstance(g, tuple):
         return tuple(map(value_of, g))
     return value_of(g)
-
-
-def replay(
-    outputs: Sequence[Tensor],
-    new: Mapping[Tensor, Any],
-    seen: Callable[[Tensor, Tensor], None],
-) -> list[Any]:
-    """The outputs computed again from other values, arrays or Tensors.
-
-    NumPy's warnings were given when the program ran, under the user's own settings.
-    What is recorded keeps the names, scopes and lines of the program; ``seen`` is
-    told of each new Tensor and the node whose place it takes.
-    """
-    made: dict[int, Any] = {x.serial: y for x, y in new.items()}
-    token = source.CONTEXT.set(source.CONTEXT.get())
-    try:
-        with np.errstate(all="ignore"):
-            for node in walk.order(outputs, min(made)):
-                if node.serial in made or not any(
-                    isinstance(x, Tensor) and x.serial in made for x in node.inputs
-                ):
-                    continue
-                inputs = tuple(
-                    [
-                        made.get(x.serial, x._value) if isinstance(x, Tensor) else x
-                        for x in node.inputs
-                    ]
-                )
-                source.CONTEXT.set(
-                    source.Context(node.scope, *source.instruction_of(node))
-                )
-                made[node.serial] = y = apply(node.op, inputs, node.params)
-                if isinstance(y, Tensor):
-                    if node.name is not None:
-                        y.name = node.name
-                    seen(node, y)
-    finally:
-        source.CONTEXT.reset(token)
-    return [made.get(x.serial, x._value) for x in outputs]
