@@ -16,6 +16,8 @@ from pathlib import Path
 
 CASES = (
     "eager_chain",
+    "small_call",
+    "number_call",
     "startup",
     "dense_jacobian",
     "dense_hessian",
