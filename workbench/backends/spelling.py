@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,9 +182,11 @@ def _filled(form: _Form, given: Mapping[str, Expression]) -> Expression:
 
 
 def written(
-    template: str, operands: Sequence[Expression], params: Mapping[str, Any],
-    literal: Callable[[Any, str], str],
-) -> Expression:  # fmt: skip
+    template: str,
+    operands: Sequence[Expression],
+    params: Mapping[str, Any] = MappingProxyType({}),
+    literal: Callable[[Any, str], str] = lambda setting, _: repr(setting),
+) -> Expression:
     """The template of an op, filled in; ``literal`` writes a setting as code."""
     form = _read(template)
     given = {name: operands[i] for name, i in form.operands}

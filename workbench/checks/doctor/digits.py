@@ -30,7 +30,7 @@ from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import ADDED, CAUSE, form_of
 from workbench.checks.doctor.matrices import CONDITIONED
-from workbench.checks.doctor.spelling import closed, operand
+from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import WRONG
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
@@ -194,11 +194,11 @@ def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
         kind, title = "lost-digits", f"{name} loses nearly all digits"
         cause = "A small error of its operand is a large one of its result."
     if form is not None:
-        fix = Fix(f"the stable form of {form.name}", form.code)
+        fix = form.fix
     elif dtype == "float32" and is_finite_in_float64(node):
         fix = Fix(
             "compute this part in float64",
-            f"{closed(operand(node, 0))}.astype(np.float64)",
+            spell(node, "{0}.astype(np.float64)"),
         )
     told = jump.told[:1].upper() + jump.told[1:]
     lost = min(16.0, np.log10(max(jump.times, 1.0)))

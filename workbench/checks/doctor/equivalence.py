@@ -84,6 +84,11 @@ class Form(NamedTuple):
     changes: Callable[..., Any] | None = None
     mends: Callable[[Any], bool] | None = None
 
+    @property
+    def fix(self) -> Fix:
+        """What is told of it, once proved."""
+        return Fix(f"the stable form of {self.name}", self.code)
+
 
 class Slot(NamedTuple):
     """An operand that a line names: an input of a node, or what an index takes."""

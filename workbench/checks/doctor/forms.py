@@ -24,7 +24,7 @@ from workbench.checks.doctor.equivalence import (
     prove,
 )
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.checks.doctor.spelling import LEFT_OUT, operand, spell
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 
@@ -467,7 +467,7 @@ def find_near_overflow(case: Case, known: Collection[Tensor] = ()) -> Iterator[F
             f" {dtype}.",
             f"The {form.name} overflows for larger operands; its stable form never"
             " does.",
-            Fix(f"the stable form of {form.name}", form.code),
+            form.fix,
         )
 
 
@@ -545,10 +545,9 @@ def cancelled(case: Case, node: Tensor, k: int, mask: Any) -> Cancelled | None:
 def _mend(case: Case, node: Tensor, x: Tensor) -> Fix | None:
     form = form_of(case, node) or form_of(case, x)
     if form is not None:
-        return Fix(f"the stable form of {form.name}", form.code)
+        return form.fix
     if np.dtype(x.dtype) in WIDER:
-        text = closed(operand(x, 0))
-        return Fix("compute this part in float64", f"{text}.astype(np.float64)")
+        return Fix("compute this part in float64", spell(x, "{0}.astype(np.float64)"))
     return None
 
 

@@ -19,7 +19,7 @@ from workbench.autodiff.steps import everything
 from workbench.checks.doctor import steps
 from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import LOST, WRONG
 from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
@@ -501,27 +501,24 @@ def _finding(case: Case, node: Tensor, dtype: Any, found: Any, bad: Any) -> Find
 
 def _fix(node: Tensor, dtype: Any) -> Fix | None:
     row = CONDITIONED[node.op.name]
-    x = closed(operand(node, 0))
     narrow = np.finfo(dtype).eps > 1e-10
     if row.shift:
-        x = "K" if x == LEFT_OUT else x
         a = np.abs(np.diagonal(value_of(node.inputs[0]), axis1=-2, axis2=-1))
         scale = float(a.max()) if a.size else 1.0
         power = round(math.log10(scale)) if 0 < scale < math.inf else 0
         small = f"1e{power - (3 if narrow else 8)}"
         return Fix(
             "add a small multiple of the identity: the matrix is nearly singular",
-            f"{x} + {small} * np.eye({x}.shape[-1])",
+            spell(node, f"{{0}} + {small} * np.eye({{0}}.shape[-1])", "K"),
         )
     limit = "1e-3" if narrow else "1e-8"
-    x = "A" if x == LEFT_OUT else x
     text = "leave out the directions that rounding makes"
     if node.op.name == "pinv":
-        return Fix(text, f"np.linalg.pinv({x}, rcond={limit})")
+        return Fix(text, spell(node, f"np.linalg.pinv({{0}}, rcond={limit})", "A"))
     if node.op.name == "least_squares":
-        b = operand(node, 1)
-        b = "b" if b == LEFT_OUT else b
-        return Fix(text, f"np.linalg.lstsq({x}, {b}, rcond={limit})[0]")
+        line = f"np.linalg.lstsq({{0}}, {{1}}, rcond={limit})[0]"
+        return Fix(text, spell(node, line, "A", "b"))
     if narrow:
-        return Fix("compute this part in float64", f"{x}.astype(np.float64)")
+        line = spell(node, "{0}.astype(np.float64)", "A")
+        return Fix("compute this part in float64", line)
     return None

@@ -14,7 +14,7 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
-from workbench.backends.spelling import ATOM, Expression, bound, fill, parsed
+from workbench.backends.spelling import ATOM, Expression, bound, fill, parsed, written
 from workbench.core import source
 from workbench.core.tensor import Tensor
 
@@ -72,6 +72,17 @@ def is_literal(text: str) -> bool:
         return isinstance(ast.literal_eval(text), int | float | complex)
     except (SyntaxError, ValueError, TypeError):
         return False
+
+
+def spell(node: Tensor, template: str, *names: str) -> str:
+    """Return a line on the operands of a node in the user's words.
+
+    ``names`` stand for operands whose text is left out.
+    """
+    texts = [operand(node, k) for k in range(len(node.inputs))]
+    for k, name in enumerate(names):
+        texts[k] = name if texts[k] == LEFT_OUT else texts[k]
+    return written(template, [*map(as_operand, texts)]).code
 
 
 def minus(text: str) -> str:

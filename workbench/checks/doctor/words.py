@@ -29,7 +29,7 @@ from workbench.checks.doctor.singular import (
     has_both_signs,
     is_isolated,
 )
-from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand
+from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand, spell
 from workbench.checks.doctor.vectors import BASES
 from workbench.checks.doctor.zeros import dropped
 from workbench.core import types, walk
@@ -248,9 +248,7 @@ def value(case: Case, node: Tensor) -> Told:
         if mask is not None:
             k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
             k = 0 if name in ("power", "float_power") else k
-            fix = _mended(case, row, node)
-            if form is not None:
-                fix = Fix(f"the stable form of {form.name}", form.code)
+            fix = _mended(case, row, node) if form is None else form.fix
             numbers = _numbers(node, mask, k)
             return Told(row.kind, row.trouble, numbers, row.cause, fix, k, mask)
     dtype = types.spec_of(value_of(flat_first(node._value))).dtype
@@ -265,16 +263,13 @@ def value(case: Case, node: Tensor) -> Told:
         told = _overflow(case, node, args, dtype, how, form)
         less = "times 0" if "prod" in name else "less infinity"
         return told._replace(cause=f"{told.cause} Infinity {less} is NaN.")
-    better = None
-    if form is not None:
-        better = Fix(f"the stable form of {form.name}", form.code)
     gives = "NaN" if kinds(node._value) == "nan" else "infinity"
     return Told(
         "not-finite",
         f"gives {gives} for finite operands",
         f"The result holds {how}.",
         f"{name} is not defined at these operands.",
-        better,
+        None if form is None else form.fix,
     )
 
 
@@ -295,16 +290,13 @@ def _pole(case: Case, node: Tensor, args: list[Any], form: Any) -> Told | None:
         k = is_isolated(_computed(node), args, mask, both=True)
     if k is None:
         return None
-    fix = None
-    if form is not None:
-        fix = Fix(f"the stable form of {form.name}", form.code)
     return Told(
         "pole",
         f"has a pole at {_point(args[k], mask)}",
         _numbers(node, mask, k),
         f"{node.op.name} grows without bound towards that point; beside it it is"
         " finite.",
-        fix,
+        None if form is None else form.fix,
     )
 
 
@@ -323,10 +315,9 @@ def _overflow(
     cause += "; float64 reaches 1.8e308." if narrow else "."
     fix: Fix | None = None
     if form is not None:
-        fix = Fix(f"the stable form of {form.name}", form.code)
+        fix = form.fix
     elif narrow and is_finite_in_float64(node):
-        x = closed(operand(node, 0))
-        fix = Fix("compute it in float64", f"{x}.astype(np.float64)")
+        fix = Fix("compute it in float64", spell(node, "{0}.astype(np.float64)"))
     elif name in EXPONENTIAL:
         fix = _bounded(case, node, np.log2(limit) if name == "exp2" else np.log(limit))
     return Told("overflow", "overflows", evidence, cause, fix)
@@ -439,12 +430,8 @@ def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
     wild = [k for k, a in enumerate(args) if not _finite(a)]
     if wild or not finite(node._value):
         what = f"Its operand {operand(node, wild[0])}" if wild else "Its value"
-        fix = None
-        if form is not None:
-            fix = Fix(f"the stable form of {form.name}", form.code)
-        else:
-            text = "nothing where the slope is not finite"
-            fix = attached(case, node, text, ENTRIES)
+        text = "nothing where the slope is not finite"
+        fix = attached(case, node, text, ENTRIES) if form is None else form.fix
         overflowed = not wild and name in EXPONENTIAL
         return Told(
             "overflow" if overflowed else "zero-times-inf",
@@ -511,9 +498,7 @@ def attached(
     """The first rule that mends a node, and what to write instead; None if none."""
     rule = choose_rule(case, node, rules)
     if rule is None:
-        if form is None:
-            return None
-        return Fix(f"the stable form of {form.name}", form.code)
+        return None if form is None else form.fix
     if form is not None:
         text = f"{text}; or write {form.code}"
     return Fix(text, _line(node, rule), rule)

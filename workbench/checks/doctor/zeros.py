@@ -11,7 +11,7 @@ from workbench.checks.doctor.case import Case, size
 from workbench.checks.doctor.equivalence import Form, Operands, offer, prove
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import number
-from workbench.checks.doctor.spelling import LEFT_OUT, closed, minus, operand
+from workbench.checks.doctor.spelling import LEFT_OUT, minus, operand, spell
 from workbench.checks.doctor.vanishing import PRODUCTS
 from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor, value_of
@@ -183,8 +183,8 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
             f'wb.override("{op}", "g")',
         )
         if op == "floor_divide":
-            a, b = closed(operand(node)), closed(operand(node, 1))
-            text, code = "a quotient that is not rounded in its place", f"{a} / {b}"
+            text = "a quotient that is not rounded in its place"
+            code = spell(node, "{0} / {1}")
             rule = None
     elif op in COMPARING:
         kind = "compared"
@@ -305,23 +305,21 @@ def _soft_position(node: Tensor) -> str:
     if axis in (None, -1, np.ndim(value_of(node.inputs[0])) - 1):
         soft = f"workbench.scipy.special.softmax({z}, axis=-1)"
         keep = ", keepdims=True" if node.params.get("keepdims") else ""
-        count = f"np.arange({closed(operand(node))}.shape[-1])"
+        count = spell(node, "np.arange({0}.shape[-1])")
         return f"np.sum({soft} * {count}, axis=-1{keep})"
     return ""
 
 
 def _smooth_step(node: Tensor) -> str:
     """A sigmoid in place of a comparison, a tanh in place of a sign."""
-    a = operand(node, 0)
     if node.op.name == "sign":
-        return f"np.tanh({closed(a)} / width)"
+        return spell(node, "np.tanh({0} / width)")
+    step = "x"
     if len(node.inputs) == 2 and node.op.name in _ABOVE + _BELOW:
-        b = closed(operand(node, 1))
-        way = f"{closed(a)} - {b}" if node.op.name in _ABOVE else f"{b} - {closed(a)}"
+        step = "({0} - {1})" if node.op.name in _ABOVE else "({1} - {0})"
         if number(node.inputs[1]) == 0 and node.op.name in _ABOVE:
-            return f"workbench.scipy.special.expit({closed(a)} / width)"
-        return f"workbench.scipy.special.expit(({way}) / width)"
-    return "workbench.scipy.special.expit(x / width)"
+            step = "{0}"
+    return spell(node, f"workbench.scipy.special.expit({step} / width)")
 
 
 _ABOVE = ("greater", "greater_equal")
