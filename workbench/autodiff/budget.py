@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -57,13 +58,26 @@ class Budget:
     """
 
     def __init__(self, given: Iterable[Any]) -> None:
-        each = [(count_bytes(x), count_entries(x)) for x in given]
-        self.given = sum(size for size, _ in each)
-        entries = sum(n for _, n in each)
-        self.bytes = 8 * MOST_FREE + GROWTH * self.given
-        self.work = FREE_WORK + WORK_EACH * entries + WORK_PRODUCT * entries**1.5
+        self._arrays = tuple(given)
         self.held = 0
         self.worked = 0.0
+
+    @cached_property
+    def given(self) -> int:
+        """The bytes of the arrays of the program."""
+        return count_bytes(self._arrays)
+
+    @cached_property
+    def bytes(self) -> int:
+        """The bytes that the rules may hold at a time."""
+        return 8 * MOST_FREE + GROWTH * self.given
+
+    @cached_property
+    def work(self) -> float:
+        """The operations that the rules may take."""
+        entries = count_entries(self._arrays)
+        product: float = entries**1.5
+        return FREE_WORK + WORK_EACH * entries + WORK_PRODUCT * product
 
     def refusal(self, demand: Demand, itemsize: int = 8) -> str:
         """Return why a step is beyond the budget, in words; empty if it is not."""

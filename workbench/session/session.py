@@ -537,9 +537,6 @@ class Session:
         # All at once: an interrupt comes at a call, so before or after both.
         self._state = state
         self.nodes.graph = graph
-        self._tell(what)
-
-    def _tell(self, what: str) -> None:
         for callback in list(self._listeners):
             callback(what)
 
@@ -966,4 +963,5 @@ class Session:
                 self._checked = state, found
             else:
                 self._diagnosed = state, found
-            self._tell("checks")
+            for callback in list(self._listeners):
+                callback("checks")

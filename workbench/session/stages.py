@@ -148,12 +148,21 @@ def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
     memory with one of them or with an array ``lent`` to others; of views the memory is
     copied, and the view taken anew. Nothing else is computed.
     """
+    leaves = [node._value for node in graph.nodes if is_leaf(node)]
     constants = [
         x for node in graph.nodes for x in node.inputs if not isinstance(x, Tensor)
     ]
-    leaves = [node._value for node in graph.nodes if is_leaf(node)]
-    shared = _Memory([*leaves, *constants, *lent])
+    spans = sorted(filter(None, map(_span, [*leaves, *constants, *lent])))
+    starts = [start for start, _ in spans]
+    # Of spans that overlap, or one within another, the furthest end counts.
+    ends = list(accumulate((end for _, end in spans), max))
     copies: dict[int, Any] = {}
+
+    def is_shared(x: Any) -> bool:
+        if (span := _span(x)) is None:
+            return False
+        before = bisect_left(starts, span[1])
+        return before > 0 and ends[before - 1] > span[0]
 
     def copy(x: Any) -> Any:
         if isinstance(x, np.generic) or not hasattr(x, "copy"):
@@ -168,8 +177,8 @@ def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
         if is_leaf(node):
             value = copy(value)
         elif isinstance(value, tuple):
-            value = tuple([copy(x) if x in shared else x for x in value])
-        elif value in shared:
+            value = tuple([copy(x) if is_shared(x) else x for x in value])
+        elif is_shared(value):
             if node.op.view is not None and node.op.view(node.params):
                 args = [
                     found[x.serial] if isinstance(x, Tensor) else copy(x)
@@ -180,23 +189,6 @@ def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
                 value = copy(value)
         found[node.serial] = value
     return _moved(graph, found, copy)
-
-
-class _Memory:
-    """The memory of arrays, for the question whether another has a part in it."""
-
-    def __init__(self, arrays: Iterable[Any]) -> None:
-        spans = sorted(filter(None, map(_span, arrays)))
-        # Of spans that overlap, or one within another, the furthest end counts.
-        self._starts = [start for start, _ in spans]
-        self._ends = list(accumulate((end for _, end in spans), max))
-
-    def __contains__(self, array: Any) -> bool:
-        span = _span(array)
-        if span is None:
-            return False
-        before = bisect_left(self._starts, span[1])
-        return before > 0 and self._ends[before - 1] > span[0]
 
 
 def _span(x: Any) -> tuple[int, int] | None:
@@ -235,9 +227,12 @@ def sweep(
     seed: Any,
     wrt: Sequence[int],
     resolution: Resolution | None = None,
+    *,
+    everywhere: bool = True,
 ) -> Backward:
-    """Run the backward sweep and keep what arrives everywhere."""
+    """Run the backward sweep, and keep what arrives ``everywhere``, or by ``wrt``."""
     ids, slots, starts = forward.ids, forward.slots, forward.starts.tolist()
+    nodes = forward.graph.nodes
     cotangents: dict[int, Any] = {}
     norms = np.full(starts[-1], np.nan)
 
@@ -257,28 +252,15 @@ def sweep(
                 norms[first + e] = statistics.norm(plain(passed[k]))
 
     start = time.perf_counter()
-    cotangents |= gradients(forward, output, seed, wrt, resolution, visit)
-    return Backward(cotangents, norms, time.perf_counter() - start)
-
-
-def gradients(
-    forward: Values,
-    output: int,
-    seed: Any,
-    wrt: Sequence[int],
-    resolution: Resolution | None = None,
-    visit: Callable[[reverse.Visit], None] | None = None,
-) -> dict[int, Any]:
-    """What arrives at the inputs alone, by their ids; ``visit`` sees each step."""
-    nodes = forward.graph.nodes
     made = reverse.pull_back(
         [nodes[output]],
         [seed],
         [nodes[i] for i in wrt],
         rules=None if resolution is None else resolution.pulls(),
-        visit=visit,
+        visit=visit if everywhere else None,
     )
-    return {i: plain(g) for i, g in zip(wrt, made, strict=True) if g is not None}
+    cotangents |= {i: plain(g) for i, g in zip(wrt, made, strict=True) if g is not None}
+    return Backward(cotangents, norms, time.perf_counter() - start)
 
 
 def _into(

@@ -329,9 +329,13 @@ class State:
             self.forward.truth = self._sweep(None)
         return self.forward.truth
 
-    def _sweep(self, resolution: Resolution | None) -> Backward:
+    def _sweep(
+        self, resolution: Resolution | None, everywhere: bool = True
+    ) -> Backward:
         output, wrt = self.objective.output, self.objective.wrt
-        return stages.sweep(self.forward, output, self.cotangent, wrt, resolution)
+        return stages.sweep(
+            self.forward, output, self.cotangent, wrt, resolution, everywhere=everywhere
+        )
 
     @property
     def cotangent(self) -> Any:
@@ -445,9 +449,7 @@ class State:
     def _alone(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""
         # Without what flows elsewhere, which is large.
-        output, wrt = self.objective.output, self.objective.wrt
-        found = self._resolve([override])
-        return stages.gradients(self.forward, output, self.cotangent, wrt, found)
+        return self._sweep(self._resolve([override]), everywhere=False).cotangents
 
     def _enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]
