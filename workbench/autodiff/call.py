@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,25 @@ from workbench.core.types import Spec
 from workbench.ops.define import shape_of
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
+Rules = Mapping[int, Any] | None
 
 
-def pulled(run: Run, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+def pulled(
+    run: Run, values: Sequence[Any], cotangents: Sequence[Any], rules: Rules = None
+) -> list[Any]:
     """The cotangents of ``values``; None for one that ``run`` does not depend on.
+
+    ``rules`` are those of overrides for nodes that it holds.
 
     >>> import numpy as np
     >>> pulled(lambda xs: [np.sin(xs[0]) * xs[1]], [0.0, 3.0], [np.float64(1)])
     [np.float64(3.0), np.float64(0.0)]
     """
-    return valued(run, values, cotangents)[1]
+    return valued(run, values, cotangents, rules)[1]
 
 
 def valued(
-    run: Run, values: Sequence[Any], cotangents: Sequence[Any]
+    run: Run, values: Sequence[Any], cotangents: Sequence[Any], rules: Rules = None
 ) -> tuple[list[Any], list[Any]]:
     """The outputs, and what `pulled` gives, of one run.
 
@@ -42,17 +47,20 @@ def valued(
         for g, y in zip(cotangents, made.outputs, strict=True)
     ]
     outputs = [y if live(y) else value_of(y) for y in made.outputs]
-    return outputs, reverse.pull_back(made.outputs, seeds, made.inputs)
+    back = reverse.pull_back(made.outputs, seeds, made.inputs, rules=rules)
+    return outputs, back
 
 
-def pushed(run: Run, values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def pushed(
+    run: Run, values: Sequence[Any], tangents: Sequence[Any], rules: Rules = None
+) -> list[Any]:
     """The tangents of the outputs; None for one that does not move."""
     made = record(lambda leaves: list(run(leaves)), values)
     fitted = [
         None if t is None else reverse.fit(t, x)
         for t, x in zip(tangents, made.inputs, strict=True)
     ]
-    return forward.push_forward(made.outputs, made.inputs, fitted)
+    return forward.push_forward(made.outputs, made.inputs, fitted, rules=rules)
 
 
 def vectorized(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:

@@ -13,8 +13,14 @@ from functools import wraps
 from typing import Any
 
 from workbench.autodiff import steps
-from workbench.autodiff.body import Body, flagged, is_draw
 from workbench.autodiff.call import pulled, pushed, vectorized
+from workbench.autodiff.higher_order import (
+    Rules,
+    flagged,
+    is_draw,
+    pull_graph,
+    push_graph,
+)
 from workbench.autodiff.recorded_call import owned
 from workbench.core import source, traces, tree, types
 from workbench.core.graph import Graph
@@ -87,7 +93,7 @@ def checkpoint(f: Function) -> Function:
     return checkpointed
 
 
-def _overridden(graph: Graph, rules: steps.Rules | None) -> bool:
+def _overridden(graph: Graph, rules: Rules) -> bool:
     """Whether a rule holds at one of the ops inside."""
     if not rules:
         return False
@@ -118,33 +124,37 @@ def _infer(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
 
 
 def _pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> Sequence[Any]:
     graph: Graph = params["graph"]
-    if not _overridden(graph, steps.PULLS.get()):
+    if not _overridden(graph, rules):
         return pulled(graph.run, inputs, g)
-    body = Body(graph.leaves, graph.outputs)
     wanted = [
         i
-        for i, x in enumerate(body.leaves)
+        for i, x in enumerate(graph.leaves)
         if mask >> i & 1 and types.differentiable(x.dtype)
     ]
     arriving = [
         i
-        for i, (c, out) in enumerate(zip(g, body.outputs, strict=True))
+        for i, (c, out) in enumerate(zip(g, graph.outputs, strict=True))
         if c is not None and isinstance(out, Tensor)
     ]
     flags = {i for i in arriving if flagged(g[i])}
-    fresh, results = body.pull(arriving, wanted, flags)
+    fresh, results = pull_graph(graph, arriving, wanted, flags, rules)
     passed: list[Any] = [None] * len(inputs)
     values = (*inputs, *(g[i] for i in arriving))
-    for k, c in _again(body, fresh, results, values):
+    for k, c in _again(graph, fresh, results, values):
         passed[wanted[k]] = c
     return passed
 
 
 def _again(
-    body: Body, fresh: Sequence[Tensor], results: Sequence[Any], values: Sequence[Any]
+    graph: Graph, fresh: Sequence[Tensor], results: Sequence[Any], values: Sequence[Any]
 ) -> list[tuple[int, Any]]:
     """What a derivative of the program makes, which runs again in it.
 
@@ -154,8 +164,8 @@ def _again(
     kept = [k for k, c in enumerate(results) if c is not None]
     if not kept:
         return []
-    graph = Graph([*body.leaves, *fresh], [results[k] for k in kept])
-    made = define.several(CHECKPOINT, tuple(values), {"graph": graph})
+    inner = Graph([*graph.leaves, *fresh], [results[k] for k in kept])
+    made = define.several(CHECKPOINT, tuple(values), {"graph": inner})
     return [
         (k, masked(c) if flagged(results[k]) else c)
         for k, c in zip(kept, made, strict=True)
@@ -163,18 +173,21 @@ def _again(
 
 
 def _push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    tangents: tuple[Any, ...],
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> tuple[Any, ...]:
     graph: Graph = params["graph"]
-    if not _overridden(graph, steps.PUSHES.get()):
+    if not _overridden(graph, rules):
         return tuple(pushed(graph.run, inputs, tangents))
-    body = Body(graph.leaves, graph.outputs)
     moving = [i for i, t in enumerate(tangents) if t is not None]
     flags = {i for i in moving if flagged(tangents[i])}
-    fresh, results = body.push(moving, flags)
-    made: list[Any] = [None] * len(body.outputs)
+    fresh, results = push_graph(graph, moving, flags, rules)
+    made: list[Any] = [None] * len(graph.outputs)
     values = (*inputs, *(tangents[i] for i in moving))
-    for k, t in _again(body, fresh, results, values):
+    for k, t in _again(graph, fresh, results, values):
         made[k] = t
     return tuple(made)
 
@@ -191,7 +204,7 @@ CHECKPOINT.inner_sources = lambda node: [
     (leaf, (x,))
     for leaf, x in zip(node.params["graph"].leaves, node.inputs, strict=False)
 ]
-CHECKPOINT.inner_nodes = lambda params: params["graph"].between
+CHECKPOINT.graphs = lambda node: [node.params["graph"]]
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.steps import PUSHES, original, outer_steps, plan, settled, shown
+from workbench.autodiff.steps import (
+    inner_rules,
+    original,
+    outer_steps,
+    plan,
+    settled,
+    shown,
+)
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.tensor import Tensor, leaf, next_serial
 from workbench.core.traces import OpenTrace
@@ -16,7 +23,7 @@ from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
 
-Push = Callable[[tuple[Any, ...], Any, tuple[Any, ...], dict[str, Any]], Any]
+Push = Callable[..., Any]
 
 
 def push_forward(
@@ -54,7 +61,6 @@ def push_forward(
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
-    token = PUSHES.set(rules) if rules else None
     try:
         for node, mask in steps:
             inputs = node.inputs
@@ -72,10 +78,11 @@ def push_forward(
                 push = transposed(op.pull)
             recorded = record or node.serial in outer
             before = next_serial()
+            inside = inner_rules(node, push, rules)
             if recorded:
-                t = _recorded(push, incoming, node)
+                t = _recorded(push, incoming, node, *inside)
             else:
-                t = push(incoming, node._value, node.args, node.params)
+                t = push(incoming, node._value, node.args, node.params, *inside)
             if t is not None:
                 v = node._value
                 if type(t) is not np.ndarray or (
@@ -93,19 +100,16 @@ def push_forward(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
-    finally:
-        if token is not None:
-            PUSHES.reset(token)
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(made, outputs, "of")
     return made
 
 
-def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor) -> Any:
+def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor, *inside: Any) -> Any:
     """What a rule makes; where it needs a length, a node that runs it later."""
     try:
-        return push(incoming, shown(node), node.inputs, node.params)
+        return push(incoming, shown(node), node.inputs, node.params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.waits(node, error):
             raise

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import (
-    PULLS,
-    held,
+    inner_rules,
     original,
     outer_steps,
     plan,
@@ -31,7 +30,7 @@ from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
 
-Pull = Callable[[int, Any, Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]]
+Pull = Callable[..., Sequence[Any]]
 
 
 class Origin(NamedTuple):
@@ -108,8 +107,7 @@ def pull_back(
             arrived[x.serial] = g if old is None else old + g
     outer = set() if plain else outer_steps(outputs, steps, wrt)
     if record or outer or rules or visit or closed:
-        with held(PULLS, rules):
-            _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
+        _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
     made = [arrived.get(x.serial) for x in wrt]
@@ -213,10 +211,11 @@ def _sweep(
                 continue
             recorded = record or serial in outer
             before = next_serial()
+            inside = inner_rules(node, pull, rules)
             if recorded:
-                passed = _recorded(pull, mask, g, node)
+                passed = _recorded(pull, mask, g, node, *inside)
             else:
-                passed = pull(mask, g, node._value, node.args, node.params)
+                passed = pull(mask, g, node._value, node.args, node.params, *inside)
             fitted = [
                 fit(c, x, node) if c is not None and mask >> i & 1 else None
                 for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
@@ -238,12 +237,16 @@ def _sweep(
         raise
 
 
-def _recorded(pull: Any, mask: int, g: Any, node: Tensor) -> Sequence[Any]:
+def _recorded(
+    pull: Any, mask: int, g: Any, node: Tensor, *inside: Any
+) -> Sequence[Any]:
     """What a rule passes on; where it needs a length, a node that runs it later."""
     if gradients.MADE and type(g) is define.Parts:
         g = _without_nulls(mask, g, node)
     try:
-        made: Sequence[Any] = pull(mask, g, shown(node), node.inputs, node.params)
+        made: Sequence[Any] = pull(
+            mask, g, shown(node), node.inputs, node.params, *inside
+        )
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if pull is not node.op.pull or not waits(node, error):
             raise

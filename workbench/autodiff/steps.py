@@ -7,12 +7,11 @@ of overrides that reach into them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core import blame, traces, walk
+from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.errors import OverrideError
@@ -147,12 +146,8 @@ def refuse_around(region: Any, wrt: Iterable[Tensor]) -> None:
 
 # Programs inside nodes: the steps of loops, the branches of a choice.
 #
-# An override may mean a node in there. Which rules hold is told to the op's own rule by
-# a context variable, since the op differentiates its program itself.
-
-#: The rules in force in the sweep that runs now, by the serial of the node.
-PULLS: ContextVar[Rules | None] = ContextVar("PULLS", default=None)
-PUSHES: ContextVar[Rules | None] = ContextVar("PUSHES", default=None)
+# An override may mean a node in there: the sweep hands all its rules to the rule of the
+# op, which differentiates its graphs with them.
 
 
 def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
@@ -165,26 +160,24 @@ def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
     seen: set[int] = set()
     while stack:
         node = stack.pop()
-        inner = node.op.inner_nodes
-        if inner is not None:
-            new = [x for x in inner(node.params) if x.serial not in seen]
+        for graph in graphs_of(node):
+            new = [x for x in graph.between if x.serial not in seen]
             seen.update(x.serial for x in new)
             found += [x for x in new if x.origin is None]
             stack += new
     return found
 
 
-@contextmanager
-def held(variable: ContextVar[Rules | None], rules: Rules | None) -> Iterator[None]:
-    """Let rules hold for what runs in the block; None leaves those that do."""
-    if not rules:
-        yield
-        return
-    token = variable.set(rules)
-    try:
-        yield
-    finally:
-        variable.reset(token)
+def graphs_of(node: Tensor) -> Sequence[Graph]:
+    """Return the programs that a node holds."""
+    return () if node.op.graphs is None else node.op.graphs(node)
+
+
+def inner_rules(node: Tensor, rule: Any, rules: Rules | None) -> tuple[Any, ...]:
+    """Return what the true rule of a node is given besides: rules for nodes inside."""
+    op = node.op
+    inside = rules and op.graphs is not None and rule in (op.pull, op.push)
+    return (rules,) if inside else ()
 
 
 # The steps of a walk

@@ -157,7 +157,7 @@ def _asked(
     local: Local, values: list[Any], ways: list[Array], weights: Array
 ) -> dict[str, float]:
     """The same from the rules: forward over reverse, and forward over forward."""
-    node = local.node
+    node, inside = local.node, local.overrides
 
     def outputs(*moved: Any) -> tuple[Any, ...]:
         filled = list(local.values)
@@ -175,14 +175,14 @@ def _asked(
         at += size
 
     def back(*moved: Any) -> Any:
-        return vjp(outputs, *moved)[1](tuple(cotangents))
+        return vjp(outputs, *moved, overrides=inside)[1](tuple(cotangents))
 
     def ahead(*moved: Any) -> Any:
-        return jvp(outputs, moved, tuple(ways))[1]
+        return jvp(outputs, moved, tuple(ways), overrides=inside)[1]
 
     given = tuple(values)
-    moved = jvp(back, given, tuple(ways))[1]
-    twice = jvp(ahead, given, tuple(ways))[1]
+    moved = jvp(back, given, tuple(ways), overrides=inside)[1]
+    twice = jvp(ahead, given, tuple(ways), overrides=inside)[1]
     return {
         "rev": sum(float(np.sum(c * way)) for c, way in zip(moved, ways, strict=True)),
         "fwd": sum(

@@ -19,10 +19,13 @@ import numpy as np
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.steps import Rules, everything, inner_rules
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
 from workbench.ops.define import Parts
+from workbench.overrides.override import Override
+from workbench.overrides.resolution import resolve
 from workbench.overrides.rules import has_derivative
 
 # Outputs that an op leaves open: the phase of an eigenvector, a basis of a null space.
@@ -144,10 +147,23 @@ class Local:
         Its float outputs at these values, in one vector.
     alone
         Whether the op computes in single precision only.
+
+    Parameters
+    ----------
+    node
+        The node.
+    overrides
+        Those that hold for the nodes inside it.
     """
 
-    def __init__(self, node: Tensor) -> None:
+    def __init__(self, node: Tensor, overrides: Sequence[Override] = ()) -> None:
         self.node = node
+        self.overrides = overrides
+        self.pulls: Rules = {}
+        self.pushes: Rules = {}
+        if overrides:
+            found = resolve(overrides, everything([node]))
+            self.pulls, self.pushes = found.pulls(), found.pushes()
         args = [host(x) for x in node.args]
         self.spots = [
             i
@@ -322,7 +338,8 @@ class Local:
         if pull is None:
             return [None] * len(self.spots)
         given = Parts(g) if self.many else g[0]
-        passed = pull(self.mask, given, whole, tuple(values), self.node.params)
+        inside = inner_rules(self.node, pull, self.pulls)
+        passed = pull(self.mask, given, whole, tuple(values), self.node.params, *inside)
         if (
             gradients.MADE
             and (found := next(map(gradients.first, passed), None)) is not None
@@ -361,8 +378,9 @@ class Local:
         if self.node.op.pull is None:
             return [None] * len(self.spots)
         given = Parts(g) if self.many else g[0]
+        inside = inner_rules(self.node, self.node.op.pull, self.pulls)
         passed = self.node.op.pull(
-            self.mask, given, whole, tuple(args), self.node.params
+            self.mask, given, whole, tuple(args), self.node.params, *inside
         )
         made = [reverse.fit(passed[i], args[i], self.node)
                 if passed[i] is not None else None for i in self.spots]  # fmt: skip
@@ -380,7 +398,10 @@ class Local:
         tangent = self.shaped(way, x).astype(x.dtype)
         tangents: list[Any] = [None] * len(self.values)
         tangents[spot] = tangent
-        made = push(tuple(tangents), self.whole, tuple(self.values), self.node.params)
+        inside = inner_rules(self.node, push, self.pushes)
+        made = push(
+            tuple(tangents), self.whole, tuple(self.values), self.node.params, *inside
+        )
         if made is None:
             return np.zeros(len(self.outputs))
         parts = self._parts(self.whole)

@@ -34,7 +34,7 @@ from workbench.checks.report import (
     Entry,
     NodeCheck,
     Status,
-    true_within,
+    passing,
 )
 from workbench.core import blame, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, leaf
@@ -100,7 +100,7 @@ def _run(
     """The nodes of a body on values, and its outputs."""
     new = {x.serial: leaf(v, x.name) for x, v in zip(body.leaves, values, strict=True)}
     made = []
-    for node in body.nodes:
+    for node in body.between:
         inputs = tuple(
             new.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs
         )
@@ -270,14 +270,13 @@ def check_node(
         text = f"{named(node)} {PURPOSE[node.op.name]} on purpose."
         return NodeCheck(node, "overridden", "rev", None, text)
     try:
-        local = Local(node)
+        local = Local(node, passing([node]) if node.op.graphs is not None else ())
     except Exception as error:
         text = f"{named(node)} cannot be computed by itself: {error}"
         return NodeCheck(node, "unsure", "rev", None, text)
     look = Look(local, rng, rtol, entries)
     try:
-        with true_within(node):
-            look.first()
+        look.first()
     except REFUSED as error:
         return NodeCheck(node, "unsure", look.mode, None, f"{named(node)}: {error}")
     except Exception as error:
@@ -286,8 +285,7 @@ def check_node(
         return NodeCheck(node, "wrong", look.mode, None, text)
     note = ""
     if order > 1 and not any(e.verdict in ("wrong", "kink") for e in look.entries):
-        with true_within(node):
-            note = second_order(local, look, rng)
+        note = second_order(local, look, rng)
     return _told(node, look, note)
 
 

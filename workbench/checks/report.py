@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
 import numpy as np
 
-from workbench.autodiff.steps import PULLS, PUSHES, everything, held
+from workbench.autodiff.steps import everything
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.overrides.override import Override, override
-from workbench.overrides.resolution import resolve
 
 # What was compared: entries of gradients, equations, the rules of nodes.
 
@@ -230,18 +228,6 @@ def passing(nodes: Sequence[Tensor]) -> list[Override]:
         if x.op.name in PURPOSE and not x.op.custom and x.origin is None
     }
     return [override(name, "g", jvp="t", name=name) for name in sorted(found)]
-
-
-@contextmanager
-def true_within(node: Tensor) -> Iterator[None]:
-    """Let the true gradient pass those ops inside a node, a loop say."""
-    ops = passing([node]) if node.op.inner_nodes else []
-    with ExitStack() as stack:
-        if ops:
-            found = resolve(ops, everything([node]))
-            stack.enter_context(held(PULLS, found.pulls()))
-            stack.enter_context(held(PUSHES, found.pushes()))
-        yield
 
 
 def in_words(

@@ -8,12 +8,21 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import steps
-from workbench.autodiff.body import Body, flagged, is_draw
+from workbench.autodiff.higher_order import (
+    Rules,
+    batch_graph,
+    extract,
+    flagged,
+    is_draw,
+    pull_graph,
+    push_graph,
+)
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
 from workbench.control_flow.loop import outward
 from workbench.control_flow.signature import check_takes, condition
 from workbench.core import blame, tree, types
+from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.tensor import Tensor, masked, value_of
@@ -156,7 +165,7 @@ def _weakly(x: Any) -> Any:
     return spec.dtype.type(0).item() if spec.weak else spec.dtype
 
 
-def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> Body:
+def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> Graph:
     """A branch on leaves for all that either branch reads."""
     heads = len(closed.captured)
     own = dict(zip(closed.captured, closed.graph.leaves, strict=False))
@@ -170,7 +179,7 @@ def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> 
         )
         for y, d in zip(closed.graph.outputs, dtypes, strict=True)
     ]
-    return Body(leaves, outputs).cut()
+    return extract(Graph(leaves, outputs))
 
 
 def _strong(y: Any) -> Any:
@@ -180,31 +189,31 @@ def _strong(y: Any) -> Any:
 # The op
 
 
-def _compute(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:
+def _compute(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
     body = branches[0] if bool(pred) else branches[1]
     return tuple(function_of(body)(*inputs))
 
 
 def _unfold(values: Sequence[Any], params: Params) -> list[Any]:
     pred, *inputs = values
-    body: Body = params["branches"][0 if bool(value_of(pred)) else 1]
-    return body.graph.run(inputs)
+    body: Graph = params["branches"][0 if bool(value_of(pred)) else 1]
+    return body.run(inputs)
 
 
-def function_of(body: Body) -> Function:
-    """A body as a function of arrays, compiled once."""
-    if body.function is None:
-        body.function = Function(body.graph)
-    found: Function = body.function
+def function_of(graph: Graph) -> Function:
+    """Return a graph as a function of arrays, made once."""
+    if "numpy" not in graph.lowered:
+        graph.lowered["numpy"] = Function(graph)
+    found: Function = graph.lowered["numpy"]
     return found
 
 
-def _infer(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:
+def _infer(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
     specs = [types.spec_of(y) for y in branches[0].outputs]
     return tuple(Spec(s.shape, s.dtype) for s in specs)
 
 
-def _lengths(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any, ...]:
+def _lengths(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
     sides = [outward(body, inputs) for body in branches]
     made = []
     for a, b in zip(*sides, strict=True):
@@ -217,10 +226,10 @@ def _lengths(pred: Any, *inputs: Any, branches: tuple[Body, Body]) -> tuple[Any,
     return tuple(made)
 
 
-def _refuse_draws(branches: Sequence[Body]) -> None:
+def _refuse_draws(branches: Sequence[Graph]) -> None:
     """Refuse a derivative that would run a branch once more, and draw anew."""
     for body in branches:
-        for node in steps.everything(body.nodes):
+        for node in steps.everything(body.between):
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.at(node.site)} is drawn in a branch"
@@ -229,7 +238,7 @@ def _refuse_draws(branches: Sequence[Body]) -> None:
                 )
 
 
-def _outcomes(body: Body) -> list[Tensor]:
+def _outcomes(body: Graph) -> list[Tensor]:
     """A leaf for each output: the output itself, if it is computed."""
     own = {x.serial for x in body.leaves}
     found = []
@@ -243,9 +252,14 @@ def _outcomes(body: Body) -> list[Tensor]:
 
 
 def _pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> list[Any]:
-    branches: tuple[Body, Body] = params["branches"]
+    branches: tuple[Graph, Graph] = params["branches"]
     _refuse_draws(branches)
     leaves = branches[0].leaves
     wanted = [
@@ -255,20 +269,22 @@ def _pull(
     ]
     arriving = [i for i, c in enumerate(g) if c is not None]
     flags = {i for i in arriving if flagged(g[i])}
-    sides = [body.pull(arriving, wanted, flags) for body in branches]
+    sides = [pull_graph(body, arriving, wanted, flags, rules) for body in branches]
     kept = [
         k for k in range(len(wanted)) if any(side[1][k] is not None for side in sides)
     ]
     back = tuple(
-        Body(
-            [*body.leaves, *fresh, *_outcomes(body)],
-            [
-                np.zeros_like(body.leaves[wanted[k]])
-                if results[k] is None
-                else results[k]
-                for k in kept
-            ],
-        ).cut()
+        extract(
+            Graph(
+                [*body.leaves, *fresh, *_outcomes(body)],
+                [
+                    np.zeros_like(body.leaves[wanted[k]])
+                    if results[k] is None
+                    else results[k]
+                    for k in kept
+                ],
+            )
+        )
         for body, (fresh, results) in zip(branches, sides, strict=True)
     )
     values = (*inputs, *(g[i] for i in arriving), *y)
@@ -281,13 +297,17 @@ def _pull(
 
 
 def _push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    tangents: tuple[Any, ...],
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> tuple[Any, ...]:
-    branches: tuple[Body, Body] = params["branches"]
+    branches: tuple[Graph, Graph] = params["branches"]
     _refuse_draws(branches)
     moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
     flags = {i for i in moving if flagged(tangents[i + 1])}
-    sides = [body.push(moving, flags) for body in branches]
+    sides = [push_graph(body, moving, flags, rules) for body in branches]
     count = len(branches[0].outputs)
     kept = [k for k in range(count) if any(side[1][k] is not None for side in sides)]
     made: list[Any] = [None] * count
@@ -299,7 +319,7 @@ def _push(
         outputs = [
             np.zeros_like(ends[k]) if results[k] is None else results[k] for k in kept
         ]
-        along.append(Body([*body.leaves, *fresh, *ends], outputs).cut())
+        along.append(extract(Graph([*body.leaves, *fresh, *ends], outputs)))
     values = (*inputs, *(tangents[i + 1] for i in moving), *y)
     moved = define.several(COND, values, {"branches": tuple(along)})
     for k, t in zip(kept, moved, strict=True):
@@ -311,21 +331,21 @@ def _push(
 def _batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> tuple[Any, ...]:
-    branches: tuple[Body, Body] = params["branches"]
+    branches: tuple[Graph, Graph] = params["branches"]
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     moving = [i for i, b in enumerate(batched[1:]) if b]
     everything = range(len(branches[0].outputs))
     pred, *values = inputs
     if not moving:
-        made = [body.graph.run(values) for body in branches]
+        made = [body.run(values) for body in branches]
         made = [[_spread(y, size) for y in ys] for ys in made]
     else:
-        many = [body.batch(moving, size, everything)[0] for body in branches]
+        many = [batch_graph(body, moving, size, everything)[0] for body in branches]
         if not batched[0]:
-            chosen = {"branches": tuple(body.cut() for body in many)}
+            chosen = {"branches": tuple(map(extract, many))}
             return define.several(COND, (pred, *values), chosen)
         with np.errstate(all="ignore"):  # of the branch that an example does not take
-            made = [body.graph.run(values) for body in many]
+            made = [body.run(values) for body in many]
     return tuple(
         np.where(np.reshape(pred, (size, *(1,) * (len(shape_of(a)) - 1))), a, b)
         for a, b in zip(*made, strict=True)
@@ -341,9 +361,7 @@ COND.inner_sources = lambda node: [
     for body in node.params["branches"]
     for leaf, x in zip(body.leaves, node.inputs[1:], strict=False)
 ]
-COND.inner_nodes = lambda params: [
-    node for body in params["branches"] for node in body.nodes
-]
+COND.graphs = lambda node: node.params["branches"]
 COND.compute = _compute
 COND.unfold = _unfold
 COND.infer = _infer

@@ -13,9 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.body import Body, is_draw, known_lengths
+from workbench.autodiff.higher_order import (
+    Rules,
+    is_draw,
+    knows_lengths,
+    needed_values,
+    read_values,
+    smooth_reads,
+)
 from workbench.core import types
 from workbench.core.dims import Dim, Length, atoms_of
+from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Spec, differentiable
@@ -28,7 +36,7 @@ ENDLESS = 2**62
 
 
 class Loop:
-    """One step, as a `Body`, and how it is repeated.
+    """One step, as a `Graph`, and how it is repeated.
 
     The leaves of the body are the constants, then one entry of each sequence, then
     the carries; its outputs the carries after the step, then what is stacked, and at
@@ -58,7 +66,7 @@ class Loop:
 
     def __init__(
         self,
-        body: Body,
+        body: Graph,
         consts: int,
         seqs: int,
         carries: int,
@@ -104,7 +112,7 @@ class Loop:
         self.runners: dict[bool, Callable[..., tuple[Any, ...]]] = {}
 
     def __repr__(self) -> str:
-        count = len(self.body.nodes)
+        count = len(self.body.between)
         return f"<a loop of {count} op{'s' * (count != 1)} a step>"
 
     @property
@@ -112,9 +120,9 @@ class Loop:
         """How many stacked outputs there are for reverse mode alone."""
         return len(self.body.outputs) - self.until - self.carries - self.visible
 
-    def _hiding(self, body: Body) -> Body:
+    def _hiding(self, body: Graph) -> Graph:
         """The body that also gives what its own reverse mode reads."""
-        needed = body.needed()
+        needed = needed_values(body)
         stacked = body.outputs[self.carries : len(body.outputs) - self.until]
         emitted = {y.serial for y in stacked if isinstance(y, Tensor)}
         behind = {} if self.until else self.behind(body)
@@ -131,15 +139,15 @@ class Loop:
         elif self.stored:
             # Where lengths are unknown, reverse mode may read any state for its shape.
             self.marks = list(range(self.carries))
-            if known_lengths(body):
+            if knows_lengths(body):
                 self.marks = self.restart(body, needed)
         # What was drawn is drawn once: no derivative may draw it again.
-        saved += [x for x in body.nodes if is_draw(x) and x.serial not in emitted]
+        saved += [x for x in body.between if is_draw(x) and x.serial not in emitted]
         end = len(body.outputs) - self.until
         outputs = [*body.outputs[:end], *saved, *body.outputs[end:]]
-        return Body(body.leaves, outputs) if saved else body
+        return Graph(body.leaves, outputs) if saved else body
 
-    def behind(self, body: Body) -> dict[int, tuple[int, int]]:
+    def behind(self, body: Graph) -> dict[int, tuple[int, int]]:
         """The carries whose values lag behind a stacked output, by how many steps.
 
         A carry that takes over another's value lags one step further behind.
@@ -174,15 +182,15 @@ class Loop:
         return self.body.leaves[self.consts + self.seqs + carry]
 
     def restart(
-        self, body: Body | None = None, needed: set[int] | None = None
+        self, body: Graph | None = None, needed: set[int] | None = None
     ) -> list[int]:
         """The carries that a step needs to compute what reverse mode reads."""
         body = self.body if body is None else body
-        needed = body.needed() if needed is None else needed
+        needed = needed_values(body) if needed is None else needed
         first = self.consts + self.seqs
-        seeds = [x for x in (*body.leaves, *body.nodes) if x.serial in needed]
+        seeds = [x for x in (*body.leaves, *body.between) if x.serial in needed]
         mask = 0
-        for m in Body(body.leaves, seeds).reads:
+        for m in Graph(body.leaves, seeds).reads:
             mask |= m
         before = -1
         while before != mask:
@@ -222,36 +230,23 @@ CHEAP = {
 }  # fmt: skip
 
 
-def costly(body: Body, known: set[int], consts: set[int]) -> list[Tensor]:
+def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     """What reverse mode reads and cannot compute again by elementwise ops alone.
 
     What depends on constants alone is computed once for all steps, and no cost.
     """
     same = set(consts)
-    for node in body.nodes:
+    for node in body.between:
         if all(x.serial in same for x in node.inputs if isinstance(x, Tensor)):
             same.add(node.serial)
     known = known | same
     read = set()
-    for node in body.nodes:
-        op = node.op
-        if op.pull is None:
-            continue
-        reads = op.reads
-        if reads is None:
-            reads = (*range(len(node.inputs)), "y")
-        if "y" in reads:
-            read.add(node.serial)
-        read.update(
-            node.inputs[i].serial
-            for i in reads
-            if isinstance(i, int)
-            and i < len(node.inputs)
-            and isinstance(node.inputs[i], Tensor)
-        )
+    for node in body.between:
+        if node.op.pull is not None:
+            read |= read_values(node)
     heavy: dict[int, bool] = {}
     saved = []
-    for node in body.nodes:
+    for node in body.between:
         serial = node.serial
         if serial in known:
             heavy[serial] = False
@@ -273,10 +268,12 @@ def costly(body: Body, known: set[int], consts: set[int]) -> list[Tensor]:
     return saved
 
 
-def moving_leaves(loop: Loop, start: int, smooth: bool = True) -> int:
+def moving_leaves(
+    loop: Loop, start: int, smooth: bool = True, rules: Rules = None
+) -> int:
     """The leaves of a step that vary when those in the mask do, carries included."""
     body = loop.body
-    reads = body.varies if smooth else body.reads
+    reads = smooth_reads(body, rules) if smooth else body.reads
     first = loop.consts + loop.seqs
     mask, before = start, -1
     while mask != before:
@@ -389,7 +386,7 @@ PAD.lengths = _padded
 
 
 def outward(
-    body: Body, inputs: Sequence[Any], rows: Collection[int] = ()
+    body: Graph, inputs: Sequence[Any], rows: Collection[int] = ()
 ) -> list[Spec]:
     """The specs of the outputs for these inputs (specs or values), one per leaf.
 
@@ -397,7 +394,7 @@ def outward(
     body itself must find out is None.
     """
     places = {x.serial: i for i, x in enumerate(body.leaves)}
-    inner = {x.serial for x in body.nodes}
+    inner = {x.serial for x in body.between}
 
     def outer(atom: Any) -> Any:
         i = places.get(atom.tensor.serial, -1) if isinstance(atom, Length) else -1

@@ -116,7 +116,7 @@ def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
 
 
 SCAN.inner_sources = _sources
-SCAN.inner_nodes = lambda params: params["loop"].body.nodes
+SCAN.graphs = lambda node: [node.params["loop"].body]
 SCAN.compute = _compute
 SCAN.infer = _infer
 SCAN.lengths = _lengths

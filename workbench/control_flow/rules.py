@@ -12,12 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.body import Body, bits, flagged, refuse_inner_draws
 from workbench.autodiff.call import pulled, pushed, vectorized
+from workbench.autodiff.higher_order import (
+    Rules,
+    batch_graph,
+    bits,
+    extract,
+    flagged,
+    pull_graph,
+    push_graph,
+    refuse_inner_draws,
+    smooth_reads,
+)
 from workbench.control_flow.loop import Loop, moving_leaves, outward, pad, window
 from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.running import Absent, runner
 from workbench.core import blame
+from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
@@ -86,7 +97,7 @@ def built(
         return [None] * len(carries), []
     leaves = [*leaves_of(consts), *leaves_of(seqs), *leaves_of(carries)]
     outs = [x.output for x in carries]
-    whole = Body(leaves, [*outs, *stacked])
+    whole = Graph(leaves, [*outs, *stacked])
     first = len(consts) + len(seqs)
     used = bits(first + i for i, x in enumerate(carries) if x.wanted)
     for mask in whole.reads[len(carries) :]:
@@ -103,10 +114,12 @@ def built(
         kept_seqs = [seqs[0]]
     kept = [i for i in range(len(carries)) if used >> (first + i) & 1]
     moved = [carries[i] for i in kept]
-    body = Body(
-        [*leaves_of(kept_consts), *leaves_of(kept_seqs), *leaves_of(moved)],
-        [*(x.output for x in moved), *stacked],
-    ).cut()
+    body = extract(
+        Graph(
+            [*leaves_of(kept_consts), *leaves_of(kept_seqs), *leaves_of(moved)],
+            [*(x.output for x in moved), *stacked],
+        )
+    )
     loop = Loop(
         body, len(kept_consts), len(kept_seqs), len(moved),
         counted=count is not None, **settings,
@@ -127,7 +140,7 @@ def built(
         outs = [source.body.outputs[ends + wanted.index(s)] for s in virtual]
         heads = source.body.outputs[:ends]
         less = Loop(
-            Body(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
+            Graph(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
             ends, steps=source.steps, counted=source.counted,
         )  # fmt: skip
         less.derived = True
@@ -173,7 +186,7 @@ def _batch(
     carried = [i for i in range(loop.carries) if mask >> (first + i) & 1]
     ends = len(loop.body.outputs)
     spread = [*carried, *(range(loop.carries, ends) if uneven else ())]
-    body, have, inner = loop.body.batch(moving, size, spread)
+    body, have, inner = batch_graph(loop.body, moving, size, spread)
     seqs = [
         np.moveaxis(x, 0, 1) if flags[loop.consts + i] else x
         for i, x in enumerate(seqs)
@@ -225,7 +238,7 @@ def _spread(x: Any, size: Any) -> Any:
 
 def _uneven(
     loop: Loop,
-    body: Body,
+    body: Graph,
     sizes: tuple[Any, Any],
     count: Any,
     settings: dict[str, Any],
@@ -280,9 +293,11 @@ def _uneven(
         first = np.broadcast_to(top - 1 if loop.reverse else top * 0, (size,))
         starts = [first < limits, first]
         end = []
-    whole = Body(
-        [most, *body.leaves, at_work, made], [*carries, work, done, *stacks, *end]
-    ).cut()
+    whole = extract(
+        Graph(
+            [most, *body.leaves, at_work, made], [*carries, work, done, *stacks, *end]
+        )
+    )
     new = Loop(
         whole, loop.consts + 1, loop.seqs, loop.carries + 2, counted=True,
         marks=loop.marks, **settings,
@@ -399,15 +414,24 @@ def _rows(loop: Loop) -> range:
 
 
 def _pull_chunk(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> Sequence[Any]:
-    return pulled(params["chunks"].whole, inputs, g)
+    return pulled(params["chunks"].whole, inputs, g, rules)
 
 
 def _push_chunk(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    tangents: tuple[Any, ...],
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> tuple[Any, ...]:
-    return tuple(pushed(params["chunks"].whole, inputs, tangents))
+    return tuple(pushed(params["chunks"].whole, inputs, tangents, rules))
 
 
 def _batch_chunk(
@@ -416,6 +440,9 @@ def _batch_chunk(
     return tuple(vectorized(params["chunks"].whole, inputs, batched))
 
 
+CHUNKED.graphs = lambda node: [
+    loop.body for loop in (node.params["chunks"].source, node.params["chunks"].back)
+]
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer
 CHUNKED.lengths = _infer
@@ -430,7 +457,12 @@ CHUNKED.reads = None
 
 
 def _pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int,
+    g: Any,
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> list[Any]:
     loop: Loop = params["loop"]
     loop.keep = loop.pulled = True
@@ -443,22 +475,23 @@ def _pull(
         for i, x in enumerate(body.leaves)
         if mask >> i & 1 and differentiable(x.spec.dtype)
     )
-    moving = moving_leaves(loop, asked)
+    moving = moving_leaves(loop, asked, rules=rules)
+    varies = smooth_reads(body, rules)
     ends = len(body.outputs) - loop.until
-    arrived = [i for i in range(ends) if g[i] is not None and body.varies[i] & moving]
+    arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
     # The carries whose cotangents go from step to step.
     live = bits(i for i in arrived if i < loop.carries)
     stacks = [i for i in arrived if i >= loop.carries]
     read = 0
     for i in stacks:
-        read |= body.varies[i]
+        read |= varies[i]
     grown = -1
     while grown != live:
         grown = live
         total = read
         for i in range(loop.carries):
             if live >> i & 1:
-                total |= body.varies[i]
+                total |= varies[i]
         live |= (total & moving) >> first
     flows = [
         i for i in range(loop.carries) if live >> i & 1 and moving >> first + i & 1
@@ -468,7 +501,7 @@ def _pull(
     wrt = [*wanted, *(first + i for i in flows)]
     flags = {i for i in (*flows, *stacks) if flagged(g[i])}
     while True:  # a cotangent that leaves a mask stays one in all further steps
-        fresh, results = body.pull(arriving, wrt, flags)
+        fresh, results = pull_graph(body, arriving, wrt, flags, rules)
         back = results[len(wanted) :]
         more = {i for i, c in zip(flows, back, strict=True) if flagged(c)} - flags
         if not more:
@@ -549,7 +582,7 @@ def _saved(
     if pieces:
         more += [x for x in loop.stored if x.inputs]
     read = 0
-    for mask in Body([*known, *more], results).reads:
+    for mask in Graph([*known, *more], results).reads:
         read |= mask
     lost = [x for i, x in enumerate(more, len(known)) if read >> i & 1]
     if not lost:
@@ -568,7 +601,7 @@ def _saved(
         ]
         outs = [*(body.outputs[i] for i in at), *lost]
         source = Loop(
-            Body(leaves, outs).cut(), loop.consts, loop.seqs + len(drawn), len(at),
+            extract(Graph(leaves, outs)), loop.consts, loop.seqs + len(drawn), len(at),
             steps=None if count is not None else loop.steps,
             counted=count is not None,
         )  # fmt: skip
@@ -599,7 +632,11 @@ def _absent(y: Any, loop: Loop) -> bool:
 
 
 def _push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    tangents: tuple[Any, ...],
+    y: Any,
+    inputs: tuple[Any, ...],
+    params: Params,
+    rules: Rules = None,
 ) -> tuple[Any, ...]:
     loop: Loop = params["loop"]
     refuse_inner_draws(loop.body, "scan")
@@ -611,11 +648,11 @@ def _push(
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
         if t is not None and differentiable(x.spec.dtype)
     )
-    mask = moving_leaves(loop, start)
+    mask = moving_leaves(loop, start, rules=rules)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]
     flags = {i for i in moving if flagged(given[i])}
     while True:
-        fresh, results = body.push(moving, flags)
+        fresh, results = push_graph(body, moving, flags, rules)
         more = {first + i for i, t in enumerate(results[: loop.carries]) if flagged(t)}
         if more <= flags:
             break

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.body import Body, is_draw
+from workbench.autodiff.higher_order import is_draw
 from workbench.backends.numpy import Function
 from workbench.backends.spelling import operator_of
 from workbench.control_flow.loop import Loop
@@ -55,8 +55,7 @@ class Code:
     def write(self, graph: Graph, given: dict[Tensor, str], pad: str) -> list[str]:
         """The lines of a graph; the names of its outputs."""
         names = {x.serial: name for x, name in given.items()}
-        body = Body(graph.inputs, graph.outputs)
-        return self.steps(body.nodes, names, pad, graph.outputs, set(), "i")
+        return self.steps(graph.between, names, pad, graph.outputs, set(), "i")
 
     def steps(
         self,
@@ -434,7 +433,7 @@ def rows_for(n: int, y: Any) -> Any:
 
 def _invariants(
     loop: Loop,
-) -> tuple[Graph, list[Tensor], list[Tensor], list[Any]]:
+) -> tuple[Graph, list[Tensor], list[Tensor], Sequence[Any]]:
     """The part of the step that is the same in each, and the rest.
 
     Returns the graph of the former, the nodes of the latter, what they read of the
@@ -444,7 +443,7 @@ def _invariants(
     fixed = {x.serial for x in body.leaves[: loop.consts]}
     same = set()
     inside = []
-    for node in body.nodes:
+    for node in body.between:
         if not is_draw(node) and all(
             x.serial in fixed or x.serial in same
             for x in node.inputs
@@ -502,7 +501,7 @@ class Runner:
         #: later.
         self.nodes: list[Tensor | None] = []
         self.held = 0
-        if len(loop.body.nodes) > MOST_LINES:
+        if len(loop.body.between) > MOST_LINES:
             self.run = self._stepwise()
         else:
             made = Straight(loop, self.places, self.marks)
@@ -662,7 +661,7 @@ class Runner:
     def _stepwise(self) -> Callable[..., Any]:
         """The loop around a compiled step, for steps that are very long."""
         loop, body = self.loop, self.loop.body
-        step = Function(body.graph)
+        step = Function(body)
         places, until = self.places, loop.until
         marks, every = self.marks, loop.every or 1
 

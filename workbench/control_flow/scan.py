@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.body import Body
+from workbench.autodiff.higher_order import extract
 from workbench.control_flow import rules, text  # noqa: F401  (they make the op whole)
 from workbench.control_flow.loop import Loop, window
 from workbench.control_flow.op import run_loop
@@ -30,6 +30,7 @@ from workbench.control_flow.signature import (
 )
 from workbench.core import blame, dims, tree, types
 from workbench.core.broadcasting import smallest
+from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, leaf
@@ -445,7 +446,7 @@ class Assembled:
         leaves = [x for x, *_ in (*self.consts, *self.seqs, *self.carries)]
         outs = [out for _, _, out in self.carries]
         stop = [] if self.stop is None else [self.stop]
-        body = Body(leaves, [*outs, *stacked, *stop]).cut()
+        body = extract(Graph(leaves, [*outs, *stacked, *stop]))
 
         def make(every: int | None) -> Loop:
             return Loop(

@@ -46,7 +46,7 @@ Measured = dict[int, tuple[str, int]]
 def _scan(node: Tensor) -> Source:
     """A loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
-    graphs = [(node.name or "scan", loop.body.graph)]
+    graphs = [(node.name or "scan", loop.body)]
     return Source(("scan", id(loop), loop.keep), graphs, partial(_for, loop))
 
 
@@ -180,7 +180,7 @@ def _back(node: Tensor) -> Source:
         first = f"{', '.join(functions)}, {n}, {chunks.every}"
         return f"scan_pieces({first}, {', '.join(parts)})"
 
-    graphs = [(AGAIN, source.body.graph), ("scan_back", back.body.graph)]
+    graphs = [(AGAIN, source.body), ("scan_back", back.body)]
     return Source(("scan_back", id(chunks)), graphs, frame, call, (PIECES,))
 
 
@@ -192,7 +192,7 @@ def _cond(node: Tensor) -> Source:
         yes, no = functions
         return f"({yes} if {operands[0]} else {no})({', '.join(operands[1:])})"
 
-    yes, no = (body.graph for body in branches)
+    yes, no = branches
     graphs = [("on_true", yes), ("on_false", no)]
     return Source(("cond", id(branches)), graphs, call=call)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.body import Body
+from workbench.autodiff.higher_order import extract
 from workbench.control_flow.loop import ENDLESS, Loop
 from workbench.control_flow.scan import run_saving
 from workbench.control_flow.signature import array, check_takes, condition
 from workbench.core import blame, tree, types
+from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import blank
@@ -158,7 +159,7 @@ def _run(
     # Whether the condition was met, for who asks why the loop has ended.
     flag = blank(Spec((), np.dtype(bool)))
     outs = [*news, stop]
-    body = Body([*captured, *places, flag], [*outs, stop]).cut()
+    body = extract(Graph([*captured, *places, flag], [*outs, stop]))
     where = blame.here()
 
     def limit(*finals: Any) -> None:

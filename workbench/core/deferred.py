@@ -66,7 +66,7 @@ class Late(Op):
         self.push = None if base.push is None else self._push
         self.view = base.view
         self.rule, self.reads = base.rule, base.reads
-        self.inner_nodes, self.inner_sources = base.inner_nodes, base.inner_sources
+        self.graphs, self.inner_sources = base.graphs, base.inner_sources
         self.source = base.source
 
     def settled(
@@ -87,22 +87,33 @@ class Late(Op):
         return base.compute(*own, **settings)
 
     def _pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        *inside: Any,
     ) -> Sequence[Any]:
         base, own, settings = self.settled(inputs, params)
         mask &= (1 << self.count) - 1
         assert base.pull is not None
-        return list(base.pull(mask, g, y, own, settings)) if mask else []
+        return list(base.pull(mask, g, y, own, settings, *inside)) if mask else []
 
     def _push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        *inside: Any,
     ) -> Any:
         base, own, settings = self.settled(inputs, params)
         tangents = tangents[: self.count]
         if all(t is None for t in tangents):
             return None
         assert base.push is not None
-        return base.push(tangents, y, own, settings)
+        return base.push(tangents, y, own, settings, *inside)
 
 
 @cache

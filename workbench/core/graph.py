@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -84,6 +84,8 @@ class Graph:
         self.outputs = tuple(outputs)
         self._tree = tree
         self.caught: Mapping[int, Any] = caught or {}
+        #: What backends have made of it, by their names.
+        self.lowered: dict[str, Any] = {}
 
     @property
     def tree(self) -> tree.Tree:
@@ -115,6 +117,25 @@ class Graph:
         return tuple(
             [isinstance(y, Tensor) and y.serial in known for y in self.outputs]
         )
+
+    @cached_property
+    def reads(self) -> list[int]:
+        """For each output, the leaves that it depends on, as a mask."""
+        return self.depends(())
+
+    def depends(self, cut: Collection[int]) -> list[int]:
+        """For each output, the leaves it depends on other than through ``cut``."""
+        found = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
+        for node in self.between:
+            mask = 0
+            if node.serial not in cut:
+                for x in node.inputs:
+                    if isinstance(x, Tensor):
+                        mask |= found.get(x.serial, 0)
+            found[node.serial] = mask
+        return [
+            found.get(y.serial, 0) if isinstance(y, Tensor) else 0 for y in self.outputs
+        ]
 
     def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for other values of the leaves.
@@ -233,6 +254,28 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self)} nodes>"
+
+
+def copy_onto(graph: Graph, fresh: Mapping[Tensor, Tensor]) -> Graph:
+    """Return a copy of a graph without values, on other leaves in place of some.
+
+    Nodes that depend on none of these stay as they are.
+    """
+    made: dict[int, Any] = {x.serial: y for x, y in fresh.items()}
+    for node in graph.between:
+        inputs = tuple(
+            [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
+        )
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            made[node.serial] = copy = walk.like(node, inputs, node.args, None)
+            if node.origin is not None:
+                forward = made.get(node.origin.forward.serial, node.origin.forward)
+                copy.origin = node.origin._replace(forward=forward)
+    return Graph(
+        [fresh.get(x, x) for x in graph.inputs],
+        [made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs],
+        [fresh.get(x, x) for x in graph.captures],
+    )
 
 
 # Inlining: nodes that ask for it become the ops that they are made of.

@@ -64,9 +64,10 @@ class Op:
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
         it is made of, each recorded where values are Tensors: for who looks inside.
         None: there are none.
-    inner_nodes
-        ``inner_nodes(params) -> nodes``, those of the programs that a node holds: the
-        step of a loop, the branches of a choice. None: it holds none.
+    graphs
+        ``graphs(node) -> graphs``, the programs that a node holds: the step of a loop,
+        the branches of a choice. The rules of such an op take one more argument, the
+        rules of overrides for nodes in there, or None. None: it holds none.
     inner_sources
         ``inner_sources(node) -> pairs``, each leaf of those programs and what it takes
         its values from.
@@ -114,10 +115,10 @@ class Op:
         "cure",
         "custom",
         "elementwise",
+        "graphs",
         "helper",
         "infer",
         "inline",
-        "inner_nodes",
         "inner_sources",
         "keeps",
         "late",
@@ -149,7 +150,7 @@ class Op:
         self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
             None
         )
-        self.inner_nodes: Callable[[dict[str, Any]], Sequence[Any]] | None = None
+        self.graphs: Callable[[Any], Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
         self.source: Callable[[Any], Any] | None = None
         self.template: str | Callable[[Any], Any] | None = None

@@ -61,7 +61,7 @@ class Values:
         """The ids of the nodes that hold a node of a step or branch, by its serial."""
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.graph.nodes):
-            if node.op.inner_nodes is not None:
+            if node.op.graphs is not None:
                 for x in steps.everything([node])[1:]:
                     found.setdefault(x.serial, []).append(i)
         return found

@@ -435,7 +435,7 @@ def told(case: Case, node: Tensor) -> Finding | None:
 
 def _holds(node: Tensor) -> bool:
     """Whether an op whose results hang on the condition of a matrix is inside."""
-    if node.op.inner_nodes is not None:
+    if node.op.graphs is not None:
         inside = everything([node])
     elif node.op.body is not None:
         inside = everything(node.op.body(*map(types.spec_of, node.inputs)).nodes)

@@ -38,7 +38,7 @@ class _Run:
         self.count = int(value[-1] if self.loop.until else self.loop.length(args))
         order = range(self.count)
         self.order = list(reversed(order) if self.loop.reverse else order)
-        self.step = self.loop.body.graph.run
+        self.step = self.loop.body.run
 
     @property
     def stacked(self) -> int:
@@ -212,7 +212,7 @@ def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> 
     ``where`` and ``within`` say in which part of it, for the title and the evidence.
     """
     fix = inner.fix
-    reached = node.op.inner_nodes is not None
+    reached = node.op.graphs is not None
     if fix is not None and fix.rule is not None and not reached:
         fix = None  # an override does not get there
     evidence = inner.evidence

@@ -1,0 +1,208 @@
+"""Derivatives and batches of the Graphs that an op holds: steps of loops, branches.
+
+Such a graph has no values: leaves (what comes in) and outputs. Its derivatives are
+recorded on the same leaves and on fresh ones for tangents or cotangents, so they
+read the values of the step that they belong to, and no value is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.autodiff import forward, reverse, steps
+from workbench.autodiff.batch import run_batch
+from workbench.core import blame, types
+from workbench.core.graph import Graph, copy_onto
+from workbench.core.tensor import MaskedTensor, Tensor, masked
+from workbench.core.trace import blank, blanks
+from workbench.core.types import Spec
+from workbench.errors import TraceError
+from workbench.ops import define
+
+Rules = Mapping[int, Any] | None
+
+
+def bits(places: Iterable[int]) -> int:
+    """Return a set of places as a mask."""
+    found = 0
+    for i in places:
+        found |= 1 << i
+    return found
+
+
+def smooth_reads(graph: Graph, rules: Rules) -> Sequence[int]:
+    """For each output, the leaves that it depends on through derivatives, as a mask.
+
+    An override may give one to a node whose op has none.
+    """
+    rough = [x for x in graph.between if x.op.pull is None]
+    given = {x.serial for x in rough if rules and x.serial in rules}
+    return graph.depends({x.serial for x in rough} - given)
+
+
+def extract(graph: Graph) -> Graph:
+    """Return the same, on leaves of its own where they are results of other leaves.
+
+    A value that comes from outside is no longer what the step computes: nothing
+    must flow through it to its operands.
+    """
+    if not knows_lengths(graph):
+        leaves = blanks(graph.leaves)
+        return Graph(leaves, graph.run(leaves))
+    fresh = {x: blank(x, x.name) for x in graph.leaves if x.inputs}
+    return copy_onto(graph, fresh) if fresh else graph
+
+
+def needed_values(graph: Graph) -> set[int]:
+    """Return the serials of those values that reverse mode reads, or may read.
+
+    What is read and is no output must be computed again, from its operands.
+    """
+    emitted = {y.serial for y in graph.outputs if isinstance(y, Tensor)}
+    found: set[int] = set()
+    for node in reversed(graph.between):
+        inputs = node.inputs
+        if node.op.pull is not None:
+            found.update(read_values(node))
+        if node.serial in found and node.serial not in emitted:
+            found.update(x.serial for x in inputs if isinstance(x, Tensor))
+    return found
+
+
+def read_values(node: Tensor) -> set[int]:
+    """Return the serials of the values that the reverse rule of a node reads."""
+    inputs, reads = node.inputs, node.op.reads
+    if reads is None:
+        reads = (*range(len(inputs)), "y")
+    found = {
+        x.serial
+        for i in reads
+        if isinstance(i, int) and i < len(inputs)
+        if isinstance(x := inputs[i], Tensor)
+    }
+    return found | {node.serial} if "y" in reads else found
+
+
+def pull_graph(
+    graph: Graph,
+    arriving: Sequence[int],
+    wanted: Sequence[int],
+    flags: Collection[int],
+    rules: Rules,
+) -> tuple[list[Tensor], list[Any]]:
+    """Record the cotangents of wanted leaves, from fresh leaves for those that arrive.
+
+    ``arriving`` are outputs; ``flags`` are those of them whose cotangents have
+    left a mask. Returns the fresh leaves, and one result (or None) per wanted.
+    """
+    outputs = [graph.outputs[i] for i in arriving]
+    fresh = [blank(y, _named(y)) for y in outputs]
+    seeds = [
+        masked(x) if i in flags else x for i, x in zip(arriving, fresh, strict=True)
+    ]
+    wrt = [graph.leaves[i] for i in wanted]
+    return fresh, reverse.pull_back(outputs, seeds, wrt, record=True, rules=rules)
+
+
+def push_graph(
+    graph: Graph, moving: Sequence[int], flags: Collection[int], rules: Rules
+) -> tuple[list[Tensor], list[Any]]:
+    """Record the tangents of all outputs, from fresh leaves for moving leaves."""
+    wrt = [graph.leaves[i] for i in moving]
+    fresh = [blank(x, _named(x)) for x in wrt]
+    tangents = [
+        masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
+    ]
+    made = forward.push_forward(graph.outputs, wrt, tangents, record=True, rules=rules)
+    return fresh, made
+
+
+def batch_graph(
+    graph: Graph, batched: Collection[int], size: Any, spread: Collection[int]
+) -> tuple[Graph, list[bool], Any]:
+    """Return the graph for many examples: axis 0 of the leaves that are ``batched``.
+
+    The outputs in ``spread`` carry the axis in any case. Returned with it: which
+    do, and how many examples there are, as a length of its own leaves.
+    """
+    if not isinstance(size, int) or not knows_lengths(graph):
+        graph = _with_own_lengths(graph, batched)
+    leaves = list(graph.leaves)
+    for i in batched:
+        spec = types.spec_of(leaves[i])
+        leaves[i] = blank(Spec((size, *spec.shape), spec.dtype), leaves[i].name)
+    if not all(isinstance(n, int) for x in leaves for n in x.spec.shape):
+        kept = [x for i, x in enumerate(leaves) if i not in batched]
+        given = iter(blanks([leaves[i] for i in batched], kept))
+        leaves = [next(given) if i in batched else x for i, x in enumerate(leaves)]
+        size = leaves[min(batched)].spec.shape[0] if batched else size
+    inner = Graph([graph.leaves[i] for i in batched], graph.outputs)
+    outputs = run_batch(inner, [leaves[i] for i in batched], size)
+    carried = list(inner.varying)
+    for i in spread:
+        if not carried[i]:
+            y = outputs[i]
+            outputs[i] = np.broadcast_to(y, (size, *types.spec_of(y).shape))
+            carried[i] = True
+    return Graph(leaves, outputs), carried, size
+
+
+def _with_own_lengths(graph: Graph, batched: Collection[int]) -> Graph:
+    """Return the graph with lengths of leaves that are not batched, where it can.
+
+    What is computed for no example then has no length of a leaf that goes.
+    """
+    chosen = {*batched}
+    order = sorted(range(len(graph.leaves)), key=lambda i: i in chosen)
+    fresh = blanks([graph.leaves[i] for i in order])
+    of = dict(zip(order, fresh, strict=True))
+    leaves = [of[i] for i in range(len(order))]
+    return Graph(leaves, graph.run(leaves))
+
+
+def knows_lengths(graph: Graph) -> bool:
+    """Return whether the shapes of all values of a step are known."""
+    return all(
+        isinstance(m, int)
+        for x in (*graph.leaves, *graph.between)
+        for spec in define.parts(x) or (x.spec,)
+        for m in spec.shape
+    )
+
+
+def is_draw(x: Any) -> bool:
+    """Whether a node draws random numbers when it runs, each time anew."""
+    return (
+        isinstance(x, Tensor) and "draw" in x.params and x.op.name.startswith("random_")
+    )
+
+
+def refuse_inner_draws(graph: Graph, name: str) -> None:
+    """Refuse a derivative that would run an inner loop once more, and draw anew.
+
+    Raises
+    ------
+    TraceError
+        If a loop or a branch inside the step draws.
+    """
+    inner = set(steps.everything(graph.between)) - set(graph.between)
+    for node in inner:
+        if is_draw(node):
+            raise TraceError(
+                f"{blame.describe(node)}{blame.at(node.site)} is drawn by a loop or a"
+                f" branch inside a {name}, whose derivative would draw anew. Draw"
+                " outside, and give the noise as a sequence."
+            )
+
+
+def flagged(x: Any) -> bool:
+    """Whether a cotangent has left a mask."""
+    return isinstance(x, MaskedTensor)
+
+
+def _named(x: Any) -> str | None:
+    name = getattr(x, "name", None)
+    return f"d_{name}" if name else None
