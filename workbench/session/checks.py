@@ -35,11 +35,11 @@ from workbench.session.derivative import in_force, one_array
 from workbench.session.history import Entry
 from workbench.session.nodes import Node, as_list, handed
 from workbench.session.stages import Values
-from workbench.session.state import SessionView
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
+    from workbench.session.session import Session
 
 #: How many numbers a check may compute for the entries of the gradients: of a large
 #: program fewer entries are checked, and at least so many of all inputs together.
@@ -51,7 +51,7 @@ CALL = 1e4
 
 
 def check(
-    session: SessionView,
+    session: Session,
     wrt: Iterable[Node] | Node | None,
     nodes: bool,
     progress: Progress | None,
@@ -216,7 +216,7 @@ class Part:
     """
 
     def __init__(
-        self, session: SessionView, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
@@ -327,7 +327,7 @@ class Moved(ByPart):
 # The doctor
 
 
-def diagnose(session: SessionView, progress: Progress | None = None) -> Findings:
+def diagnose(session: Session, progress: Progress | None = None) -> Findings:
     """Look at the state that a session has; kept as its `findings`."""
     with session.lock:  # a run in another thread changes all of it at once
         state = session._state
@@ -352,7 +352,7 @@ def diagnose(session: SessionView, progress: Progress | None = None) -> Findings
     return found
 
 
-def _said(session: SessionView, state: Any, finding: Finding) -> Finding:
+def _said(session: Session, state: Any, finding: Finding) -> Finding:
     """The finding with the line that attaches its fix to this session."""
     mend, i = finding.fix, state.forward.ids.get(finding.node.serial)
     if mend is None or mend.rule is None or i is None:
@@ -363,7 +363,7 @@ def _said(session: SessionView, state: Any, finding: Finding) -> Finding:
     return replace(finding, fix=replace(mend, code=line))
 
 
-def _namer(session: SessionView, state: Any) -> Callable[[Tensor], str]:
+def _namer(session: Session, state: Any) -> Callable[[Tensor], str]:
     """What the picture calls a node."""
     ids, labels = state.forward.ids, session.nodes.labels
 
@@ -384,7 +384,7 @@ def _unread(graph: Any, output: Tensor, wrt: list[int], nodes: Any) -> list[Tens
     ]
 
 
-def fix(session: SessionView, which: Finding | int) -> Attached | str:
+def fix(session: Session, which: Finding | int) -> Attached | str:
     """Attach what mends a finding; or the code to write, where that is not enough.
 
     Raises

@@ -7,7 +7,7 @@ computed. A `Derivative` and a `Second` are computed where they are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from workbench.overrides.resolution import Resolution
 from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
 from workbench.session.stages import Values
-from workbench.session.state import SessionView
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 
 class Endpoints:
@@ -38,7 +40,7 @@ class Endpoints:
     """
 
     def __init__(
-        self, session: SessionView, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
         find = session.nodes.find
         with session.lock:  # a run in another thread changes both at once
@@ -310,7 +312,7 @@ class Second(Matrix):
 
 
 def derivative(
-    session: SessionView,
+    session: Session,
     of: Node | None,
     wrt: Iterable[Node] | Node | None,
     mode: str = "auto",
@@ -372,7 +374,7 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
     return notes
 
 
-def second(session: SessionView, wrt: Iterable[Node] | Node | None) -> Second:
+def second(session: Session, wrt: Iterable[Node] | Node | None) -> Second:
     """The Hessian of a session's output; with a seed, that of their product's sum."""
     endpoints = Endpoints(session, None, wrt)
     seed = endpoints.seed
@@ -413,7 +415,7 @@ def split(
 
 
 def jacobian(
-    session: SessionView, of: Node | None, wrt: Iterable[Node] | Node | None
+    session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
 ) -> Any:
     """See `Session.jacobian`."""
     endpoints = Endpoints(session, of, wrt)
@@ -425,7 +427,7 @@ def jacobian(
     return _by_name(endpoints, blocks[0])
 
 
-def hessian(session: SessionView, wrt: Iterable[Node] | Node | None) -> Any:
+def hessian(session: Session, wrt: Iterable[Node] | Node | None) -> Any:
     """See `Session.hessian`."""
     endpoints = Endpoints(session, None, wrt)
     found = second(session, wrt)

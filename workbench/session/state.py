@@ -8,10 +8,9 @@ takes it when all of it is computed: what fails or is interrupted leaves the las
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from functools import cached_property
 from keyword import iskeyword
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -191,58 +190,6 @@ def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
     if hasattr(seed, "astype"):
         return seed.astype(node.dtype)
     return np.array(seed, node.dtype)
-
-
-class SessionView(Protocol):
-    """What the functions of a session's parts read of it; `Session` is one.
-
-    They take this and no `Session`, which is made of them.
-    """
-
-    name: str
-    nodes: Nodes
-    output: int
-    wrt: list[int]
-    seed: Any
-    _state: State
-    _diagnosed: tuple[State, Any] | None
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        """Held while several of these are read, which a run changes at once."""
-
-    @property
-    def graph(self) -> Graph:
-        """The program, forward."""
-
-    @property
-    def forward(self) -> Values:
-        """The stage of the values."""
-
-    @property
-    def truth(self) -> Backward | None:
-        """The stage of the gradients with all overrides off."""
-
-    @property
-    def resolution(self) -> Resolution | None:
-        """Which override runs where; None without overrides."""
-
-    @property
-    def overrides(self) -> list[Attached]:
-        """All overrides in order: what each matched and what it changes."""
-
-    @property
-    def findings(self) -> Any:
-        """What the doctor found last; None before it was asked."""
-
-    def needed(self) -> Backward:
-        """Return the stage of the gradients, or raise why there is none."""
-
-    def override(self, target: Any, vjp: Any = None) -> Attached:
-        """Attach another gradient rule."""
-
-    def _keep(self, what: str, found: Any, state: State) -> None:
-        """Keep what was found out about one of its states."""
 
 
 class State:

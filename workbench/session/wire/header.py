@@ -169,7 +169,7 @@ def described(forward: Values, report: Report) -> Checked:
     count = len(forward.graph.nodes)
     worst: dict[int, NodeCheck] = {}
     for one in report.nodes:
-        for i in places(forward, one.node):
+        for i in forward.places(one.node):
             if i not in worst or badness(one) < badness(worst[i]):
                 worst[i] = one
     status = np.zeros(count, np.uint8)
@@ -299,7 +299,7 @@ def findings_data(session: Session) -> FindingsData | None:
 
 def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
     """One finding; of a node inside a loop the loop is shown."""
-    at = places(forward, one.node) or [output]
+    at = forward.places(one.node) or [output]
     fix = one.fix
     return FindingData(
         kind=one.kind,
@@ -322,11 +322,4 @@ def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
 
 def way(forward: Values, nodes: Iterable[Tensor]) -> list[int]:
     """The ids of nodes in a row, each once."""
-    return list(dict.fromkeys(i for x in nodes for i in places(forward, x)))
-
-
-def places(forward: Values, node: Tensor) -> list[int]:
-    """Where a node stands; nowhere, if it is none of the program's."""
-    if node.serial not in forward.ids and node.serial not in forward.held:
-        return []
-    return forward.places(node)
+    return list(dict.fromkeys(i for x in nodes for i in forward.places(x)))
