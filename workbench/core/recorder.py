@@ -17,8 +17,8 @@ import numpy as np
 from workbench.core import blame, traces, tree, types, walk
 from workbench.core.graph import Graph
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, apply, leaf, next_serial, value_of
-from workbench.core.trace import argument_names, live, record
+from workbench.core.tensor import Tensor, apply, leaf, next_serial, take_name, value_of
+from workbench.core.trace import ArgumentNames, live, record
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 
@@ -102,8 +102,8 @@ class Recorder:
         self.function = f
         self._flat, self._structure = tree.flatten(examples)
         self._chosen = [i for i, x in enumerate(self._flat) if is_array(x)]
-        names = argument_names(f, examples, {})
-        self._labels = [names[i] for i in self._chosen]
+        places, trees = range(len(examples)), self._structure.children
+        self._names = ArgumentNames(f, places, trees, self._chosen)
         self.arguments = [self._flat[i] for i in self._chosen]
         #: The first run, where each run records anew.
         self._first: _Copy | None = None
@@ -148,7 +148,7 @@ class Recorder:
 
     def _record(self, given: Sequence[Any]) -> _Copy:
         first = next_serial()
-        recorded = record(self._call, given, self._labels)
+        recorded = record(self._call, given, self._names)
         return _Copy(first, recorded, self._first)
 
     def __repr__(self) -> str:
@@ -253,6 +253,7 @@ class _Copy:
 
 def _blank(x: Tensor) -> Tensor:
     """A leaf without value that looks like a Tensor."""
-    made = leaf(None, x.name)
+    made = leaf(None)
+    take_name(made, x)
     made.spec = types.spec_of(x)
     return made

@@ -14,7 +14,7 @@ from workbench.core import aliases, blame, source, traces, tree, types
 from workbench.core.blame import instead, library_call, numpy_call
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor, admit, leaf
+from workbench.core.tensor import Tensor, admit, leaf, take_name
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import (
@@ -186,7 +186,7 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
     Lengths that are equal stay so: they are those of the first leaf that has them.
     Those of leaves that are ``kept`` stay theirs.
     """
-    fresh = [leaf(None, x.name) for x in leaves]
+    fresh = [leaf(None) for _ in leaves]
     known: dict[Any, Dim] = {}
     both = [*zip(kept, kept, strict=True), *zip(leaves, fresh, strict=True)]
     for x, made in both:
@@ -198,6 +198,7 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
         return known.get(Dim({(atom,): 1}).key)
 
     for x, made in zip(leaves, fresh, strict=True):
+        take_name(made, x)
         shape = []
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.key not in known:
