@@ -32,7 +32,7 @@ from workbench.custom.from_graph_rules import (
     unused,
 )
 from workbench.custom.program_op import Whole, key_of
-from workbench.custom.registry import Entry, enter
+from workbench.custom.registry import Entry, enter, registered
 from workbench.custom.running import OpRunner, many
 from workbench.errors import ShapeError
 from workbench.ops import define
@@ -278,7 +278,8 @@ class OpFromGraph(Op):
     def _has_rules(self) -> bool:
         """Whether it has rules of its own, be it one that was registered for it."""
         made = self._runner
-        return made.jvp is not None or made.reverse_rule() is not None
+        known = made.vjp is not None or made.jvp is not None
+        return known or registered(self.entry.key) is not None
 
     def _pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +48,6 @@ class OpRunner(Runner):
         What to write where the op has no derivative at all.
     key
         What its registered gradient is found by.
-    connection
-        What the op declares to depend on what, if it does.
     """
 
     def __init__(
@@ -59,41 +57,30 @@ class OpRunner(Runner):
         jvp: Any = None,
         cure: str = "",
         key: Any = None,
-        connection: Callable[..., Sequence[Sequence[bool]]] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(op, vjp, jvp, **more)
         self.cure = cure
-        self.declared = connection
         self.key = op.name if key is None else key
         op.pull, op.push, op.reads = self.pull, self.push, None
         op.rule = " · ".join(called(r) for r in (vjp, jvp) if r is not None) or (
             "the gradient registered for it"
         )
 
-    def reverse_rule(self) -> Any:
-        """The op's own rule, or the one registered for it."""
-        if self.vjp is None and self.jvp is None:
-            return registered(self.key)
-        return self.vjp
-
-    def connection(
-        self, inputs: tuple[Any, ...], params: Params
-    ) -> Sequence[Sequence[bool]] | None:
-        """Which outputs depend on each input, if the op declares it."""
-        return None if self.declared is None else self.declared(inputs, params)
+    def find_rule(self) -> Any:
+        """The rule that is registered for the op."""
+        found = registered(self.key)
+        if found is None:
+            raise NotDifferentiableError(
+                f"{self.op.name} has no derivative. {self.cure}".rstrip()
+            )
+        return found
 
     def check_takes(self, rule: Rule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         own = self.vjp is not None or self.jvp is not None
         kind = UsageError if own else RegistrationError
         check_signature(rule, count, self.op.name, kind, what)
-
-    def refuse_both(self) -> NoReturn:
-        """Refuse to differentiate what has no rule at all."""
-        raise NotDifferentiableError(
-            f"{self.op.name} has no derivative. {self.cure}".rstrip()
-        )
 
 
 # A user's op for many examples at once: `many`.

@@ -86,7 +86,7 @@ class Override:
             if isinstance(made, Expression):
                 if any(name[1:].isdigit() for name in made.names):
                     return True
-            elif made is not None:
+            elif made not in (None, "true"):
                 return True
         return False
 
@@ -95,39 +95,26 @@ class Override:
 
         ``position`` is that of the node among those that the override means.
         """
-        if self.vjp == "true":
+        vjp: Any = self.vjp
+        if vjp == "true":
             return None
-        return self._run(node, self._at(node), None, position)
+        if isinstance(vjp, str):
+            vjp = read(vjp)
+        if isinstance(vjp, Bound):
+            vjp.check(node)
+        return NodeRunner(node, self, vjp, position=position)
 
     def push(self, node: Tensor, position: int = 0) -> NodeRunner | None:
         """The forward rule at a node; None for the true one."""
-        jvp: Any = self.jvp
-        if jvp is None and self.vjp == "true":
-            return None
-        rule = self._at(node)
-        if jvp is None:
-            jvp = rule.forward() if isinstance(rule, Bound) else None
-        elif isinstance(jvp, str) and jvp != "true":
-            jvp = ready(jvp, "t")
-            if isinstance(jvp, Bound):
-                jvp.check(node)
-                # Without a forward rule of its own, it is itself transposed.
-                rule, jvp = jvp, jvp.forward()
-        if isinstance(jvp, str):
-            return None
-        return self._run(node, rule, jvp, position)
-
-    def _run(self, node: Tensor, vjp: Any, jvp: Any, position: int) -> NodeRunner:
-        return NodeRunner(
-            node, vjp, jvp, label=self.label, position=position, linear=self._linear
-        )
-
-    def _at(self, node: Tensor) -> Any:
-        """The reverse rule as it runs at a node."""
-        rule = ready(self.vjp, "g")
+        rule, jvp = ready(self.vjp, "g"), ready(self.jvp, "t")
+        if isinstance(jvp, Bound):
+            rule = jvp  # without a forward rule of its own, it is itself transposed
         if isinstance(rule, Bound):
             rule.check(node)
-        return rule
+            jvp = rule.forward() if jvp in (None, rule) else jvp
+        if jvp == "true" or (jvp is None and rule == "true"):
+            return None
+        return NodeRunner(node, self, rule, jvp, position)
 
     def __repr__(self) -> str:
         off = "" if self.enabled else ", off"
@@ -202,16 +189,17 @@ def override(
                 f"{which}={rule!r} is not a rule: give an expression in a string, or a"
                 " function rule(node, g)."
             )
-    _check_name(name)
-    if name == label_of(vjp):
-        name = None  # it says that by itself, and its code stays short
+    if name is not None:
+        _check_name(name)
+        if name == label_of(vjp):
+            name = None  # it says that by itself, and its code stays short
     return Override(target_of(target), vjp, jvp, name, enabled)
 
 
 def _check_name(name: Any) -> None:
     """Refuse a name that no file and no page could take."""
-    good = name is None or (isinstance(name, str) and len(name) <= MOST_NAME)
-    if not good or not _written(name or ""):
+    good = isinstance(name, str) and len(name) <= MOST_NAME
+    if not good or not _written(name):
         shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}…"
         raise OverrideError(
             f"name={shown} is no name of an override: give a text of at most"
@@ -228,10 +216,10 @@ def _written(text: str) -> bool:
     return True
 
 
-def ready(rule: str | Callable[..., Any], arriving: str) -> Any:
-    """A rule as it runs: a text read, a function as it is."""
-    if isinstance(rule, str):
-        return read("d" if rule == "true" else rule, arriving)
+def ready(rule: Any, arriving: str) -> Any:
+    """A rule as it runs: a text read, a function or ``"true"`` as it is."""
+    if isinstance(rule, str) and rule != "true":
+        return read(rule, arriving)
     return rule
 
 

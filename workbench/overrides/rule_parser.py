@@ -311,8 +311,8 @@ def spelled(name: str, **settings: Any) -> str:
 # A rule tried on shapes alone, as a form does while it is typed.
 
 
-def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
-    """Run a rule on Tensors like those of a node, which have no values.
+def check_on(rule: NodeRunner) -> None:
+    """Run a rule on Tensors like those of its node, which have no values.
 
     A function by its name that asks for values is left to the run.
 
@@ -321,6 +321,7 @@ def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
     OverrideError
         If the rule reads what the node has not, or gives the wrong shape.
     """
+    node = rule.node
     with OpenTrace():
         inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
         y = abstract(node)
@@ -328,12 +329,10 @@ def check_on(rule: Expression | Bound, node: Tensor, label: str) -> None:
         g = abstract(node)
         if isinstance(g, tuple):
             g = define.Parts(c if has_derivative(c) else None for c in g)
-        if isinstance(rule, Bound):
-            rule.check(node)
         try:
-            NodeRunner(node, rule, label=label)(mask, g, y, inputs, node.params)
+            rule(mask, g, y, inputs, node.params)
         except TraceError:
-            if isinstance(rule, Expression):
+            if isinstance(rule.vjp, Expression):
                 raise
 
 

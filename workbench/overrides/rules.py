@@ -76,7 +76,9 @@ class Node:
     """
 
     __slots__ = (
+        "_inputs",
         "_mask",
+        "_outputs",
         "_true",
         "_wildcards",
         "_y",
@@ -94,16 +96,16 @@ class Node:
         op: Op,
         mask: int,
         y: Any,
-        inputs: Sequence[Any],
+        inputs: tuple[Any, ...],
         params: Params,
         true: Op | None = None,
     ) -> None:
         self.op = op
         self.name: str | None = None
-        self.names: tuple[str | None, ...] = (None,) * len(inputs)
+        self.names: tuple[str | None, ...] = ()
         self.position = 0
-        self.inputs = tuple(lend(inputs))
-        self.outputs = tuple(map(read_only, y if isinstance(y, tuple) else (y,)))
+        self.inputs = self._inputs = inputs
+        self.outputs = self._outputs = y if isinstance(y, tuple) else (y,)
         self.params = params
         self._mask = mask
         self._true = true
@@ -158,7 +160,7 @@ class Node:
                 pass  # an op may refuse the derivative by some of its inputs
         return [
             zeros_for(x) if c is None else c
-            for c, x in zip(passed, self.inputs, strict=True)
+            for c, x in zip(passed, self.inputs, strict=False)
         ]
 
     def asked(self, *cotangents: Any) -> list[Any]:
@@ -168,13 +170,35 @@ class Node:
         """
         return self._pass_on(self._mask, cotangents)
 
-    def _pass_on(self, mask: int, cotangents: tuple[Any, ...]) -> list[Any]:
+    def _pass_on(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
+        """What the true rule passes on to the inputs in a mask, fitted."""
+        made: list[Any] = [None] * len(self._inputs)
+        pull = self._true_op.pull
+        if pull is not None:
+            g = tuple(cotangents) if isinstance(self._y, tuple) else cotangents[0]
+            passed = pull(mask, g, self._y, self._inputs, self.params)
+            for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
+                if c is not None and mask >> i & 1:
+                    made[i] = reverse.fit(c, x)
+        return made
+
+    def _push_on(self, tangents: tuple[Any, ...]) -> Sequence[Any]:
+        """The tangents that the true rule gives, one for each output."""
+        op = self._true_op
+        push = op.push or (op.pull and forward.transposed(op.pull))
+        made = push(tangents, self._y, self._inputs, self.params) if push else None
+        if isinstance(made, tuple):
+            return made
+        return [made] * len(self._outputs)
+
+    @property
+    def _true_op(self) -> Op:
         if self._true is None:
             raise UsageError(
                 f"the rule of {self.op.name} asks for node.vjp, which is that rule"
                 " itself. Only the rule of an override stands beside another."
             )
-        return pass_on(self._true, mask, cotangents, self._y, self.inputs, self.params)
+        return self._true
 
     def __repr__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
@@ -361,6 +385,11 @@ _FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
 TRUE, ZERO, APART = "true", "zero", "disconnected"
 #: How many answers to "is this rule linear?" are kept for one owner of rules.
 MOST_KNOWN = 256
+#: What to return in place of what has another shape.
+SHAPES = {
+    "gradient": "Give it the input's shape; a broadcast of that shape is summed back.",
+    "tangent": "Return a tangent in the shape of the output.",
+}
 
 
 class Runner:
@@ -379,6 +408,8 @@ class Runner:
     names
         What errors call the inputs that the rules tell of, if the op may read more,
         which keep the true rule.
+    connection
+        What the op declares to depend on what, if it does.
     linear
         Which rules are known to be linear, where several share that.
     """
@@ -396,6 +427,7 @@ class Runner:
         *,
         true: Op | None = None,
         names: Sequence[str] | None = None,
+        connection: Callable[..., Sequence[Sequence[bool]]] | None = None,
         linear: set[Any] | None = None,
     ) -> None:
         self.op = op
@@ -403,34 +435,25 @@ class Runner:
         self.jvp = jvp
         self.true = true
         self.names = names
+        self.declared = connection
         self.linear: set[Any] = set() if linear is None else linear
 
     # What differs from one owner of rules to another
 
-    def reverse_rule(self) -> Any:
-        """The rule of reverse mode; None: there is none."""
-        return self.vjp
+    def find_rule(self) -> Any:
+        """A rule of reverse mode, where the owner brings none of either mode."""
+        raise NotDifferentiableError(f"{self.op.name} has no derivative.")
 
-    def view(self, mask: int, y: Any, inputs: tuple[Any, ...], params: Params) -> Node:
-        """What a function sees of the node."""
-        if self.names is None:
-            return Node(self.op, mask, y, inputs, params, self.true)
-        return Node(self.op, mask, y, inputs[: len(self.names)], params)
+    def show(self, node: Node) -> None:
+        """Let a function see a node: its arrays as they are lent, and their names."""
+        count = None if self.names is None else len(self.names)
+        node.inputs = tuple(lend(node._inputs[:count]))
+        node.outputs = tuple(map(read_only, node._outputs))
+        node.names = (None,) * len(node.inputs)
 
     def places(self, count: int) -> list[int]:
         """The inputs that may be meant where one is: by ``t``, by a bare gradient."""
         return list(range(count))
-
-    def connection(
-        self, inputs: tuple[Any, ...], params: Params
-    ) -> Sequence[Sequence[bool]] | None:
-        """Which outputs depend on each input, if that is declared."""
-        return None
-
-    def called_input(self, i: int) -> str:
-        """What errors call an input."""
-        names = self.names or ()
-        return names[i] if i < len(names) else f"input {i}"
 
     def place(self, rule: Any) -> str:
         """Whose rule it is, and where it stands: how an error begins."""
@@ -448,30 +471,36 @@ class Runner:
         stop = "" if what.endswith("?") else "."
         raise kind(f"{self.place(rule)} {what}{stop} {cure}".rstrip()) from cause
 
-    def refuse_shape(self, rule: Any, what: str, of: str, have: Any, x: Any) -> None:
-        """Refuse a gradient or tangent that does not fit what it is of."""
-        self.refuse(
-            rule,
-            f"returned a {what} of shape {have} for {of}, which is {types.spec_of(x)}",
-            SHAPES[what],
-            ShapeError,
-        )
+    def refuse_part(
+        self, rule: Any, what: str, i: int | None, c: Any, x: Any
+    ) -> NoReturn:
+        """Refuse a gradient or tangent that does not fit what it is of, ``x``.
 
-    def refuse_dtype(self, rule: Any, what: str, of: str, c: Any) -> None:
-        """Refuse a gradient or tangent that is no array of floats."""
-        told = f"returned the {what} of {of}"
-        if not hasattr(c, "dtype"):
-            told += f" as {type(c).__name__}, which is no array"
+        ``i`` is the number of the input; or of the output, of which None is the only.
+        """
+        dtype = getattr(c, "dtype", None)
+        kind: type[WorkbenchError] = DtypeError
+        part = f"{what} of {self.called_part(what, i)}"
+        if dtype is None:
+            told = f"the {part} as {type(c).__name__}, which is no array"
             cure = "Return an array in the shape of the input, or None."
+        elif dtype.kind not in self.kinds:
+            told = f"the {part} with dtype {dtype}; a gradient is never of integers or"
+            told += " conditions"
+            cure = "Make arrays with np.zeros_like(x), which have the dtype of x, or"
+            cure += " cast with .astype(x.dtype)."
         else:
-            told += (
-                f" with dtype {c.dtype}; a gradient is never of integers or conditions"
-            )
-            cure = (
-                "Make arrays with np.zeros_like(x), which have the dtype of x, or cast"
-                " with .astype(x.dtype)."
-            )
-        self.refuse(rule, told, cure, DtypeError)
+            part = part.replace(" of ", f" of shape {shape_of(c)} for ", 1)
+            told = f"a {part}, which is {types.spec_of(x)}"
+            cure, kind = SHAPES[what], ShapeError
+        self.refuse(rule, f"returned {told}", cure, kind)
+
+    def called_part(self, what: str, i: int | None) -> str:
+        """What errors call an input, or an output."""
+        if what == "tangent":
+            return "the output" if i is None else f"output {i}"
+        names = self.names or ()
+        return names[i] if i is not None and i < len(names) else f"input {i}"
 
     def refuse_mode(self, rule: Any, which: str, why: str) -> NoReturn:
         """Refuse a mode without rule, since that of the other is not linear."""
@@ -484,10 +513,6 @@ class Runner:
             f" in {own} mode."
         )
 
-    def refuse_both(self) -> NoReturn:
-        """Refuse to differentiate what has no rule at all."""
-        raise NotDifferentiableError(f"{self.op.name} has no derivative.")
-
     def check_takes(self, rule: Rule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         check_signature(rule, count, self.op.name, UsageError, what)
@@ -498,60 +523,57 @@ class Runner:
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
     ) -> list[Any]:
         """One gradient per input, each in a shape that fits; None for nothing."""
-        rule = self.reverse_rule()
-        if rule is None:
-            if self.jvp is None:
-                self.refuse_both()
+        rule = self.vjp
+        if rule is None and self.jvp is not None:
             self.check_linear(self.jvp, "jvp", mask, y, inputs, params)
             return transpose(self.push, mask, g, y, inputs, params)
+        if rule is None:
+            rule = self.find_rule()
+        node = Node(self.op, mask, y, inputs, params, self.true)
         cotangents = filled(g, y) if isinstance(g, tuple) else (g,)
-        made = self.gradients(rule, mask, cotangents, y, inputs, params)
-        connected = self.connection(inputs, params)
-        fitted: list[Any] = []
-        for i, (c, x) in enumerate(zip(made, inputs, strict=True)):
-            wanted = mask >> i & 1 and has_derivative(x)
-            c = gradients.told(c, self.op, i, x)
-            if connected is not None:
-                self.check_connected(rule, c, i, any(connected[i]), bool(wanted))
-            fitted.append(None if c is None or not wanted else self.fit(rule, c, x, i))
+        asked = [i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)]
+        made = self.gradients(rule, node, cotangents, asked)
+        for i, c in enumerate(made):
+            if c is not None and not hasattr(c, "dtype"):
+                made[i] = gradients.told(c, self.op, i, inputs[i])
+        if self.declared is not None:
+            self.check_connected(rule, made, self.declared(inputs, params), asked)
+        fitted: list[Any] = [None] * len(inputs)
+        for i in asked:
+            if made[i] is not None:
+                c = self.checked(rule, "gradient", i, made[i], inputs[i])
+                fitted[i] = reverse.fit(c, inputs[i], self.node)
         return fitted
 
     def gradients(
-        self,
-        rule: Any,
-        mask: int,
-        cotangents: Sequence[Any],
-        y: Any,
-        inputs: tuple[Any, ...],
-        params: Params,
+        self, rule: Any, node: Node, cotangents: Sequence[Any], asked: Sequence[int]
     ) -> list[Any]:
         """What a rule gives: one gradient or None for each input."""
+        inputs = node._inputs
         count = len(inputs) if self.names is None else len(self.names)
-        asked = [i for i in range(count) if mask >> i & 1 and has_derivative(inputs[i])]
-        rest = mask >> count << count
+        given = [i for i in asked if i < count]
+        rest = [i for i in asked if i >= count]
         made: list[Any] = [None] * len(inputs)
-        parts: list[tuple[Any, Sequence[int]]] = [(rule, asked)] if asked else []
+        parts: list[tuple[Any, Sequence[int]]] = [(rule, given)] if given else []
         if isinstance(rule, tuple):
-            parts = [(rule[i], (i,)) for i in asked]
+            parts = [(rule[i], (i,)) for i in given]
         for one, chosen in parts:
-            if isinstance(one, str):
-                rest |= sum(1 << i for i in chosen if one == TRUE)
+            if isinstance(one, Expression):
+                found = self.evaluate(one, node, cotangents, chosen)
+            elif not isinstance(one, str):
+                chosen = range(count) if one is rule else chosen
+                found = self.call(one, node, cotangents, node._outputs, "gradient")
+                found = self.listed(one, found, len(chosen), node)
+            else:
+                rest += [i for i in chosen if one == TRUE]
                 found = [np.zeros_like(inputs[i]) if one == ZERO else None
                          for i in chosen]  # fmt: skip
-            elif isinstance(one, Expression):
-                found = self.evaluate(one, chosen, cotangents, y, inputs, params)
-            else:
-                node = self.view(mask, y, inputs, params)
-                returned = self.call(one, node, cotangents, node.outputs, "gradient")
-                if one is rule:
-                    chosen = range(count)
-                found = self.listed(one, returned, chosen, inputs)
             for i, c in zip(chosen, found, strict=True):
                 made[i] = c
-        if rest and self.true is not None:
-            true = pass_on(self.true, rest, cotangents, y, inputs, params)
-            for i in range(len(inputs)):
-                made[i] = true[i] if rest >> i & 1 else made[i]
+        if rest:
+            true = node._pass_on(sum(1 << i for i in rest), cotangents)
+            for i in rest:
+                made[i] = true[i]
         return made
 
     def call(
@@ -566,12 +588,13 @@ class Runner:
 
         An op gets arrays alone: zeros where nothing arrives for one in ``of``.
         """
-        lent = [read_only(c) for c in arriving]
+        self.show(node)
+        lent = list(map(read_only, arriving))
+        operands: list[Any] = [node, *lent]
         if takes_arrays(rule):
             operands = [*node.inputs, *map(zeros_if_none, lent, of)]
         else:
             self.check_takes(rule, len(lent), what)
-            operands = [node, *lent]
         try:
             made = rule(*operands)
         except ValueError as error:
@@ -584,58 +607,47 @@ class Runner:
             return [back.get(id(c), c) for c in made]
         return back.get(id(made), made)
 
-    def listed(
-        self, rule: Rule, made: Any, chosen: Sequence[int], inputs: tuple[Any, ...]
-    ) -> list[Any]:
+    def listed(self, rule: Rule, made: Any, count: int, node: Node) -> list[Any]:
         """What a function returned, as one gradient for each input that is meant."""
         if made is None:
             self.refuse(rule, NOTHING, WITHOUT)
-        if isinstance(made, list):
-            if len(made) == len(chosen):
-                return made
-        else:
-            places = self.places(len(chosen))
-            if len(places) == 1:
-                return [made if i == places[0] else None for i in range(len(chosen))]
-        had = len(made) if isinstance(made, list) else 1
-        count = len(chosen)
-        what = f"returned {counted(had, 'gradient')}"
-        if count == 1 and len(inputs) > 1:
+        found: list[Any] = made if isinstance(made, list) else [made]
+        if found is not made and len(places := self.places(count)) == 1:
+            return [made if i == places[0] else None for i in range(count)]
+        if len(found) == count:
+            return found
+        what = f"returned {counted(len(found), 'gradient')}"
+        if count == 1 and len(node.inputs) > 1:
             self.refuse(rule, what, "Return 1: one gradient (or None) for this input.")
         what += f"; {self.op.name} has {counted(count, 'input')}"
         if count > 1:
-            what += f": {', '.join(repr(types.spec_of(x)) for x in inputs[:count])}"
+            what += f": {', '.join(repr(types.spec_of(x)) for x in node.inputs)}"
         cure = "Return one gradient (or None) per input: return"
         self.refuse(rule, what, f"{cure} {numbered('g', count)}.")
 
     def evaluate(
         self,
         rule: Expression,
-        chosen: Sequence[int],
+        node: Node,
         cotangents: Sequence[Any],
-        y: Any,
-        inputs: tuple[Any, ...],
-        params: Params,
+        chosen: Sequence[int],
     ) -> list[Any]:
         """What an expression gives, once for each input that is meant."""
+        inputs, names = node._inputs, rule.names
         values = self.operands(rule, inputs)
-        if not isinstance(y, tuple):
-            values |= {"g": cotangents[0], "y": y}
-        elif one := {"g", "y"} & set(rule.names):
-            self.refuse(
-                rule,
-                f"reads {min(one)}, of which {self.op.name} has {len(y)}",
-                "Use d and x, or write a function"
-                f" rule(node, {numbered('g', len(y))}).",
-            )
+        if len(cotangents) == 1:
+            values |= {"g": cotangents[0], "y": node._outputs[0]}
+        elif one := {"g", "y"} & set(names):
+            what = f"reads {min(one)}, of which {self.op.name} has {len(cotangents)}"
+            written = f"rule(node, {numbered('g', len(cotangents))})"
+            self.refuse(rule, what, f"Use d and x, or write a function {written}.")
         true: Sequence[Any] = inputs
-        if "d" in rule.names and self.true is not None:
-            mask = sum(1 << i for i in chosen)
-            true = pass_on(self.true, mask, cotangents, y, inputs, params)
+        if "d" in names:
+            true = node._pass_on(sum(1 << i for i in chosen), cotangents)
         made = []
         for i in chosen:
-            x = inputs[i]
-            values |= {"x": x, "d": np.zeros_like(x) if true[i] is None else true[i]}
+            x = values["x"] = inputs[i]
+            values["d"] = np.zeros_like(x) if true[i] is None else true[i]
             try:
                 made.append(rule(values))
             except (TypeError, ValueError, ArithmeticError) as error:
@@ -658,48 +670,46 @@ class Runner:
                 found[name] = inputs[i]
         return found
 
-    def fit(self, rule: Any, c: Any, x: Any, i: int) -> Any:
-        """A gradient in the shape and dtype of its input, or what sums to it."""
-        of = self.called_input(i)
-        c = self.as_array(rule, c, "gradient", of)
-        have, want = shape_of(c), shape_of(x)
-        same = types.weak(c) or dims.same(have, want)
-        if not same and not is_broadcast(want, have):
-            self.refuse_shape(rule, "gradient", of, have, x)
-        return reverse.fit(c, x, self.node)
-
-    def as_array(self, rule: Any, c: Any, what: str, of: str) -> Any:
-        """A number or an array of a dtype that a gradient may have."""
+    def checked(self, rule: Any, what: str, i: int | None, c: Any, x: Any) -> Any:
+        """A gradient or tangent whose dtype and shape fit what it is of, ``x``."""
         if types.weak(c):
             return c
         if isinstance(c, (list, tuple)) or (
             isinstance(c, np.ndarray) and c.dtype.hasobject
         ):
             c = admit(c)
-        if not hasattr(c, "dtype") or np.dtype(c.dtype).kind not in self.kinds:
-            self.refuse_dtype(rule, what, of, c)
-        return c
+        if hasattr(c, "dtype") and np.dtype(c.dtype).kind in self.kinds:
+            have, want = shape_of(c), shape_of(x)
+            both = (want, have) if what == "gradient" else (have, want)
+            if dims.same(have, want) or is_broadcast(*both):
+                return c
+        self.refuse_part(rule, what, i, c, x)
 
     def check_connected(
-        self, rule: Any, c: Any, i: int, connected: bool, wanted: bool
+        self,
+        rule: Any,
+        made: Sequence[Any],
+        rows: Sequence[Sequence[bool]],
+        asked: Sequence[int],
     ) -> None:
-        """Raise an error if a gradient contradicts what the op declares."""
-        of = self.called_input(i)
-        if c is not None and not connected:
-            self.refuse(
-                rule,
-                f"returned a gradient for {of}, on which no output depends, as its"
-                " connection declares",
-                "Return None for it, or declare the connection.",
-            )
-        if c is None and connected and wanted:
-            self.refuse(
-                rule,
-                f"returned None for {of}, on which an output depends, as its connection"
-                " declares",
-                "Return a gradient (np.zeros_like(x) where it is zero), or declare that"
-                " no output depends on it.",
-            )
+        """Raise an error if gradients contradict what the op declares."""
+        for i, (c, row) in enumerate(zip(made, rows, strict=True)):
+            of = self.called_part("gradient", i)
+            if c is not None and not any(row):
+                self.refuse(
+                    rule,
+                    f"returned a gradient for {of}, on which no output depends, as its"
+                    " connection declares",
+                    "Return None for it, or declare the connection.",
+                )
+            if c is None and any(row) and i in asked:
+                self.refuse(
+                    rule,
+                    f"returned None for {of}, on which an output depends, as its"
+                    " connection declares",
+                    "Return a gradient (np.zeros_like(x) where it is zero), or declare"
+                    " that no output depends on it.",
+                )
 
     # Forward mode
 
@@ -709,52 +719,37 @@ class Runner:
         """The tangent of the output; a tuple of them for several."""
         mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
         if self.jvp is None:
-            rule = self.reverse_rule()
-            if rule is None:
-                self.refuse_both()
+            rule = self.find_rule() if self.vjp is None else self.vjp
             self.check_linear(rule, "vjp", mask, y, inputs, params)
             return forward.transposed(self.pull)(tangents, y, inputs, params)
-        many = isinstance(y, tuple)
-        outputs = y if many else (y,)
-        made = self.tangents(mask, tangents, y, outputs, inputs, params)
-        return tuple(made) if many else made[0]
+        node = Node(self.op, mask, y, inputs, params, self.true)
+        made = self.tangents(node, tangents)
+        return tuple(made) if isinstance(y, tuple) else made[0]
 
-    def tangents(
-        self,
-        mask: int,
-        tangents: tuple[Any, ...],
-        y: Any,
-        outputs: tuple[Any, ...],
-        inputs: tuple[Any, ...],
-        params: Params,
-    ) -> list[Any]:
+    def tangents(self, node: Node, tangents: tuple[Any, ...]) -> list[Any]:
         """What the rules give: one tangent for each output, in its shape."""
+        inputs, outputs = node._inputs, node._outputs
         count = len(inputs) if self.names is None else len(self.names)
-        rest: tuple[Any, ...] = (None,) * count + tangents[count:]
+        nothing = (None,) * len(tangents)
+        given, rest = tangents[:count], tangents[count:]
         more: Sequence[Any] = [None] * len(outputs)
-        if self.true is not None and any(t is not None for t in rest):
-            more = push_on(self.true, rest, y, inputs, params)
+        if any(t is not None for t in rest):
+            more = node._push_on(nothing[:count] + rest)
         parts: list[tuple[Any, Sequence[int]]] = [(self.jvp, range(len(outputs)))]
         if isinstance(self.jvp, tuple):
             parts = [(one, (i,)) for i, one in enumerate(self.jvp)]
-        true: Sequence[Any] | None = None
         made: list[Any] = []
         for one, chosen in parts:
-            if one == TRUE:
-                if true is None and self.true is not None:
-                    true = push_on(self.true, tangents, y, inputs, params)
-                made += [zeros_if_none(true[i] if true else None, outputs[i])
-                         for i in chosen]  # fmt: skip
-                continue
             if isinstance(one, str):
-                found = [np.zeros_like(outputs[i]) for i in chosen]
+                true: Sequence[Any] = [None] * len(outputs)
+                if one == TRUE:
+                    true = node._push_on(given + nothing[count:])
+                found = [zeros_if_none(true[i], outputs[i]) for i in chosen]
             elif isinstance(one, Expression):
-                t = self.evaluate_forward(one, chosen[0], tangents, y, inputs, params)
+                t = self.evaluate_forward(one, node, tangents, chosen[0])
                 found = self.listed_tangents(one, t, chosen, outputs)
             else:
-                node = self.view(mask, y, inputs, params)
-                given = tangents[:count]
-                t = self.call(one, node, given, node.inputs, "tangent")
+                t = self.call(one, node, given, inputs, "tangent")
                 found = self.listed_tangents(one, t, chosen, outputs)
             made += [t if t is None or more[i] is None else t + more[i]
                      for i, t in zip(chosen, found, strict=True)]  # fmt: skip
@@ -768,72 +763,51 @@ class Runner:
         A tangent of 0 is written down, for every output: what a rule left out would be
         a wrong derivative in silence.
         """
-        count = len(chosen)
+        count, many = len(chosen), len(outputs) > 1
         parts = [made] * count if made is None else [made]
         if isinstance(made, (tuple, list)) and (count > 1 or len(made) == 1):
             parts = list(made)
         if len(parts) != count:
-            self.refuse(
-                rule,
-                f"gives {counted(len(parts), 'tangent')}; {self.op.name} has"
-                f" {counted(count, 'output')}",
-                f"Return one tangent per output: return {numbered('t', count)}.",
-            )
+            what = f"gives {counted(len(parts), 'tangent')}; {self.op.name} has"
+            cure = f"Return one tangent per output: return {numbered('t', count)}."
+            self.refuse(rule, f"{what} {counted(count, 'output')}", cure)
         found = []
         for i, t in zip(chosen, parts, strict=True):
             y = outputs[i]
             if not has_derivative(y):
-                found.append(np.zeros_like(y) if len(outputs) > 1 else None)
+                found.append(np.zeros_like(y) if many else None)
                 continue
             if t is None:
-                whole = made is None and count == len(outputs)
-                each = " Give one tangent per output." if len(outputs) > 1 else ""
-                self.refuse(
-                    rule,
-                    NOTHING
-                    if whole
-                    else f"returned None for the tangent of output {i}",
-                    "For an output that does not move return"
-                    f" np.zeros_like(node.outputs[{i}]).{each}",
-                )
-            of = f"output {i}" if len(outputs) > 1 else "the output"
-            t = self.as_array(rule, t, "tangent", of)
-            have, want = shape_of(t), shape_of(y)
-            same = types.weak(t) or dims.same(have, want)
-            if not same and not is_broadcast(have, want):
-                self.refuse_shape(rule, "tangent", of, have, y)
+                what = f"returned None for the tangent of output {i}"
+                if made is None and count == len(outputs):
+                    what = NOTHING
+                zeros = f"np.zeros_like(node.outputs[{i}])"
+                cure = f"For an output that does not move return {zeros}."
+                self.refuse(rule, what, cure + " Give one tangent per output." * many)
+            t = self.checked(rule, "tangent", i if many else None, t, y)
             found.append(forward.fitted(t, y))
         return found
 
     def evaluate_forward(
-        self,
-        rule: Expression,
-        i: int,
-        tangents: tuple[Any, ...],
-        y: Any,
-        inputs: tuple[Any, ...],
-        params: Params,
+        self, rule: Expression, node: Node, tangents: tuple[Any, ...], i: int
     ) -> Any:
         """What an expression of the tangents gives for an output."""
-        output = y[i] if isinstance(y, tuple) else y
+        inputs = node._inputs
         moving = [
             np.zeros_like(x) if t is None and has_derivative(x) else t
             for x, t in zip(inputs, tangents, strict=True)
         ]
-        values = {"y": output, **self.operands(rule, inputs)}
+        values = {"y": node._outputs[i], **self.operands(rule, inputs)}
         values |= {f"t{k}": t for k, t in enumerate(moving)}
         places = self.places(len(inputs))
         for name, found in (("t", moving), ("x", inputs)):
             if name in rule.names and len(places) > 1:
-                rule.refuse(
-                    name,
-                    f"{name} is ambiguous, since {self.op.name} has {len(inputs)}"
-                    f" inputs: write {name}0, {name}1, ...: {name}",
-                )
+                why = f"{name} is ambiguous, since {self.op.name} has {len(inputs)}"
+                written = f"{name}0, {name}1, ..."
+                rule.refuse(name, f"{why} inputs: write {written}: {name}")
             values[name] = found[places[0] if places else 0]
-        if "d" in rule.names and self.true is not None:
-            d = push_on(self.true, tangents, y, inputs, params)[i]
-            values["d"] = zeros_if_none(d, output)
+        if "d" in rule.names:
+            values["d"] = zeros_if_none(node._push_on(tangents)[i], node._outputs[i])
         return rule(values)
 
     # One mode from the rule of the other
@@ -888,13 +862,6 @@ class Runner:
             self.linear.add(key)
 
 
-#: What to return in place of what has another shape.
-SHAPES = {
-    "gradient": "Give it the input's shape; a broadcast of that shape is summed back.",
-    "tangent": "Return a tangent in the shape of the output.",
-}
-
-
 class NodeRunner(Runner):
     """The rules of an override at one node, in the place of those of its op.
 
@@ -902,10 +869,10 @@ class NodeRunner(Runner):
     ----------
     node
         The node, or what a sweep walks over in the place of a part of the program.
+    owner
+        The override.
     vjp, jvp
-        The rules, as `Runner` has them.
-    label
-        What the provenance of its Tensors says, and errors call the override.
+        Its rules, as `Runner` has them.
     position
         Which one it is of the nodes that the override means.
     """
@@ -914,20 +881,18 @@ class NodeRunner(Runner):
     node: Tensor
 
     def __init__(
-        self,
-        node: Tensor,
-        vjp: Any,
-        jvp: Any = None,
-        *,
-        label: str,
-        position: int = 0,
-        linear: set[Any] | None = None,
+        self, node: Tensor, owner: Any, vjp: Any, jvp: Any = None, position: int = 0
     ) -> None:
         op = node.op if node.op is not define.ITEM else declare("identity")
-        super().__init__(op, vjp, jvp, true=op, linear=linear)
+        super().__init__(op, vjp, jvp, true=op, linear=owner._linear)
         self.node = node
-        self.label = label
+        self.owner = owner
         self.position = position
+
+    @property
+    def label(self) -> str:
+        """What the provenance of its Tensors says."""
+        return str(self.owner.label)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run in the mode whose arguments these are."""
@@ -945,16 +910,14 @@ class NodeRunner(Runner):
         (c,) = self.pull(1, arguments[1], y, (y,), params)
         return [None] if c is None else item.pull(1, c, *arguments[2:])
 
-    def view(self, mask: int, y: Any, inputs: tuple[Any, ...], params: Params) -> Node:
-        """What a function sees of the node."""
-        made = super().view(mask, y, inputs, params)
-        node = self.node
-        made.name = node.name
-        made.names = tuple([getattr(x, "name", None) for x in node.inputs])
-        made.position = self.position
-        if type(node) is StandIn:
-            made._wildcards = node.region.names
-        return made
+    def show(self, node: Node) -> None:
+        """Let a function see a node: its arrays as they are lent, and their names."""
+        super().show(node)
+        node.name = self.node.name
+        node.names = tuple([getattr(x, "name", None) for x in self.node.inputs])
+        node.position = self.position
+        if type(self.node) is StandIn:
+            node._wildcards = self.node.region.names
 
     def places(self, count: int) -> list[int]:
         """The inputs that are no constants of the program."""
@@ -977,28 +940,24 @@ class NodeRunner(Runner):
         """Raise an error that names the override, and what its rule did."""
         super().refuse(rule, what, cure, OverrideError, cause)
 
-    def refuse_shape(self, rule: Any, what: str, of: str, have: Any, x: Any) -> None:
-        """Refuse a gradient or tangent that does not fit what it is of."""
-        whose = of.removeprefix("the ").split()[0]
-        name = self._called(what, of)
-        told = f"does not fit: {name} has shape {have}, the {whose} has {shape_of(x)}"
-        self.refuse(rule, told, SHAPES[what])
-
-    def refuse_dtype(self, rule: Any, what: str, of: str, c: Any) -> None:
-        """Refuse a gradient or tangent that is no array of numbers."""
+    def refuse_part(
+        self, rule: Any, what: str, i: int | None, c: Any, x: Any
+    ) -> NoReturn:
+        """Refuse a gradient or tangent that does not fit what it is of, ``x``."""
+        part = self.called_part(what, i).removeprefix("the ")
+        name, dtype = f"the gradient of {part}", getattr(c, "dtype", None)
+        if what == "tangent":
+            name = "the tangent" + part.removeprefix("output")
+        kind = np.dtype(dtype or np.asarray(c).dtype).kind  # host array: of a list
+        if kind in self.kinds:
+            told = f"{name} has shape {shape_of(c)}, the {part.split()[0]} has"
+            self.refuse(rule, f"does not fit: {told} {shape_of(x)}", SHAPES[what])
         cure = "Return one array of numbers (or None) per input."
-        dtype = getattr(c, "dtype", None) or np.asarray(c).dtype  # host array: of lists
-        if np.dtype(dtype).kind == "b":
+        if kind == "b":
             letter = "d" if what == "gradient" else "t"
             cure = f"A condition becomes a {what} with where(x > 0, {letter}, 0)."
-        told = f"does not fit: {self._called(what, of)} is of dtype {dtype}"
-        self.refuse(rule, told, cure)
-
-    def _called(self, what: str, of: str) -> str:
-        """``the gradient of input 0``, ``the tangent``, ``the tangent 1``."""
-        if what == "gradient":
-            return f"the gradient of {of}"
-        return "the tangent" + of.removeprefix("the ").removeprefix("output")
+        told = f"is of dtype {dtype}" if dtype else f"is {type(c).__name__}"
+        self.refuse(rule, f"does not fit: {name} {told}", cure)
 
     def refuse_mode(self, rule: Any, which: str, why: str) -> NoReturn:
         """Refuse forward mode, since the rule is not linear."""
@@ -1015,35 +974,6 @@ class NodeRunner(Runner):
         check_signature(
             rule, count, self.op.name, OverrideError, what, f"override {self.label!r}"
         )
-
-
-def pass_on(
-    op: Op,
-    mask: int,
-    cotangents: Sequence[Any],
-    y: Any,
-    inputs: tuple[Any, ...],
-    params: Params,
-) -> list[Any]:
-    """Return what the rule of an op passes on to the inputs in a mask, fitted."""
-    made: list[Any] = [None] * len(inputs)
-    if op.pull is not None:
-        g = tuple(cotangents) if isinstance(y, tuple) else cotangents[0]
-        for i, c in enumerate(op.pull(mask, g, y, inputs, params)):
-            if c is not None and mask >> i & 1:
-                made[i] = reverse.fit(c, inputs[i])
-    return made
-
-
-def push_on(
-    op: Op, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Sequence[Any]:
-    """Return the tangents that the rule of an op gives, one for each output."""
-    push = op.push or (op.pull and forward.transposed(op.pull))
-    made = push(tangents, y, inputs, params) if push else None
-    if isinstance(y, tuple):
-        return (None,) * len(y) if made is None else tuple(made)
-    return (made,)
 
 
 def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -279,7 +279,7 @@ def check_rule(
         If it would not; an `ExpressionError` if the expression is refused.
     """
     program = forward.program
-    parsed = read(rule)
+    read(rule)
     meant = target.override.target if isinstance(target, Attached) else target
     found = override(target_in(nodes, program, meant), rule)
     wrt = [forward.graph.nodes[i] for i in by]
@@ -288,7 +288,8 @@ def check_rule(
     # For a part of the program stands a node with the inputs of the part.
     stood = (whole_of(node) for _, node in resolution.winners.values())
     for node in kinds(stood):
-        check_on(parsed, node, found.label)
+        if (made := found.pull(node)) is not None:
+            check_on(made)
     return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 
 
