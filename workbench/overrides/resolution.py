@@ -8,13 +8,14 @@ the say; `CallOverrides` does so for a call of `grad` and its like, with those o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
 from typing import Any, NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
 from workbench.autodiff import steps
+from workbench.autodiff.steps import StandIn
 from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
@@ -106,9 +107,7 @@ class Settled:
         for i in on:
             if i not in regions and overrides[i].target.rank > 3:
                 self.winners.update((node.serial, (i, node)) for node in matched[i])
-        for i in on:
-            if i not in regions:
-                self.count(i, inside)
+        self._inside = inside
 
     def before(
         self,
@@ -130,19 +129,23 @@ class Settled:
             return ASKED
         return None
 
-    def count(self, i: int, inside: Mapping[int, int]) -> None:
-        """Which nodes of an override others have the say at, or pass by."""
-        for node in self.matched[i]:
-            other = self.winners[node.serial][0]
-            if other != i:
-                self.lost[i][other] += 1
-            elif node.serial in inside:
-                self.passed[i][inside[node.serial]] += 1
+    def count(self) -> None:
+        """Count the nodes of each override that others have the say at, or pass by."""
+        for i, one in enumerate(self.overrides):
+            for node in (
+                self.matched[i] if one.enabled and i not in self.regions else ()
+            ):
+                other = self.winners[node.serial][0]
+                if other != i:
+                    self.lost[i][other] += 1
+                elif node.serial in self._inside:
+                    self.passed[i][self._inside[node.serial]] += 1
 
     # In words
 
     def notes(self) -> list[str]:
         """For each override, where another has the say; empty where none."""
+        self.count()
         found: list[list[str]] = [[] for _ in self.overrides]
         for i, lost in enumerate(self.lost):
             for other, count in lost.items():
@@ -262,23 +265,25 @@ class Resolution:
 
     def pulls(self) -> dict[int, Any]:
         """The rules for `reverse.pull_back`."""
-        return self._rules(lambda one, k, node: one.pull(node, k))
+        return self._rules("pull")
 
     def pushes(self) -> dict[int, Any]:
         """The rules for `forward.push_forward`."""
-        return self._rules(lambda one, k, node: one.push(node, k))
+        return self._rules("push")
 
-    def _rules(self, make: Callable[[Override, int, Tensor], Any]) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        for _, i, node, k in self._placed():
-            found |= rules_at(node, partial(make, self.overrides[i], k))
-        return found
-
-    def _placed(self) -> Iterator[tuple[int, int, Tensor, int]]:
-        """Serial, override, node, and the node's position among those it means."""
+    def _rules(self, mode: str) -> dict[int, Any]:
+        """The rules of a mode, ``"pull"`` or ``"push"``, by the serial of the node."""
+        # A rule is told which one its node is of those that the override means.
         at = [{n.serial: k for k, n in enumerate(found)} for found in self.matched]
+        found: dict[int, Any] = {}
         for serial, (i, node) in self.winners.items():
-            yield serial, i, node, at[i].get(serial, 0)
+            make = getattr(self.overrides[i], mode)
+            position = at[i].get(serial, 0)
+            if type(node) is StandIn:
+                found |= rules_at(node, partial(make, position=position))
+            elif (rule := make(node, position)) is not None:
+                found[serial] = rule
+        return found
 
 
 #: When an override last matched something: the serial of a Tensor made then.
@@ -323,9 +328,9 @@ def resolve(
     # A part of the program may hold what is differentiated by.
     asked = [x for x in wrt if x.op is not IDENTITY and x.serial not in known]
     # A node that a derivative has made is none of the user's program, unless the
-    # user points at it.
+    # user points at it; nor one that only helps an op of the user's to run on a batch.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
-    own = [n for n in ops if not is_helper(n)]
+    own = [n for n in ops if n.context is None or not n.context.helper]
     matched = []
     regions: dict[int, list[Region]] = {}
     for i, given in enumerate(overrides):
@@ -360,11 +365,6 @@ def resolve(
     return made
 
 
-def is_helper(node: Tensor) -> bool:
-    """Whether a node only helps an op of the user's to run on a batch."""
-    return node.context is not None and node.context.helper
-
-
 def serial_of(node: Tensor) -> int:
     """What nodes are ordered by."""
     return node.serial
@@ -392,7 +392,7 @@ def find_matching(block: OpenBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
     for node in nodes:
         block.seen.setdefault((node.op.name, node.scope), node)
     found = []
-    own = [node for node in nodes if not is_helper(node)]
+    own = [n for n in nodes if n.context is None or not n.context.helper]
     for i, given in enumerate(block.given or ()):
         target = given.target
         if isinstance(target, ByPart):
@@ -414,17 +414,11 @@ class CallOverrides:
     """
 
     def __init__(self, given: Sequence[Any], blocks: Sequence[OpenBlock]) -> None:
-        self.given = given
+        self.given = checked(given)
         self.blocks = blocks
-
-    @property
-    def means_parts(self) -> bool:
-        """Whether one of them means parts of a program."""
-        around = [one for block in self.blocks for one in block.given or ()]
-        return any(
-            isinstance(getattr(one, "target", None), ByPart)
-            for one in (*around, *checked(self.given))
-        )
+        every = [one for block in blocks for one in block.given or ()] + self.given
+        #: Whether one of them means parts of a program.
+        self.means_parts = any(isinstance(one.target, ByPart) for one in every)
 
     def resolve(self, outputs: Sequence[Any], wrt: Nodes, name: str) -> Resolution:
         """Find the nodes that they apply to.
@@ -445,8 +439,7 @@ class CallOverrides:
         found = [
             one for block in self.blocks for one in find_matching(block, nodes, wrt)
         ]
-        own = checked(self.given)
-        for value in own:
+        for value in self.given:
             target = value.target
             if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
                 isinstance(target, ByPart) and target.ids
@@ -457,7 +450,11 @@ class CallOverrides:
                     " predicate, or use session.override."
                 )
         where = f"the function given to {name}"
-        both = [*found, *own]
         return resolve(
-            both, nodes, where=where, since=first, wrt=wrt, around=len(found)
+            [*found, *self.given],
+            nodes,
+            where=where,
+            since=first,
+            wrt=wrt,
+            around=len(found),
         )

@@ -156,7 +156,8 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
     >>> read("0.5 * d")
     Expression('0.5 * d')
     """
-    match = _CALL.fullmatch(text) if _short(text) else None
+    short = isinstance(text, str) and len(text) <= MOST_CHARACTERS
+    match = _CALL.fullmatch(text) if short else None
     name = match[1] if match is not None else ""
     by_name = not (
         name in FUNCTIONS or NAMES.fullmatch(name) or keyword.iskeyword(name)
@@ -167,7 +168,7 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
         return parse(text, arriving)
     except ExpressionError as error:
         told = str(error)
-    inside = [w for w in _WORD.findall(text) if w in RULES] if _short(text) else []
+    inside = [w for w in _WORD.findall(text) if w in RULES] if short else []
     if inside:
         told += (
             f" {inside[0]} is a rule by its name, which stands alone:"
@@ -181,10 +182,6 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
         else:
             told += f" Rules by name: {', '.join(sorted(RULES))}."
     raise ExpressionError(told)
-
-
-def _short(text: Any) -> bool:
-    return isinstance(text, str) and len(text) <= MOST_CHARACTERS
 
 
 def _unknown(text: str, name: str) -> str:

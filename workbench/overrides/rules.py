@@ -173,8 +173,12 @@ class Node:
     def _pass_on(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
         """What the true rule passes on to the inputs in a mask, fitted."""
         made: list[Any] = [None] * len(self._inputs)
-        pull = self._true_op.pull
-        if pull is not None:
+        if self._true is None:
+            raise UsageError(
+                f"the rule of {self.op.name} asks for node.vjp, which is that rule"
+                " itself. Only the rule of an override stands beside another."
+            )
+        if (pull := self._true.pull) is not None:
             g = tuple(cotangents) if isinstance(self._y, tuple) else cotangents[0]
             passed = pull(mask, g, self._y, self._inputs, self.params)
             for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
@@ -184,21 +188,13 @@ class Node:
 
     def _push_on(self, tangents: tuple[Any, ...]) -> Sequence[Any]:
         """The tangents that the true rule gives, one for each output."""
-        op = self._true_op
+        op = self._true
+        assert op is not None  # else no rule is that of the op itself
         push = op.push or (op.pull and forward.transposed(op.pull))
         made = push(tangents, self._y, self._inputs, self.params) if push else None
         if isinstance(made, tuple):
             return made
         return [made] * len(self._outputs)
-
-    @property
-    def _true_op(self) -> Op:
-        if self._true is None:
-            raise UsageError(
-                f"the rule of {self.op.name} asks for node.vjp, which is that rule"
-                " itself. Only the rule of an override stands beside another."
-            )
-        return self._true
 
     def __repr__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
@@ -418,6 +414,8 @@ class Runner:
     kinds = "fc"
     #: The node that the rules are of, if they are of one alone.
     node: Tensor | None = None
+    names: Sequence[str] | None = None
+    declared: Callable[..., Sequence[Sequence[bool]]] | None = None
 
     def __init__(
         self,
@@ -883,8 +881,9 @@ class NodeRunner(Runner):
     def __init__(
         self, node: Tensor, owner: Any, vjp: Any, jvp: Any = None, position: int = 0
     ) -> None:
-        op = node.op if node.op is not define.ITEM else declare("identity")
-        super().__init__(op, vjp, jvp, true=op, linear=owner._linear)
+        self.op = node.op if node.op is not define.ITEM else declare("identity")
+        self.vjp, self.jvp, self.true = vjp, jvp, self.op
+        self.linear = owner._linear
         self.node = node
         self.owner = owner
         self.position = position
