@@ -259,6 +259,21 @@ def test_complex_derivatives(mode: Any) -> None:
     np.testing.assert_allclose(turned, np.diag(1j * np.exp(1j * x)), rtol=1e-13)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_one_number(mode: Any, rng: np.random.Generator) -> None:
+    x = rng.standard_normal((3, 2))
+    f = lambda x: np.sum(np.tanh(x) @ np.ones(2))  # noqa: E731
+    np.testing.assert_allclose(jacobian(f, mode=mode)(x), wb.grad(f)(x), rtol=1e-15)
+    z = 0.5 + 2j
+    parts = jacobian(lambda z: (z**2, np.real(z) * np.imag(z), 3.0, x), mode=mode)(z)
+    assert [p.shape for p in parts] == [(), (), (), (3, 2)]
+    np.testing.assert_allclose(parts[0], 2 * z)
+    np.testing.assert_allclose(parts[1], 2 - 0.5j)
+    assert not any(map(np.any, parts[2:]))
+    turned = jacobian(lambda t: np.exp(1j * t), mode=mode)(0.3)
+    np.testing.assert_allclose(turned, 1j * np.exp(0.3j), rtol=1e-15)
+
+
 # Hessians
 
 

@@ -436,16 +436,21 @@ class Sweep:
         #: What arrives at each end for the seed; None for zero.
         self.made: list[Any] = [None] * len(self.ends)
         self.graph: Graph | None = None
-        #: Whether a rule of the user's looks at the values that arrive: then the
-        #: vectors run one by one.
+        #: Whether vectors run one by one: there is only one, or a rule of the user's
+        #: looks at the values that arrive.
         self.apart = False
         if not varies(self.start):
+            return
+        known = not linear.record and self.start._value is not None
+        if known and count_entries(self.start) == 1:
+            self.apart = True
+            self.made = self._vector(0)
             return
         self.seed = blank(self.start)
         try:
             self.made = self._sweep(self.seed)
         except TraceError:
-            if not self.back or linear.record or self.start._value is None:
+            if not (self.back and known):
                 raise
             self.apart = True
         found = [x for x in self.made if x is not None]
@@ -519,18 +524,25 @@ class Sweep:
             units = np.reshape(units, (count, *seed.shape))
         return units
 
+    def _vector(self, place: int, unit: complex = 1) -> list[Any]:
+        """Return what arrives at the ends for one unit vector."""
+        like = self.start
+        seed = np.zeros_like(like._value, like.dtype, order="C", shape=like.shape)
+        seed.reshape(-1)[place] = unit
+        with np.errstate(all="ignore"):
+            return self._sweep(seed)
+
     def _one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
-        seeds = np.zeros_like(
-            self.start._value, dtype=self.start.dtype, order="C",
-            shape=(end - begin, *self.start.shape),
-        )  # fmt: skip
-        rows = []
-        for i, seed in enumerate(seeds, begin):
-            seed.reshape(-1)[i] = unit
-            with np.errstate(all="ignore"):
-                made = self._sweep(seed)
-            pairs = zip(self.ends, made, strict=True)
-            rows.append([np.zeros_like(x._value) if c is None else c for x, c in pairs])
+        if count_entries(self.start) == 1:
+            made = self.made if unit == 1 else self._vector(0, unit)
+            return [x if x is None else np.expand_dims(x, 0) for x in made]
+        rows = [
+            [
+                np.zeros_like(x._value) if c is None else c
+                for x, c in zip(self.ends, self._vector(i, unit), strict=True)
+            ]
+            for i in range(begin, end)
+        ]
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def flat(self, begin: int, end: int) -> Any:
