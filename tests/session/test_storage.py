@@ -199,7 +199,7 @@ def test_a_rule_that_nobody_has_named(path: Path) -> None:
         ("", "it is no JSON"),
         ("[" * 100_000, "it is no JSON"),
         ("[1]", 'it has no "workbench_overrides"'),
-        ('{"workbench_overrides": 2}', "update autodiff-workbench"),
+        ('{"workbench_overrides": 3}', "update autodiff-workbench"),
         ('{"workbench_overrides": "1"}', "its version is '1'"),
         ('{"workbench_overrides": 1}', "overrides is no list"),
         ('{"workbench_overrides": 1, "overrides": [NaN]}', "NaN is no number"),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import pulled, pushed, vectorized
 from workbench.autodiff.higher_order import (
     Rules,
@@ -33,7 +34,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
-from workbench.errors import TraceError
+from workbench.errors import OverrideError, TraceError
 from workbench.ops import define
 from workbench.ops.define import shape_of
 
@@ -440,6 +441,7 @@ def _batch_chunk(
     return tuple(vectorized(params["chunks"].whole, inputs, batched))
 
 
+CHUNKED.repeats = True
 CHUNKED.graphs = lambda node: [
     loop.body for loop in (node.params["chunks"].source, node.params["chunks"].back)
 ]
@@ -451,6 +453,103 @@ CHUNKED.push = _push_chunk
 CHUNKED.batch = _batch_chunk
 CHUNKED.rule = "the rule of each step, which runs once more"
 CHUNKED.reads = None
+
+
+# Overrides that hold in some steps alone.
+#
+# The loop back gets one more sequence for each, which says of every step whether it is
+# one of those. Iterations are counted as the loop of the user goes: its derivatives
+# have their entries at the same places.
+
+
+class StepRule:
+    """A rule that holds where a flag is true; elsewhere the true one runs."""
+
+    __slots__ = ("flag", "label", "rule")
+
+    def __init__(self, rule: Any, flag: Tensor) -> None:
+        self.rule, self.flag = rule, flag
+        self.label = rule.label
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run in the mode whose arguments these are."""
+        node: Tensor = self.rule.node
+        here = self.rule(*arguments)
+        if len(arguments) == 4:
+            push = node.op.push or (node.op.pull and forward.transposed(node.op.pull))
+            there = push(*arguments) if push else None
+            if isinstance(here, tuple):
+                rest = there or (None,) * len(here)
+                parts: Any = node.spec
+                return tuple(map(self._choose, here, rest, parts))
+            return self._choose(here, there, node)
+        pull = node.op.pull
+        there = [*pull(*arguments)] if pull else []
+        there += [None] * (len(here) - len(there))
+        return list(map(self._choose, here, there, node.inputs))
+
+    def _choose(self, here: Any, there: Any, x: Any) -> Any:
+        if here is None and there is None:
+            return None
+        parts = [
+            np.zeros_like(x) if c is None else reverse.fit(c, x) for c in (here, there)
+        ]
+        return np.where(self.flag, *parts)
+
+
+def _count_steps(loop: Loop, inputs: Sequence[Any], y: Any) -> Any:
+    """Return how many steps a loop makes, a number where that is known."""
+    if loop.until:
+        known = value_of(y[-1])
+        return y[-1] if known is None else int(known)
+    n = loop.length(inputs)
+    return inputs[0] if n is None else n
+
+
+def _in_steps(
+    loop: Loop, rules: Rules, inputs: Sequence[Any], y: Any
+) -> tuple[Rules, list[Given]]:
+    """Return rules of which those of some steps look at flags, and these flags."""
+    timed = {
+        x.serial: rule
+        for x in (loop.body.between if rules else ())
+        if rules and getattr(rule := rules.get(x.serial), "steps", None) is not None
+    }
+    made, given = dict(rules or {}), []
+    n = _count_steps(loop, inputs, y) if timed else None
+    for serial, rule in timed.items():
+        flag = blank(Spec((), np.dtype(bool)), "in_steps")
+        made[serial] = StepRule(rule, flag)
+        given.append(Given(flag, _flags(rule, n, inputs)))
+    return made if timed else rules, given
+
+
+def _flags(rule: Any, n: Any, inputs: Sequence[Any]) -> Any:
+    """Return for each of ``n`` steps whether it is one of those of a rule."""
+    steps = rule.steps
+    if isinstance(n, int):
+        chosen = [i for i in range(n) if steps in (i, i - n)]
+        if isinstance(steps, slice):
+            chosen = list(range(n))[steps]
+        if not chosen:
+            raise OverrideError(
+                f"override {rule.label!r}: steps={steps!r} names none of the {n} steps"
+                " that the loop makes. They are counted from 0, from the end if"
+                " negative."
+            )
+        return np.isin(np.arange(n), chosen)
+    like: Any = next(x for x in (n, *inputs) if isinstance(x, Tensor))
+    at: Any = np.arange(n, like=like)
+    if not isinstance(steps, slice):
+        return at == (steps if steps >= 0 else n + steps)
+    if steps.step not in (None, 1):
+        raise OverrideError(
+            f"override {rule.label!r}: steps={steps!r} of a loop whose number of steps"
+            " shows only when it runs. Name neighbours: slice(start, stop)."
+        )
+    start, stop = 0 if steps.start is None else steps.start, steps.stop
+    flags = at >= (start if start >= 0 else n + start)
+    return flags if stop is None else flags & (at < (stop if stop >= 0 else n + stop))
 
 
 # The rules of `SCAN`
@@ -470,6 +569,7 @@ def _pull(
     body, first = loop.body, loop.consts + loop.seqs
     count, consts, seqs, inits = loop.split(inputs)
     mask >>= int(loop.counted)
+    rules, flagging = _in_steps(loop, rules, inputs, y)
     asked = bits(
         i
         for i, x in enumerate(body.leaves)
@@ -515,7 +615,7 @@ def _pull(
     entries = paired(body.leaves[loop.consts :], seqs)
     if loop.until:
         entries = [Given(x.leaf, window(x.value, count)) for x in entries]
-    entries += saved
+    entries += [*saved, *flagging]
     heads = len(flows)
     entries += [Given(fresh[heads + i], g[s]) for i, s in enumerate(stacks)]
     moved = []
@@ -643,6 +743,7 @@ def _push(
     body, first = loop.body, loop.consts + loop.seqs
     count, consts, seqs, inits = loop.split(inputs)
     given = tangents[int(loop.counted) :]
+    rules, flagging = _in_steps(loop, rules, inputs, y)
     start = bits(
         i
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
@@ -692,7 +793,7 @@ def _push(
         value = np.zeros_like(inits[i]) if value is None else value
         moved.append(Moved(x, value, np.zeros_like(x) if t is None else t, True))
     lasts, ys = built(
-        both(0, loop.consts), [*both(loop.consts, first), *drawn], moved,
+        both(0, loop.consts), [*both(loop.consts, first), *drawn, *flagging], moved,
         [results[i] for i in wanted], reverse=loop.reverse, count=count,
         steps=None if count is not None else loop.steps,
     )  # fmt: skip

@@ -67,6 +67,7 @@ class Late(Op):
         self.view = base.view
         self.rule, self.reads = base.rule, base.reads
         self.graphs, self.inner_sources = base.graphs, base.inner_sources
+        self.repeats = base.repeats
         self.source = base.source
 
     def settled(

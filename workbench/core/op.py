@@ -68,6 +68,8 @@ class Op:
         ``graphs(node) -> graphs``, the programs that a node holds: the step of a loop,
         the branches of a choice. The rules of such an op take one more argument, the
         rules of overrides for nodes in there, or None. None: it holds none.
+    repeats
+        Whether those programs run many times, one run after the other.
     inner_sources
         ``inner_sources(node) -> pairs``, each leaf of those programs and what it takes
         its values from.
@@ -130,6 +132,7 @@ class Op:
         "pull",
         "push",
         "reads",
+        "repeats",
         "rule",
         "source",
         "template",
@@ -161,6 +164,7 @@ class Op:
         self.custom = False
         self.elementwise = False
         self.inline = False
+        self.repeats = False
         self.keeps = False
 
     pull: Callable[..., Sequence[Any]] | None

@@ -40,6 +40,8 @@ class Override:
         What the picture and errors call it.
     enabled
         Whether it is applied; one that is off is still listed.
+    steps
+        In which iterations of the loop around the node; None: in all.
     """
 
     target: Target
@@ -47,6 +49,7 @@ class Override:
     jvp: str | Callable[..., Any] | None = None
     name: str | None = None
     enabled: bool = True
+    steps: int | slice | None = None
     #: Which of its rules are known to be linear.
     _linear: set[Any] = field(default_factory=set, init=False, repr=False)
 
@@ -128,6 +131,7 @@ def override(
     jvp: str | Callable[..., Any] | None = None,
     name: str | None = None,
     enabled: bool = True,
+    steps: int | slice | None = None,
 ) -> Override:
     """Another gradient rule for part of a program.
 
@@ -161,6 +165,12 @@ def override(
         What to call it; by default a short text for its rule.
     enabled
         Whether to apply it.
+    steps
+        Of a node in the step of a loop (:func:`workbench.scan`,
+        :func:`workbench.while_loop`): the iteration in which the rule holds, counted
+        from 0, from the end if negative; or several, ``slice(10, 20)``. In all others
+        the true rule runs. Nodes outside of loops that the target means too keep
+        theirs.
 
     Raises
     ------
@@ -193,7 +203,21 @@ def override(
         _check_name(name)
         if name == label_of(vjp):
             name = None  # it says that by itself, and its code stays short
-    return Override(target_of(target), vjp, jvp, name, enabled)
+    _check_steps(steps)
+    return Override(target_of(target), vjp, jvp, name, enabled, steps)
+
+
+def _check_steps(steps: Any) -> None:
+    """Refuse what names no iterations of a loop."""
+    good = steps is None or type(steps) is int
+    if isinstance(steps, slice):
+        ends = steps.start, steps.stop, steps.step
+        good = all(n is None or type(n) is int for n in ends) and steps.step != 0
+    if not good:
+        raise OverrideError(
+            f"steps={steps!r} names no iterations of a loop: give a number, steps=3 or"
+            " steps=-1 for the last, or several, steps=slice(10, 20)."
+        )
 
 
 def _check_name(name: Any) -> None:

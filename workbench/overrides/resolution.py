@@ -348,6 +348,8 @@ def resolve(
             found = [x for region in regions[i] for x in region.outputs]
         else:
             found = target.select(among)
+        if given.steps is not None and found:
+            found = in_loops(given, found, nodes)
         if by_id and found and found[0].op is IDENTITY:
             raise OverrideError(
                 f"{blame.describe(found[0])} has no op, so no rule to override."
@@ -363,6 +365,38 @@ def resolve(
         if i >= around and overrides[i].enabled and made.cut[i] == len(parts) > 0:
             refuse_cut(overrides[i], parts, wrt)
     return made
+
+
+def in_loops(given: Override, found: Sequence[Tensor], nodes: Nodes) -> list[Tensor]:
+    """Return those of the nodes of an override that stand in the step of a loop.
+
+    Raises
+    ------
+    OverrideError
+        If none does, or one stands in a branch or the like inside the step.
+    """
+    loops = [x for x in nodes if x.op.repeats]
+    own = {
+        y.serial for x in loops for graph in steps.graphs_of(x) for y in graph.between
+    }
+    chosen = [x for x in found if x.serial in own]
+    deeper = {x.serial for x in steps.everything(loops)} - own
+    for x in found:
+        if x.serial in deeper:
+            raise OverrideError(
+                f"override {given.label!r}: {blame.describe(x)}{blame.at(x.site)}"
+                " stands in a branch, a checkpoint or the like inside the step of a"
+                " loop, where steps= does not reach. Leave steps= out, or choose in the"
+                " rule."
+            )
+    if not chosen:
+        raise OverrideError(
+            f"override {given.label!r} on {given.target}: steps={given.steps!r} names"
+            f" iterations of a loop, and {blame.describe(found[0])}"
+            f"{blame.at(found[0].site)} is in none. Leave steps= out, or target a node"
+            " in the step of wb.scan or wb.while_loop."
+        )
+    return chosen
 
 
 def serial_of(node: Tensor) -> int:

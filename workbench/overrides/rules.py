@@ -889,6 +889,12 @@ class NodeRunner(Runner):
         self.position = position
 
     @property
+    def steps(self) -> int | slice | None:
+        """In which iterations of the loop around the node it holds; None: in all."""
+        found: int | slice | None = self.owner.steps
+        return found
+
+    @property
     def label(self) -> str:
         """What the provenance of its Tensors says."""
         return str(self.owner.label)

@@ -315,7 +315,7 @@ def storable(rule: Any) -> bool:
 def alike(one: Override, other: Override) -> bool:
     """Whether two overrides say the same, as when a cell runs twice."""
     return (
-        (one.name, one.enabled) == (other.name, other.enabled)
+        (one.name, one.enabled, one.steps) == (other.name, other.enabled, other.steps)
         and _same(one.vjp, other.vjp)
         and _same(one.jvp, other.jvp)
         and _same_target(one.target, other.target)
@@ -405,6 +405,8 @@ def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
         settings.append(f"name={override.name!r}")
     if not override.enabled:
         settings.append("enabled=False")
+    if override.steps is not None:
+        settings.append(f"steps={override.steps!r}")
     line = f"{session}.override({text}, {', '.join(settings)})"
     if not yours:
         return line

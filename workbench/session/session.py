@@ -292,6 +292,7 @@ class Session:
         jvp: str | Callable[..., Any] | None = None,
         name: str | None = None,
         enabled: bool = True,
+        steps: int | slice | None = None,
         replacing: int | Attached | None = None,
     ) -> Attached:
         """Attach another gradient rule, and run the backward sweep again.
@@ -302,7 +303,7 @@ class Session:
             As for :func:`workbench.override`, and the name of a node, or what the
             picture calls it, ``"tanh 3"``; a name that an op has too means the op,
             ``session[name]`` is the node. Or an override that exists already.
-        vjp, jvp, name, enabled
+        vjp, jvp, name, enabled, steps
             As for :func:`workbench.override`.
         replacing
             An override, or its id, whose place this one takes. One that is there
@@ -336,7 +337,7 @@ class Session:
             made = replace(target, target=find(target.target))
         else:
             made = overriding.override(
-                find(target), vjp, jvp=jvp, name=name, enabled=enabled
+                find(target), vjp, jvp=jvp, name=name, enabled=enabled, steps=steps
             )
         where = applied_override.target_text(made.target, self.nodes)
         if replacing is not None:
@@ -393,7 +394,7 @@ class Session:
             name = old.name if name is None else name
             vjp = old.vjp
         made = overriding.override(
-            old.target, vjp, jvp=jvp, name=name, enabled=old.enabled
+            old.target, vjp, jvp=jvp, name=name, enabled=old.enabled, steps=old.steps
         )
         where = applied_override.target_text(made.target, self.nodes)
         return self._exchange(which, made, f"change to {made.label} on {where}")

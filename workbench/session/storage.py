@@ -33,8 +33,8 @@ from workbench.session.nodes import Nodes
 if TYPE_CHECKING:
     from workbench.session.state import State
 
-#: The version of the file. A reader refuses a newer one.
-SCHEMA = 1
+#: The newest version of the file. A reader refuses a newer one; 2 has `steps`.
+SCHEMA = 2
 #: The largest file that is read, and what may be in it.
 MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 1000, 2000
 MOST_PLACES = 1000
@@ -50,6 +50,7 @@ class Stored:
     jvp: str | dict[str, Any] | None
     name: str | None
     enabled: bool
+    steps: int | slice | None
 
 
 # Out
@@ -74,6 +75,7 @@ def written(
         if functions:
             lost.append(f"{where}: its {' and its '.join(functions)} is code")
             continue
+        steps = {} if made.steps is None else {"steps": _steps_data(made.steps)}
         kept.append(
             {
                 "target": _target_data(made.target, nodes, tensors),
@@ -81,10 +83,18 @@ def written(
                 "jvp": _rule_data(made.jvp),
                 "name": made.name,
                 "enabled": made.enabled,
+                **steps,
             }
         )
-    data = {"workbench_overrides": SCHEMA, "session": session, "overrides": kept}
+    version = SCHEMA if any("steps" in one for one in kept) else 1
+    data = {"workbench_overrides": version, "session": session, "overrides": kept}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n", lost
+
+
+def _steps_data(steps: int | slice) -> Any:
+    if isinstance(steps, slice):
+        return [steps.start, steps.stop, steps.step]
+    return steps
 
 
 def _target_data(
@@ -194,7 +204,19 @@ def _stored(item: object, where: str) -> Stored:
             _text(rule, f"{where}.{which}")
         rules.append(rule)
     _check_target(target, f"{where}.target")
-    return Stored(where, target, rules[0], rules[1], name, enabled)
+    steps = _steps(item.get("steps"), f"{where}.steps")
+    return Stored(where, target, rules[0], rules[1], name, enabled, steps)
+
+
+def _steps(given: Any, where: str) -> int | slice | None:
+    """Iterations of a loop: a number, or the three of a slice."""
+    if given is None or type(given) is int:
+        return given
+    if not isinstance(given, list) or len(given) != 3:
+        _damaged(f"{where} names no iterations of a loop")
+    if any(n is not None and type(n) is not int for n in given) or given[2] == 0:
+        _damaged(f"{where} names no iterations of a loop")
+    return slice(*given)
 
 
 def _check_target(target: dict[str, Any], where: str) -> None:
@@ -318,6 +340,7 @@ def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
         jvp=_rule(stored.jvp),
         name=stored.name,
         enabled=stored.enabled,
+        steps=stored.steps,
     )
 
 

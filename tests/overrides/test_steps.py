@@ -1,0 +1,173 @@
+"""Overrides that hold in some steps of a loop alone: ``steps=``.
+
+The truth is the loop written out by hand, with another rule where it is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import OverrideError, SnapshotError
+
+N = 6
+W, X = np.array([0.7, -0.4]), np.array([0.5, 0.9])
+
+
+def loop(w: Any, x: Any, memory: Any = "all") -> Any:
+    last = wb.scan(
+        lambda h, w: np.tanh(w * h), None, [x], w, n_steps=N, last=True, memory=memory
+    )
+    return np.sum(last)
+
+
+def reverse_loop(w: Any, x: Any) -> Any:
+    def step(s: Any, h: Any) -> Any:
+        return np.tanh(w * h) + 0 * s
+
+    return np.sum(wb.scan(step, np.zeros(N), x, n_steps=N, reverse=True)[-1])
+
+
+def until_loop(w: Any, x: Any) -> Any:
+    def step(k: Any, h: Any) -> Any:
+        return (k + 1, np.tanh(w * h)), wb.until(k >= N - 1)
+
+    return np.sum(wb.scan(step, None, [0.0, x], n_steps=100, last=True)[1])
+
+
+def while_loop(w: Any, x: Any) -> Any:
+    made = wb.while_loop(
+        lambda s: s[0] < N, lambda s: (s[0] + 1, np.tanh(w * s[1])), (0.0, x)
+    )
+    return np.sum(made[1])
+
+
+def by_hand(chosen: list[int], factor: float = 3.0) -> tuple[Any, Any]:
+    """The gradients by W and X, where in those steps tanh passes on a multiple."""
+    states = [X]
+    for _ in range(N):
+        states.append(np.tanh(W * states[-1]))
+    g, gw = np.ones_like(X), np.zeros_like(W)
+    for i in reversed(range(N)):
+        d = g * (1 - states[i + 1] ** 2) * (factor if i in chosen else 1.0)
+        gw = gw + d * states[i]
+        g = d * W
+    return gw, g
+
+
+STEPS: list[tuple[Any, list[int]]] = [
+    (0, [0]),
+    (3, [3]),
+    (-1, [N - 1]),
+    (slice(1, 4), [1, 2, 3]),
+    (slice(-2, None), [N - 2, N - 1]),
+    (slice(None, 2), [0, 1]),
+]
+
+
+@pytest.mark.parametrize(("steps", "chosen"), STEPS)
+@pytest.mark.parametrize(
+    "f", [loop, reverse_loop, until_loop, while_loop], ids=lambda f: f.__name__
+)
+def test_the_rule_holds_in_those_steps_alone(
+    f: Any, steps: Any, chosen: list[int]
+) -> None:
+    given = [wb.override("tanh", "3 * d", steps=steps)]
+    gw, gx = by_hand(chosen)
+    found = wb.grad(f, (0, 1), overrides=given)(W, X)
+    np.testing.assert_allclose(found[0], gw, rtol=1e-12)
+    np.testing.assert_allclose(found[1], gx, rtol=1e-12)
+    _, moved = wb.jvp(lambda w: f(w, X), (W,), (np.array([1.0, 2.0]),), overrides=given)
+    np.testing.assert_allclose(moved, gw @ [1.0, 2.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "chosen"), STEPS)
+def test_loops_in_pieces_and_jacobians(steps: Any, chosen: list[int]) -> None:
+    given = [wb.override("tanh", lambda node, g: 3 * node.vjp(g)[0], steps=steps)]
+    f = lambda w: loop(w, X, memory=2)  # noqa: E731
+    gw, _ = by_hand(chosen)
+    np.testing.assert_allclose(wb.grad(f, overrides=given)(W), gw, rtol=1e-12)
+    for mode in ("fwd", "rev"):
+        found = wb.jacobian(f, mode=mode, overrides=given)(W)
+        np.testing.assert_allclose(found, gw, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "chosen"), STEPS)
+def test_second_order(steps: Any, chosen: list[int]) -> None:
+    """Of a rule that multiplies, the derivative of its gradient does so too."""
+    given = [wb.override("tanh", "3 * d", steps=steps)]
+    one, two = np.array([1.0, -0.5]), 1e-6
+
+    def slope(w: Any) -> Any:
+        return wb.grad(lambda w: loop(w, X), overrides=given)(w)
+
+    _, moved = wb.jvp(slope, (W,), (one,))
+    ahead, behind = slope(W + two * one), slope(W - two * one)
+    np.testing.assert_allclose(moved, (ahead - behind) / (2 * two), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("steps", "chosen"), STEPS)
+def test_symbols_whose_number_of_steps_the_run_tells(
+    steps: Any, chosen: list[int]
+) -> None:
+    w, x = wb.vector("w"), wb.vector("x")
+    n = wb.scalar("n", dtype=int)
+    last = wb.scan(lambda h, w: np.tanh(w * h), None, [x], w, n_steps=n, last=True)
+    given = [wb.override("tanh", "3 * d", steps=steps)]
+    f = wb.function([w, x, n], wb.grad(np.sum(last), w, overrides=given))
+    np.testing.assert_allclose(f(W, X, N), by_hand(chosen)[0], rtol=1e-12)
+
+
+def test_a_node_outside_of_the_loop_keeps_its_rule() -> None:
+    given = [wb.override("tanh", "3 * d", steps=slice(None))]
+    found = wb.grad(lambda w: np.sum(np.tanh(w)) + loop(w, X), overrides=given)(W)
+    true = by_hand(list(range(N)))[0] + 1 - np.tanh(W) ** 2
+    np.testing.assert_allclose(found, true, rtol=1e-12)
+
+
+def test_a_session_shows_stores_and_rebuilds_it(tmp_path: Any) -> None:
+    session = wb.Session(wb.trace(loop)(W, X))
+    session.override("tanh", "3 * d", steps=slice(1, 4))
+    gw, gx = by_hand([1, 2, 3])
+    np.testing.assert_allclose(session.grads["w"], gw, rtol=1e-12)
+    assert "steps=slice(1, 4, None)" in session.code()
+    session.edit(1, "1 * d")
+    np.testing.assert_allclose(session.grads["w"], by_hand([])[0], rtol=1e-12)
+    session.undo()
+    path = tmp_path / "overrides.json"
+    session.save(path)
+    assert '"workbench_overrides": 2' in path.read_text()
+    other = wb.Session(wb.trace(loop)(W, X))
+    other.load(path)
+    np.testing.assert_allclose(other.grads["x"], gx, rtol=1e-12)
+    path.write_text(path.read_text().replace("null", '"x"', 1).replace("1,", "true,"))
+    with pytest.raises(SnapshotError):
+        other.load(path)
+    np.testing.assert_allclose(other.grads["x"], gx, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "steps", [True, 1.5, "3", slice(0.5, 2), slice(0, 3, 0), (1, 2)]
+)
+def test_what_names_no_steps_is_refused(steps: Any) -> None:
+    with pytest.raises(OverrideError, match=r"names no iterations.*slice\(10, 20\)"):
+        wb.override("tanh", "3 * d", steps=steps)
+
+
+def test_errors_say_where() -> None:
+    given = [wb.override("tanh", "3 * d", steps=3)]
+    with pytest.raises(OverrideError, match=r"tanh.*is in none.*wb\.scan"):
+        wb.grad(lambda x: np.sum(np.tanh(x)), overrides=given)(X)
+    late = [wb.override("tanh", "3 * d", steps=17)]
+    with pytest.raises(OverrideError, match="none of the 6 steps"):
+        wb.grad(loop, overrides=late)(W, X)
+
+    def branched(w: Any) -> Any:
+        step = lambda h: wb.cond(h > 0, np.tanh, np.sin, w * h)  # noqa: E731
+        return wb.scan(step, None, [0.5], n_steps=3, last=True)
+
+    with pytest.raises(OverrideError, match="stands in a branch"):
+        wb.grad(branched, overrides=given)(0.3)
