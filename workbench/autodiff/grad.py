@@ -19,7 +19,6 @@ from workbench.autodiff.recorded_call import (
     Argnames,
     Call,
     is_expression,
-    is_float,
     kept,
     no_options,
     only_for_functions,
@@ -30,6 +29,7 @@ from workbench.autodiff.recorded_call import (
 from workbench.core import blame, dims, tree, types
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit
+from workbench.core.trace import is_float
 from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
 from workbench.ops.define import shape_of
 

@@ -20,6 +20,7 @@ from workbench.core.trace import (
     ArgumentNames,
     check_float,
     check_function,
+    is_float,
     live,
     parameters_of,
     record,
@@ -268,14 +269,6 @@ def drawing(x: Any) -> Any:
     from workbench.random import Generator
 
     return Generator(x)
-
-
-def is_float(x: Any) -> bool:
-    """Whether a leaf is a float, or an array of floats or complex numbers."""
-    if type(x) is float:
-        return True
-    dtype = getattr(x, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in "fc"
 
 
 def check_complex(x: Any, label: str, name: str) -> None:

@@ -19,10 +19,10 @@ from workbench.checks.nodes import check_nodes, checkable
 from workbench.checks.progress import Progress, Telling
 from workbench.checks.report import Comparison, Identity, Report, passing
 from workbench.checks.running import Check, from_host, unfinite
-from workbench.core import source, tree, types, walk
+from workbench.core import source, tree, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
-from workbench.core.trace import argument_names, check_function, record
+from workbench.core.trace import argument_names, check_function, is_float, record
 from workbench.errors import OverrideError, UsageError
 from workbench.overrides.override import Override
 from workbench.overrides.override_blocks import aside, overrides
@@ -255,7 +255,7 @@ def check_grads(
     check_arguments(f, args, "check_grads", "wb.check_grads(f, ({}))")
     flat, structure = tree.flatten(args)
     flat = [value_of(x) for x in flat]
-    chosen = [i for i, x in enumerate(flat) if _is_float(x)]
+    chosen = [i for i, x in enumerate(flat) if is_float(x)]
     if not chosen:
         raise UsageError(
             "check_grads: no argument is of float dtype. Pass x.astype(float)."
@@ -459,12 +459,6 @@ def check_graph(
 def fresh_seed() -> int:
     """A seed that nobody has asked for."""
     return int(np.random.SeedSequence().generate_state(1)[0])
-
-
-def _is_float(x: Any) -> bool:
-    return (types.weak(x) or hasattr(x, "dtype")) and types.differentiable(
-        types.spec_of(x).dtype
-    )
 
 
 def _describe(f: Callable[..., Any]) -> str:

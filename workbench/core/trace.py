@@ -337,7 +337,7 @@ class Tracing:
         """Return the Graph of a run of the function on these arguments."""
         f = self.function
         flat, structure = tree.flatten((args, kwargs))
-        chosen = [i for i, x in enumerate(flat) if _is_float(x)]
+        chosen = [i for i, x in enumerate(flat) if is_float(x)]
         positional, named = structure.children
         names = ArgumentNames(
             f,
@@ -446,6 +446,14 @@ def argument_names(
     return ArgumentNames(f, places, [*positional.children, *named.children]).all()
 
 
+def is_float(x: Any) -> bool:
+    """Whether a value is a float or complex number, or an array of them."""
+    if type(x) is float or type(x) is complex:
+        return True
+    dtype = getattr(x, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "fc"
+
+
 def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
     """Refuse an argument that has no derivative, with the cast to write.
 
@@ -475,11 +483,3 @@ def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
             f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"
             f" have derivatives. Pass {cast}{cure}."
         )
-
-
-def _is_float(x: Any) -> bool:
-    if isinstance(x, (Tensor, Spec)):
-        return types.differentiable(x.dtype)
-    if types.weak(x) or hasattr(x, "dtype"):
-        return types.differentiable(types.spec_of(x).dtype)
-    return False
