@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -146,3 +148,19 @@ def test_two_inputs_that_share_memory_are_two_arrays() -> None:
     assert session.value == 4
     session.run(a=np.ones(4))
     np.testing.assert_array_equal(session.values["b"], np.arange(4.0))
+
+
+def test_a_session_that_nobody_holds_is_gone_at_once() -> None:
+    """Its arrays do not wait for the next collection of circles."""
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x) * x))(np.ones(3)))
+    session.override("tanh", "0.5 * d")
+    assert [one.matched for one in session.overrides] == [(1,)]
+    assert session.overrides[0].effects
+    graph = weakref.ref(session.graph)
+    gc.collect()
+    gc.disable()
+    try:
+        del session
+        assert graph() is None
+    finally:
+        gc.enable()

@@ -204,7 +204,7 @@ class Session:
     @property
     def overrides(self) -> list[Attached]:
         """All overrides in order: what each matched and what it changes."""
-        return list(self._state.overrides)
+        return self._state.overrides
 
     @property
     def history(self) -> History:

@@ -21,7 +21,7 @@ from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import StandIn
 from workbench.core import walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor, value_of
+from workbench.core.tensor import TENSORS, Tensor, value_of
 from workbench.core.walk import is_leaf
 from workbench.ops import define
 from workbench.overrides.override import Override
@@ -106,7 +106,7 @@ class Values:
         found = {nodes[i].serial: value for i, value in leaves.items()}
 
         def keep(node: Tensor, operands: tuple[Any, ...]) -> Any:
-            if any(isinstance(x, Tensor) for x in operands):
+            if not TENSORS.isdisjoint(map(type, operands)):
                 return node  # another leaf has no value
             found[node.serial] = value = node.op.compute(*operands, **node.params)
             return value
@@ -285,4 +285,4 @@ def plain(g: Any) -> Any:
     """A cotangent as an array, also where a mask had flagged it."""
     if isinstance(g, tuple):
         return tuple(map(value_of, g))
-    return value_of(g)
+    return g._value if isinstance(g, Tensor) else g

@@ -357,7 +357,7 @@ class State:
 
     # The overrides
 
-    @cached_property
+    @property
     def overrides(self) -> list[Attached]:
         """The overrides in order: what each matched and what it changes."""
         return [Attached(*entry, k, self) for k, entry in enumerate(self.entries)]
