@@ -33,7 +33,7 @@ from workbench.custom.from_graph_rules import (
 )
 from workbench.custom.program_op import Whole, key_of
 from workbench.custom.registry import Entry, enter, registered
-from workbench.custom.running import OpRunner, many
+from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.overrides.rules import APART, TRUE
@@ -341,7 +341,7 @@ class OpFromGraph(Op):
     ) -> Any:
         op = self._mapped.get(batched)
         if op is None:
-            op = self._mapped[batched] = many(self, batched, self.run)
+            op = self._mapped[batched] = ManyOp(self, batched, self.run)
         return apply(op, inputs)
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.custom.results import traced_lengths
-from workbench.custom.running import OpRunner, many
+from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import TraceError, UsageError
 from workbench.ops import define
 from workbench.overrides.rules import (
@@ -90,26 +90,33 @@ class Call:
 
         Arrays of a program are ``lent``: the function cannot change them.
         """
-        function = self.function
-        args, kwargs = self.arguments(list(map(read_only, leaves)) if lent else leaves)
         first = next_serial()
-        kept = None
+        if lent:
+            leaves = list(map(read_only, leaves))
+        made, kept = self._call(leaves, keep)
+        self.captures(made, first)
+        made = list(map(value_of, made))
+        outputs = list(map(owned, made)) if lent else made
+        if kept is not None:
+            self.kept = outputs, kept
+        return outputs
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """The outputs that are arrays, as the ops inside compute them."""
+        return self._call(leaves)[0]
+
+    def _call(self, leaves: Sequence[Any], keep: bool = False) -> tuple[list[Any], Any]:
+        """Those outputs, and what the gradient needs, if that is to be kept."""
+        function, kept = self.function, None
+        args, kwargs = self.arguments(leaves)
         if function.paired or (keep and function.forward is not None):
             made, kept = self.both(args, kwargs)
         else:
             made = function.f(*args, **kwargs)
         flat, self.tree = tree.flatten(made)
-        self.captures(flat, first)
-        flat = [value_of(y) for y in flat]
         self.moving = [i for i, y in enumerate(flat) if is_array(y)]
         self.rest = [None if is_array(y) else y for y in flat]
-        outputs = [
-            owned(flat[i]) if lent else flat[i]
-            for i in self.moving
-        ]  # fmt: skip
-        if kept is not None:
-            self.kept = outputs, kept
-        return outputs
+        return [flat[i] for i in self.moving], kept
 
     def both(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
         """The value, and what the gradient needs of this run."""
@@ -198,7 +205,9 @@ class Call:
         made.unfold = lambda values, params: self.run(values)
         made.infer = self.infer
         made.lengths = self.lengths
-        made.batch = self.batched(made)
+        made.batch = lambda inputs, flags, params: tensor.apply(
+            ManyOp(made, flags, self.run), inputs, params
+        )
         vjp = function.vjp
         if vjp is None and (function.paired or function.backward is not None):
             vjp = self.reverse
@@ -233,29 +242,6 @@ class Call:
         """
         found = traced_lengths(self.run, specs, self.infer)
         return found[0] if len(found) == 1 else found
-
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """The outputs that are arrays, as the ops inside compute them."""
-        function = self.function
-        args, kwargs = self.arguments(leaves)
-        if function.paired:
-            made = self.both(args, kwargs)[0]
-        else:
-            made = function.f(*args, **kwargs)
-        flat, self.tree = tree.flatten(made)
-        self.moving = [i for i, y in enumerate(flat) if is_array(y)]
-        self.rest = [None if is_array(y) else y for y in flat]
-        return [flat[i] for i in self.moving]
-
-    def batched(self, op: Op) -> Function:
-        """The op's rule for batches: one node, whose rules run on all examples."""
-
-        def batch(
-            inputs: tuple[Any, ...], flags: tuple[bool, ...], params: dict[str, Any]
-        ) -> Any:
-            return tensor.apply(many(op, flags, self.run), inputs, params)
-
-        return batch
 
     # Its rules, in the form that all rules have
 

@@ -25,7 +25,7 @@ from workbench.custom.results import (
     connections,
     probed,
 )
-from workbench.custom.running import OpRunner, again
+from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import UsageError
 from workbench.ops import define
 from workbench.overrides.rules import counted, placed
@@ -395,8 +395,8 @@ def _bind(op: Op) -> Bound:
     if op._gives("batch"):
         made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
     else:
-        made.batch = lambda inputs, batched, params: again(
-            made, inputs, batched, params
+        made.batch = lambda inputs, batched, params: tensor.apply(
+            ManyOp(made, batched), inputs, params
         )
     if op._gives("connection"):
         made.connection = lambda inputs, params: connections(op, len(inputs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.custom.program_op import agrees, traced_specs
-from workbench.custom.registry import Entry
 from workbench.errors import (
     DtypeError,
     ShapeError,
@@ -25,32 +24,8 @@ from workbench.errors import (
 )
 from workbench.overrides.rules import ONTO_COPIES, counted, in_place, lend, placed
 
-
-class UserOp(Protocol):
-    """What is asked of an op that a user has written; `wb.Op` is such a one."""
-
-    name: ClassVar[str]
-    n_outputs: ClassVar[int | None]
-    _entry: ClassVar[Entry]
-
-    @property
-    def _bound(self) -> Op:
-        """The op as programs hold it."""
-
-    def compute(self, *arrays: Any) -> Any:
-        """The value."""
-
-    def infer(self, *specs: Any) -> Any:
-        """The specs of the outputs."""
-
-    def batch(self, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
-        """The result for many examples."""
-
-    def connection(self) -> Sequence[Sequence[bool]]:
-        """Which outputs depend on which inputs."""
-
-    def _gives(self, method: str) -> bool:
-        """Whether the user has written this method."""
+if TYPE_CHECKING:
+    from workbench.custom.op import Op as UserOp
 
 
 class Compute:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress, islice, repeat
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class OpRunner(Runner):
         check_signature(rule, count, self.op.name, kind, what)
 
 
-# A user's op for many examples at once: `many`.
+# A user's op for many examples at once.
 #
 # Its value is that of each example. Its rules are recorded on one example and run on
 # all of them; one that looks at values, and so cannot be recorded without them, runs
@@ -92,8 +93,8 @@ class OpRunner(Runner):
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
-    """The op that computes ``op`` for each example: axis 0 of what is ``batched``.
+class ManyOp(Op):
+    """The op that computes another for each example.
 
     Parameters
     ----------
@@ -104,19 +105,25 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
     run
         What the op computes in terms of other ops, flat, if that is known.
     """
-    made = Op(op.name)
-    made.custom = True
-    made.cure, made.rule, made.reads = op.cure, op.rule, None
-    made.connection, made.maker = op.connection, op.maker
 
-    def compute(*arrays: Any, **params: Any) -> Any:
+    def __init__(self, op: Op, batched: tuple[bool, ...], run: Run | None = None):
+        super().__init__(op.name)
+        self.custom = True
+        self.cure, self.rule, self.reads = op.cure, op.rule, None
+        self.connection, self.maker = op.connection, op.maker
+        self.single, self.batched, self.run = op, batched, run
+        self.compute, self.infer = self._compute, self._infer
+        self.pull, self.push = self._pull, self._push
+        self.batch = self._batch
+
+    def _compute(self, *arrays: Any, **params: Any) -> Any:
+        batched, run, several = self.batched, self.run, False
         if none_in(arrays, batched):
-            return empty(infer(*arrays, **params), arrays, batched)
-        several = False
+            return empty(self._infer(*arrays, **params), arrays, batched)
 
         def one(values: Sequence[Any]) -> Sequence[Any]:
             nonlocal several
-            found = op.compute(*values, **params)
+            found = self.single.compute(*values, **params)
             several = isinstance(found, tuple)
             return flat(found)
 
@@ -125,81 +132,75 @@ def many(op: Op, batched: tuple[bool, ...], run: Run | None = None) -> Op:
             rows = run_each(one, arrays, batched)
         return whole(rows, several or len(rows) > 1)
 
-    def infer(*specs: Any, **params: Any) -> Any:
+    def _infer(self, *specs: Any, **params: Any) -> Any:
         given = [s if isinstance(s, Spec) else spec_of(s) for s in specs]
-        size = size_of(given, batched)
-        ones = [
-            Spec(s.shape[1:], s.dtype) if b else s
-            for s, b in zip(given, batched, strict=True)
-        ]
-        assert op.infer is not None
-        found = op.infer(*ones, **params)
+        size = size_of(given, self.batched)
+        ones = [Spec(s.shape[1:], s.dtype) if b else s
+                for s, b in zip(given, self.batched, strict=True)]  # fmt: skip
+        infer: Any = self.single.infer
+        found = infer(*ones, **params)
         made = [Spec((size, *s.shape), s.dtype) for s in flat(found)]
         return whole(made, isinstance(found, tuple))
 
-    def run_rule(rule: Rule, *groups: tuple[Sequence[Any], Sequence[bool]]) -> Any:
-        """A rule of one example, ``rule(*groups)``, on all; None in a group stays."""
-        values = [x for xs, _ in groups for x in xs if x is not None]
-        flags = [b for xs, on in groups for x, b in zip(xs, on, strict=True)
-                 if x is not None]  # fmt: skip
+    def _batch(
+        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        return apply(ManyOp(self, batched), inputs, params)
 
-        def one(given: Sequence[Any]) -> list[Any]:
+    def _run_rule(self, rule: Rule, inputs: Any, y: Any, arriving: Any, on: Any) -> Any:
+        """A rule ``(inputs, outputs, arriving)`` of one example, run on all.
+
+        What is None of what arrives stays None; ``on`` says which of it is batched.
+        """
+        ys, present = flat(y), [c is not None for c in arriving]
+        values = [*inputs, *ys, *compress(arriving, present)]
+        flags = [*self.batched, *[True] * len(ys), *compress(on, present)]
+
+        def one(given: Sequence[Any]) -> Sequence[Any]:
             rest = iter(given)
-            return list(rule(*[tuple(None if x is None else next(rest) for x in xs)
-                               for xs, _ in groups]))  # fmt: skip
+            xs, outputs = tuple(islice(rest, len(inputs))), list(islice(rest, len(ys)))
+            arrived = tuple([next(rest) if there else None for there in present])
+            held = whole(outputs, isinstance(y, tuple))
+            return list(rule(xs, held, arrived))
 
         return run_all(one, values, flags)
 
-    def pull(
-        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    def _pull(
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
     ) -> list[Any]:
+        found: list[Any] = [None] * len(inputs)
         wanted = [
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
         ]
-        if none_in(inputs, batched):
+        if none_in(inputs, self.batched):
             return [np.zeros_like(x) if i in wanted else None
                     for i, x in enumerate(inputs)]  # fmt: skip
+        pull: Any = self.single.pull
 
-        def rule(xs: Any, ys: Any, gs: Any) -> list[Any]:
-            assert op.pull is not None
-            single = not isinstance(y, tuple)
-            arrived = gs[0] if single else define.Parts(gs)
-            passed = op.pull(mask, arrived, ys[0] if single else ys, xs, params)
+        def rule(xs: Any, held: Any, gs: Any) -> list[Any]:
+            arrived = define.Parts(gs) if isinstance(y, tuple) else gs[0]
+            passed = pull(mask, arrived, held, xs, params)
             return [None if passed[i] is None else reverse.fit(passed[i], xs[i])
                     for i in wanted]  # fmt: skip
 
-        every = (True,) * len(flat(y))
-        rows = run_rule(rule, (inputs, batched), (flat(y), every), (flat(g), every))
-        found: list[Any] = [None] * len(inputs)
+        rows = self._run_rule(rule, inputs, y, flat(g), repeat(True))
         for i, c in zip(wanted, rows, strict=True):
-            found[i] = c if batched[i] or c is None else np.sum(c, axis=0)
+            found[i] = c if self.batched[i] or c is None else np.sum(c, axis=0)
         return found
 
-    def push(
-        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    def _push(
+        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
     ) -> Any:
-        several = isinstance(y, tuple)
-        if none_in(inputs, batched):
+        several, push = isinstance(y, tuple), self.single.push
+        if none_in(inputs, self.batched):
             return whole(list(map(np.zeros_like, flat(y))), several)
 
-        def rule(xs: Any, ys: Any, ts: Any) -> Any:
-            assert op.push is not None
-            return flat(op.push(ts, ys if several else ys[0], xs, params))
+        def rule(xs: Any, held: Any, ts: Any) -> Any:
+            assert push is not None
+            return flat(push(ts, held, xs, params))
 
-        every = (True,) * len(flat(y))
-        groups = (inputs, batched), (flat(y), every), (tangents, batched)
-        return whole(run_rule(rule, *groups), several)
-
-    made.compute, made.infer, made.pull, made.push = compute, infer, pull, push
-    made.batch = lambda inputs, flags, params: again(made, inputs, flags, params)
-    return made
-
-
-def again(
-    op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-) -> Any:
-    """The result of an op for many examples, as one node where it is recorded."""
-    return apply(many(op, batched), inputs, params)
+        rows = self._run_rule(rule, inputs, y, tangents, self.batched)
+        return whole(rows, several)
 
 
 def flat(made: Any) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from workbench.autodiff import steps
@@ -23,15 +23,8 @@ from workbench.overrides.override import Override, checked
 from workbench.overrides.regions import Region, rules_at
 from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
 
-
-class OpenBlock(Protocol):
-    """A ``with`` block as far as matching knows it: see `OverrideBlock`."""
-
-    given: list[Override] | None
-    unmatched: set[int]
-    seen: dict[tuple[str, str | None], Tensor]
-    last: tuple[Any, Any]
-
+if TYPE_CHECKING:
+    from workbench.overrides.override_blocks import OverrideBlock
 
 # Which of several overrides has the say at a node, and what to tell of the others.
 #
@@ -421,7 +414,7 @@ def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn
 # Overrides of calls
 
 
-def find_matching(block: OpenBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
+def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
     """Return those of a block that apply to a program, which it then does not miss."""
     for node in nodes:
         block.seen.setdefault((node.op.name, node.scope), node)
@@ -447,7 +440,7 @@ class CallOverrides:
     They are found before the function runs: the blocks that hold then are meant.
     """
 
-    def __init__(self, given: Sequence[Any], blocks: Sequence[OpenBlock]) -> None:
+    def __init__(self, given: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
         self.given = checked(given)
         self.blocks = blocks
         every = [one for block in blocks for one in block.given or ()] + self.given
