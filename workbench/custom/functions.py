@@ -42,6 +42,12 @@ from workbench.overrides.targets import name_of
 Function = Callable[..., Any]
 Rule = Callable[..., Any]
 
+#: What a rule that takes what the function takes is to return.
+EACH = (
+    "Return a tuple with one gradient (or None) for each argument, nested as the"
+    " argument is."
+)
+
 
 class Call:
     """One call: which of its arguments are arrays, and its op."""
@@ -126,16 +132,12 @@ class Call:
         made = run(*args, **kwargs)
         if not isinstance(made, tuple) or len(made) != 2:
             what = "its gradient" if function.paired else "what backward needs"
-            raise UsageError(
-                f"{function.__op__}: {placed(run)} returned"
-                f" {type(made).__name__}. Return two things, the value and {what}:"
-                f" return y, {'lambda g: ...' if function.paired else 'kept'}."
-            )
+            written = "lambda g: ..." if function.paired else "kept."
+            cure = f"Return two things, the value and {what}: return y, {written}"
+            self.refuse(run, f"returned {type(made).__name__}", cure)
         if function.paired and not callable(made[1]):
-            raise UsageError(
-                f"{function.__op__}: {placed(run)} returned {made[1]!r} as its"
-                " gradient, which is no function. Return y, lambda g: ..."
-            )
+            told = f"returned {made[1]!r} as its gradient, which is no function"
+            self.refuse(run, told, "Return y, lambda g: ...")
         return made
 
     def whole(self, outputs: Sequence[Any]) -> Any:
@@ -256,19 +258,19 @@ class Call:
         if function.paired:
             check_takes(kept, len(cotangents), function.__op__)
             made = kept(*cotangents)
-            self.check_returned(made, kept)
-            if len(node.inputs) == 1 and not isinstance(made, (tuple, list, dict)):
-                return [made]
-            if isinstance(made, (tuple, list)) and len(made) == len(node.inputs):
-                flat = [c for c in made if not isinstance(c, (tuple, list, dict))]
-                if len(flat) == len(made):
-                    return list(made)  # one for each array, as TensorFlow has it
+            if made is None:
+                self.refuse(kept, NOTHING, WITHOUT)
+            each = list(made) if isinstance(made, (tuple, list)) else [made]
+            nested = any(isinstance(c, (tuple, list, dict)) for c in each)
+            if len(each) == len(node.inputs) and not nested:
+                return each  # one for each array, as TensorFlow has it
             return self.spread(made, args, kept)
         backward = function.backward
         assert backward is not None
         fixed = [args[i] for i in function.fixed]
         made = backward(*fixed, kept, self.whole(cotangents))
-        self.check_returned(made, backward)
+        if made is None:
+            self.refuse(backward, NOTHING, WITHOUT)
         return self.spread(made, args, backward, function.fixed)
 
     def ahead(self, node: Node, *tangents: Any) -> Any:
@@ -288,22 +290,16 @@ class Call:
             *fixed, tuple(args[i] for i in varying), tuple(moving[i] for i in varying)
         )
         if not isinstance(made, tuple) or len(made) != 2:
-            raise UsageError(
-                f"{function.__op__}: {placed(rule)} returned {type(made).__name__}."
-                " Return two things, the value and its tangent: return y, t."
-            )
+            cure = "Return two things, the value and its tangent: return y, t."
+            self.refuse(rule, f"returned {type(made).__name__}", cure)
         flat = opened(made[1])
         if made[1] is None and any(map(has_derivative, node.outputs)):
-            raise UsageError(
-                f"{function.__op__}: {placed(rule)} returned None for the tangent. For"
-                " an output that does not move return np.zeros_like(y)."
-            )
+            cure = "For an output that does not move return np.zeros_like(y)."
+            self.refuse(rule, "returned None for the tangent", cure)
         if len(flat) != len(self.rest):
-            raise UsageError(
-                f"{function.__op__}: {placed(rule)} returned"
-                f" {counted(len(flat), 'tangent')}; {function.__op__} has"
-                f" {counted(len(self.rest), 'output')}. Nest the tangent as the value."
-            )
+            told = f"returned {counted(len(flat), 'tangent')}; {function.__op__} has"
+            told += f" {counted(len(self.rest), 'output')}"
+            self.refuse(rule, told, "Nest the tangent as the value.")
         parts = [flat[i] for i in self.moving]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -315,14 +311,14 @@ class Call:
         fixed: tuple[int, ...] = (),
     ) -> list[Any]:
         """One gradient for each array, from one for each argument, nested as it is."""
+        name = self.function.__op__
         varying = [i for i in range(len(args)) if i not in fixed]
         given = list(made) if isinstance(made, (tuple, list)) else [made]
         signature = self.function.signature
         declared = len(args) if signature is None else len(signature.parameters)
         if not len(varying) <= len(given) <= max(declared - len(fixed), len(varying)):
-            self.refuse(
-                rule, f"returned {counted(len(given), 'gradient')};", len(varying)
-            )
+            told = f"returned {counted(len(given), 'gradient')}; {name} was given"
+            self.refuse(rule, f"{told} {counted(len(varying), 'argument')}", EACH)
         by_argument: dict[int, Any] = dict(zip(varying, given, strict=False))
         flat: list[Any] = []
         for i, arg in enumerate(args):
@@ -333,30 +329,17 @@ class Call:
                 continue
             parts = [c] if count == 1 and is_array(c) else opened(c)
             if len(parts) != count:
-                self.refuse(
-                    rule,
-                    f"returned {counted(len(parts), 'array')} for argument {i}, which"
-                    f" holds {count};",
-                    len(varying),
-                )
+                told = f"returned {counted(len(parts), 'array')} for argument {i}"
+                self.refuse(rule, f"{told}, which holds {count}", EACH)
             flat += parts
         flat += [None] * (len(self.flat) - len(flat))  # keyword-only arguments
         return [flat[i] for i in self.chosen]
 
-    def check_returned(self, made: Any, rule: Rule) -> None:
-        """Raise an error if a rule has no `return`."""
-        if made is None:
-            name = self.function.__op__
-            raise UsageError(f"{name}: {placed(rule)} {NOTHING} {WITHOUT}")
-
-    def refuse(self, rule: Rule, what: str, count: int) -> NoReturn:
-        """Raise the error of a rule that returned the wrong number of gradients."""
-        name = self.function.__op__
-        raise UsageError(
-            f"{name}: {placed(rule)} {what} {name} was given"
-            f" {counted(count, 'argument')}. Return a tuple with one gradient (or None)"
-            " for each argument, nested as the argument is."
-        )
+    def refuse(self, rule: Rule, what: str, cure: str) -> NoReturn:
+        """Raise the error of a rule that returned what it must not."""
+        stop = "" if what.endswith("?") else "."
+        told = f"{self.function.__op__}: {placed(rule)} {what}{stop} {cure}"
+        raise UsageError(told)
 
 
 def owned(y: Any) -> Any:

@@ -300,58 +300,56 @@ def check_signature(
 
     ``owner`` is the override that the rule is of, if it is of one.
     """
-    if takes_arrays(rule) or _takes(rule, count + 1):
-        return
     function = getattr(rule, "__func__", rule)
     try:
-        if count in _FITTING.get(function, ()):
+        if takes_arrays(rule) or count in _FITTING.get(function, ()):
             return
-        signature = inspect.signature(rule)
-    except (TypeError, ValueError):
-        return  # it is compiled, or cannot be kept
-    try:
-        signature.bind(None, *[None] * count)
+        signature = _find_misfit(rule, count + 1)
+        if signature is None:
+            _FITTING.setdefault(function, set()).add(count)
+            return
     except TypeError:
-        letter = "g" if what == "gradient" else "t"
-        of = "output" if what == "gradient" else "input"
-        method = "self, " if inspect.ismethod(rule) else ""
-        taken = ", ".join(_parameters(signature, count, letter))
-        written = f"def {name_of(rule)}({method}{taken})."
-        if owner:
-            written = f"rule(node, {numbered(letter, count)})."
-        elif name_of(rule) == "<lambda>":
-            written = f"lambda {taken}: ..."
-        raise kind(
-            f"{owner or name}: {placed(rule)} takes {signature}, but {name} has"
-            f" {counted(count, of)}, so it gets the node and"
-            f" {counted(count, what)}. Write {written}"
-        ) from None
-    _FITTING.setdefault(function, set()).add(count)
+        return  # it cannot be kept
+    letter = "g" if what == "gradient" else "t"
+    of = "output" if what == "gradient" else "input"
+    method = "self, " if inspect.ismethod(rule) else ""
+    taken = ", ".join(_parameters(signature, count, letter))
+    written = f"def {name_of(rule)}({method}{taken})."
+    if owner:
+        written = f"rule(node, {numbered(letter, count)})."
+    elif name_of(rule) == "<lambda>":
+        written = f"lambda {taken}: ..."
+    raise kind(
+        f"{owner or name}: {placed(rule)} takes {signature}, but {name} has"
+        f" {counted(count, of)}, so it gets the node and"
+        f" {counted(count, what)}. Write {written}"
+    )
 
 
 def check_takes(gradient: Rule, count: int, name: str) -> None:
     """Raise an error if a gradient does not take so many cotangents."""
-    if _takes(gradient, count):
-        return
-    try:
-        signature = inspect.signature(gradient)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
+    if (signature := _find_misfit(gradient, count)) is not None:
         raise UsageError(
             f"{name}: its gradient {placed(gradient)} takes {signature}, but {name} has"
             f" {counted(count, 'output')}. Write lambda {numbered('g', count)}: ..."
-        ) from None
+        )
 
 
-def _takes(rule: Rule, count: int) -> bool:
-    """Whether a function plainly takes so many: no time for its signature."""
-    if type(rule) is not FunctionType:
-        return False
-    code = rule.__code__
-    return code.co_argcount == count and not code.co_kwonlyargcount
+def _find_misfit(rule: Rule, count: int) -> inspect.Signature | None:
+    """The signature of a function that does not take so many arguments; else None."""
+    if type(rule) is FunctionType:
+        code = rule.__code__
+        if code.co_argcount == count and not code.co_kwonlyargcount:
+            return None  # one may be made in every call: no time for its signature
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return None  # it is compiled
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return signature
+    return None
 
 
 def _parameters(signature: inspect.Signature, count: int, letter: str) -> list[str]:
