@@ -88,9 +88,12 @@ class Expressions(LinearMap):
                 ):
                     raise
             else:
+                shapes = [x.shape for x in (*self.outputs, *self.wrt)]
+                if self.rules is not None or not dims.found(shapes):
+                    return rows
                 # Where an op knows no batch of unknown size, all of it is one node.
                 made = walk.order([block for row in rows for block in row], before)
-                if self.rules is not None or all(x.op.name != "batch" for x in made):
+                if all(x.op.name != "batch" for x in made):
                     return rows
             settings = {"linear": self, "mode": mode}
             flat = define.several(BLOCKS, tuple(self.leaves), settings)

@@ -19,7 +19,7 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import Structured, count_bytes, run_batch
 from workbench.autodiff.steps import plan
-from workbench.core import traces, types, walk
+from workbench.core import traces, types
 from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
 from workbench.core.op import declare
@@ -496,7 +496,7 @@ class Sweep:
     def _batch(self, graph: Graph, begin: int, end: Any, unit: complex) -> list[Any]:
         seed, count = self.seed, end - begin
         if self.linear.record:
-            units = self._identity(end, unit)
+            units = self._identity(graph, end, unit)
         else:
             like = 0.0 if self.start._value is None else self.start._value
             entries = np.full_like(like, unit, dtype=seed.dtype, shape=(count,))
@@ -509,11 +509,14 @@ class Sweep:
         )
         return [None if x is None else next(parts) for x in self.made]
 
-    def _identity(self, count: Any, unit: complex) -> Any:
+    def _identity(self, graph: Graph, count: Any, unit: complex) -> Any:
         """Return the unit vectors of an expression."""
-        # Unknown lengths are read off a Tensor; where arrays are, a symbol tells.
-        seed = self.seed
-        like = _find_symbol(self.made, seed) if isinstance(count, int) else self.start
+        seed, like = self.seed, self.start
+        if isinstance(count, int):
+            # What the sweep reads and has no value yet tells where arrays are. Another
+            # would have to be given to an expression that does not read it.
+            read = [x for x in graph.schedule.constants.values() if is_symbolic(x)]
+            like = read[0] if read else None
         if like is None:
             units: Any = np.eye(count, dtype=seed.dtype)  # host array: constants alone
         else:
@@ -598,16 +601,6 @@ class Sweep:
         return np.zeros_like(x._value, shape=(*tall, *wide))
 
 
-def _find_symbol(made: Sequence[Any], seed: Tensor) -> Tensor | None:
-    """Return a symbol that expressions read, whose value tells where arrays are.
-
-    No other will do: an expression that reads none of it would have to be given one.
-    """
-    nodes = walk.order([x for x in made if isinstance(x, Tensor)])
-    free = (node for node in nodes if not node.inputs and node is not seed)
-    return next((node for node in free if node._value is None), None)
-
-
 # Small things
 
 
@@ -626,6 +619,11 @@ def count_made(node: Tensor) -> int:
 def varies(y: Any) -> bool:
     """Return whether something may have a derivative."""
     return isinstance(y, Tensor) and types.differentiable(y.dtype)
+
+
+def is_symbolic(x: Any) -> bool:
+    """Return whether it is an array that has no value yet."""
+    return isinstance(x, Tensor) and x._value is None and not isinstance(x.spec, tuple)
 
 
 def dtype_between(y: Tensor, x: Tensor) -> Any:
