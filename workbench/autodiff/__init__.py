@@ -3,5 +3,6 @@
 Of functions: `grad.py`, `jacobian.py`, `products.py`, `batch.py` (`vmap`),
 `checkpoint.py`, `implicit.py`, each by one `recorded_call.py`. Of expressions:
 `expressions.py` on `derivatives.py`. Both walk by `reverse.py` and `forward.py`, over
-what `steps.py` plans; `program.py` and `body.py` hold recorded programs that run again.
+what `steps.py` plans; every dense matrix is that of a `LinearMap` (`linear_map.py`).
+`call.py` and `higher_order.py` are what ops that hold graphs are built on.
 """

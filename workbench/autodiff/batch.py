@@ -32,7 +32,7 @@ from workbench.ops.define import _batch_elementwise, shape_of
 
 
 class Structured:
-    """Many examples in a form smaller than the array of them (see `jacobian.py`).
+    """Many examples in a form smaller than the array of them (see `linear_map.py`).
 
     ``advance`` knows the ops that keep the form; ``dense`` gives the array.
     """
