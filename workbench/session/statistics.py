@@ -88,7 +88,9 @@ def norm(x: Any) -> float:
     flat = _flat(x)
     if flat is None:
         return math.nan
-    if flat.size <= FEW:
+    if flat.size == 0:
+        return 0.0
+    if flat.size <= FEW and type(flat) is np.ndarray:
         found = math.hypot(*flat.tolist())
         if math.isfinite(found):
             return found
