@@ -53,7 +53,7 @@ class Expressions(LinearMap):
 
     def make_rows(self, mode: Mode | None) -> Blocks:
         """Return the blocks, a row for each output and in it one for each ``wrt``."""
-        if self.rules is None and (mode or self.narrower()) == "forward":
+        if self.rules is None and (mode or self.choose_mode()) == "forward":
             rows = self.blocks("forward", optional=mode is None)
         else:
             rows = [

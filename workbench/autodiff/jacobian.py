@@ -96,7 +96,8 @@ def jacobian(
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
     if options:
         no_options("jacobian", options)
-    check_target(argnums, "jacobian")
+    if argnums is not None:
+        check_target(argnums, "jacobian")
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
@@ -173,7 +174,8 @@ def hessian(
         return expressions.hessian(f, wrt, overrides=overrides, **options)
     if options:
         no_options("hessian", options)
-    check_target(argnums, "hessian")
+    if argnums is not None:
+        check_target(argnums, "hessian")
     gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
 
     @wraps(f)

@@ -282,7 +282,7 @@ class LinearMap:
         mode where an override or an op that a user has made has no forward rule.
         """
         if mode is None:
-            optional, mode = True, self.narrower()
+            optional, mode = True, self.choose_mode()
         try:
             if mode == "forward":
                 columns = [Sweep(self, mode, k).blocks() for k in range(len(self.wrt))]
@@ -292,7 +292,7 @@ class LinearMap:
                 raise
         return [Sweep(self, "reverse", k).blocks() for k in range(len(self.outputs))]
 
-    def narrower(self) -> Mode:
+    def choose_mode(self) -> Mode:
         """Return the mode of fewer sweeps, as far as lengths are known."""
         height = sum(prod(y.shape) for y in self.outputs if isinstance(y, Tensor))
         try:
@@ -320,7 +320,7 @@ class LinearMap:
             *[x.dtype for x in (*self.outputs, *self.wrt) if varies(x)]
         )
 
-    def mode(self, rows: Span, columns: Span) -> Mode:
+    def choose_window_mode(self, rows: Span, columns: Span) -> Mode:
         """Return the cheaper mode for a window, by what its sweeps would compute."""
         modes: list[Mode] = ["reverse", "forward"]
         if self.prefer == "forward":
@@ -329,7 +329,7 @@ class LinearMap:
         best = min(modes, key=lambda mode: self._cost(mode, tops, lefts))
         if best == "forward":
             try:
-                self._swept(best, rows, columns)
+                self._record_sweeps(best, rows, columns)
             except NO_RULE:
                 return "reverse"
         return best
@@ -352,7 +352,9 @@ class LinearMap:
             total += count * HANDLING + (end - begin) * max(entries, 1)
         return total
 
-    def _swept(self, mode: Mode, rows: Span, columns: Span) -> list[tuple[Sweep, Span]]:
+    def _record_sweeps(
+        self, mode: Mode, rows: Span, columns: Span
+    ) -> list[tuple[Sweep, Span]]:
         """Return the sweeps that a window needs, and which vectors each runs for."""
         tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
         along, across = (tops, lefts) if mode == "reverse" else (lefts, tops)
@@ -380,7 +382,7 @@ class LinearMap:
         left = max((n for n in others if n <= across[0]), default=0)
         cut = slice(across[0] - left, across[1] - left)
         total, done = window[1] - window[0], 0
-        for sweep, (first, last) in self._swept(mode, rows, columns):
+        for sweep, (first, last) in self._record_sweeps(mode, rows, columns):
             step = sweep.step
             for start in range(first, last, step):
                 stop = min(start + step, last)
@@ -444,11 +446,11 @@ class Sweep:
         known = not linear.record and self.start._value is not None
         if known and count_entries(self.start) == 1:
             self.apart = True
-            self.made = self._vector(0)
+            self.made = self._run_vector(0)
             return
         self.seed = blank(self.start)
         try:
-            self.made = self._sweep(self.seed)
+            self.made = self._walk(self.seed)
         except TraceError:
             if not (self.back and known):
                 raise
@@ -457,7 +459,7 @@ class Sweep:
         if found:
             self.graph = Graph([self.seed], found)
 
-    def _sweep(self, seed: Any) -> list[Any]:
+    def _walk(self, seed: Any) -> list[Any]:
         """Return what arrives at the ends for one seed."""
         linear = self.linear
         starts: Sequence[Any] = linear.outputs if self.back else linear.wrt
@@ -479,11 +481,11 @@ class Sweep:
     def run(self, begin: int, end: Any, unit: complex = 1) -> list[Any]:
         """Return one array for each end, unit vectors along axis 0; None for zeros."""
         if self.apart:
-            made = self._one_by_one(begin, end, unit)
+            made = self._run_apart(begin, end, unit)
         elif self.graph is None:
             return self.made
         else:
-            made = self._batch(self.graph, begin, end, unit)
+            made = self._run_batch(self.graph, begin, end, unit)
         split = unit == 1 and self.start.dtype.kind == "c"
         if split and any(y.dtype.kind != "c" for y in self.ends if varies(y)):
             # A complex number reaches a real one by its real part alone.
@@ -493,10 +495,12 @@ class Sweep:
                     made[k] = a + 1j * b if self.back else a - 1j * b
         return made
 
-    def _batch(self, graph: Graph, begin: int, end: Any, unit: complex) -> list[Any]:
+    def _run_batch(
+        self, graph: Graph, begin: int, end: Any, unit: complex
+    ) -> list[Any]:
         seed, count = self.seed, end - begin
         if self.linear.record:
-            units = self._identity(graph, end, unit)
+            units = self._make_units(graph, end, unit)
         else:
             like = 0.0 if self.start._value is None else self.start._value
             entries = np.full_like(like, unit, dtype=seed.dtype, shape=(count,))
@@ -509,7 +513,7 @@ class Sweep:
         )
         return [None if x is None else next(parts) for x in self.made]
 
-    def _identity(self, graph: Graph, count: Any, unit: complex) -> Any:
+    def _make_units(self, graph: Graph, count: Any, unit: complex) -> Any:
         """Return the unit vectors of an expression."""
         seed, like = self.seed, self.start
         if isinstance(count, int):
@@ -527,22 +531,22 @@ class Sweep:
             units = np.reshape(units, (count, *seed.shape))
         return units
 
-    def _vector(self, place: int, unit: complex = 1) -> list[Any]:
+    def _run_vector(self, place: int, unit: complex = 1) -> list[Any]:
         """Return what arrives at the ends for one unit vector."""
         like = self.start
         seed = np.zeros_like(like._value, like.dtype, order="C", shape=like.shape)
         seed.reshape(-1)[place] = unit
         with np.errstate(all="ignore"):
-            return self._sweep(seed)
+            return self._walk(seed)
 
-    def _one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
+    def _run_apart(self, begin: int, end: int, unit: complex) -> list[Any]:
         if count_entries(self.start) == 1:
-            made = self.made if unit == 1 else self._vector(0, unit)
+            made = self.made if unit == 1 else self._run_vector(0, unit)
             return [x if x is None else np.expand_dims(x, 0) for x in made]
         rows = [
             [
                 np.zeros_like(x._value) if c is None else c
-                for x, c in zip(self.ends, self._vector(i, unit), strict=True)
+                for x, c in zip(self.ends, self._run_vector(i, unit), strict=True)
             ]
             for i in range(begin, end)
         ]
@@ -565,10 +569,12 @@ class Sweep:
         if self.linear.record or traces.any_open() or count <= (step := self.step):
             made = self.run(0, count)
         else:
-            made = self._gathered(count, step)
-        return [self._block(part, x) for part, x in zip(made, self.ends, strict=True)]
+            made = self._gather(count, step)
+        return [
+            self._shape_block(part, x) for part, x in zip(made, self.ends, strict=True)
+        ]
 
-    def _gathered(self, count: int, step: int) -> list[Any]:
+    def _gather(self, count: int, step: int) -> list[Any]:
         """Return what arrives for all unit vectors, a batch after the other."""
         made: list[Any] = []
         for begin in range(0, count, step):
@@ -583,7 +589,7 @@ class Sweep:
                     whole[begin : begin + step] = part
         return made
 
-    def _block(self, part: Any, end: Any) -> Any:
+    def _shape_block(self, part: Any, end: Any) -> Any:
         """Return what arrives at an end as a block."""
         y, x = (self.start, end) if self.back else (end, self.start)
         tall, wide = shape_of(y), x.shape

@@ -421,7 +421,7 @@ def jacobian(
     endpoints = Endpoints(session, of, wrt)
     linear = endpoints.linear()
     spans = (0, linear.tops[-1]), (0, linear.lefts[-1])
-    entries = linear.matrix(*spans, linear.mode(*spans))
+    entries = linear.matrix(*spans, linear.choose_window_mode(*spans))
     shapes = [("", x.shape) for x in endpoints.sources]
     blocks = split(entries, [("", endpoints.output.shape)], shapes)
     return _by_name(endpoints, blocks[0])

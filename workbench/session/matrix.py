@@ -103,7 +103,7 @@ class Matrix:
 
     def mode_for(self, rows: Span, columns: Span) -> Mode:
         """How the entries of a window are computed."""
-        return self._asked or self._linear.mode(rows, columns)
+        return self._asked or self._linear.choose_window_mode(rows, columns)
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
         """A window as it is given, None for all, as two pairs of numbers.
