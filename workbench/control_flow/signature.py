@@ -13,7 +13,7 @@ from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
-from workbench.overrides.rules import counted, placed
+from workbench.overrides.rule_errors import counted, placed
 
 
 class Sequenced(NamedTuple):

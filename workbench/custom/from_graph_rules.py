@@ -21,8 +21,9 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
+from workbench.overrides.rule_errors import counted
 from workbench.overrides.rule_parser import Bound, read
-from workbench.overrides.rules import APART, TRUE, ZERO, counted
+from workbench.overrides.rules import APART, TRUE, ZERO
 
 # What an op made of a graph takes: its symbols, and the arguments of a call.
 

@@ -25,16 +25,14 @@ from workbench.custom.results import traced_lengths
 from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import TraceError, UsageError
 from workbench.ops import define
-from workbench.overrides.rules import (
+from workbench.overrides.rule_errors import (
     NOTHING,
     WITHOUT,
-    Node,
     check_takes,
     counted,
-    has_derivative,
     placed,
-    read_only,
 )
+from workbench.overrides.rules import Node, has_derivative, read_only
 from workbench.overrides.targets import name_of
 
 # One call of a function with rules: its arrays, its op, and how its rules are read.

@@ -28,7 +28,7 @@ from workbench.custom.results import (
 from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import UsageError
 from workbench.ops import define
-from workbench.overrides.rules import counted, placed
+from workbench.overrides.rule_errors import counted, placed
 
 # What a user's op takes: how many inputs, and what may be one.
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from workbench.core.op import CUSTOM, OPS, load_all
 from workbench.errors import RegistrationError
+from workbench.overrides.rule_errors import check_signature
 from workbench.overrides.rule_parser import Bound, read
-from workbench.overrides.rules import check_signature
 from workbench.overrides.targets import name_of
 
 # The registry

@@ -22,7 +22,8 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.overrides.rules import ONTO_COPIES, counted, in_place, lend, placed
+from workbench.overrides.rule_errors import ONTO_COPIES, counted, in_place, placed
+from workbench.overrides.rules import lend
 
 if TYPE_CHECKING:
     from workbench.custom.op import Op as UserOp

@@ -9,20 +9,16 @@ alone, the other mode transposes it, if it is linear.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from math import prod
-from types import FunctionType
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.steps import StandIn, plan
-from workbench.core import blame, dims, source, types, walk
+from workbench.autodiff.steps import StandIn
+from workbench.core import blame, dims, types
 from workbench.core.op import Op, declare
-from workbench.core.tensor import MaskedTensor, Tensor, admit, leaf, masked
+from workbench.core.tensor import MaskedTensor, Tensor, admit, masked
 from workbench.core.traces import OpenTrace
 from workbench.errors import (
     DtypeError,
@@ -35,7 +31,18 @@ from workbench.errors import (
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
-from workbench.overrides.targets import name_of
+from workbench.overrides.linearity import concrete, nonlinear
+from workbench.overrides.rule_errors import (
+    NOTHING,
+    ONTO_COPIES,
+    WITHOUT,
+    check_signature,
+    counted,
+    in_place,
+    numbered,
+    placed,
+    takes_arrays,
+)
 
 Params = dict[str, Any]
 Rule = Callable[..., Any]
@@ -151,7 +158,7 @@ class Node:
             try:
                 # Of what nobody has asked for, nobody is warned.
                 with np.errstate(all="ignore"):
-                    more = self._pass_on(rest, cotangents)
+                    more = self._pass_on(rest, cotangents)[: len(self.inputs)]
                 passed = [
                     m if rest >> i & 1 else c
                     for i, (c, m) in enumerate(zip(passed, more, strict=True))
@@ -160,7 +167,7 @@ class Node:
                 pass  # an op may refuse the derivative by some of its inputs
         return [
             zeros_for(x) if c is None else c
-            for c, x in zip(passed, self.inputs, strict=False)
+            for c, x in zip(passed, self.inputs, strict=True)
         ]
 
     def asked(self, *cotangents: Any) -> list[Any]:
@@ -168,7 +175,7 @@ class Node:
 
         None for all others, which saves their gradients.
         """
-        return self._pass_on(self._mask, cotangents)
+        return self._pass_on(self._mask, cotangents)[: len(self.inputs)]
 
     def _pass_on(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
         """What the true rule passes on to the inputs in a mask, fitted."""
@@ -234,144 +241,6 @@ def lend(inputs: Sequence[Any]) -> list[Any]:
         return [np.asarray(x)[()] for x in inputs]  # host array: a number
     return list(map(read_only, inputs))
 
-
-# What errors say of a user's rules: their names, lines, parameters and counts.
-
-#: What to do in place of a change in place.
-ONTO_COPIES = "Work on a copy: x = x.copy()."
-#: What to say of a rule that gave a bare None, as a function does whose
-#: `return` was forgotten: no gradient at all would be a wrong one in silence.
-NOTHING = "returned None: has it a `return` at its end?"
-#: How a rule says that an input has no gradient.
-WITHOUT = "For an input without gradient put None in the list: return [None] for one."
-
-
-def in_place(error: ValueError) -> str | None:
-    """What code did that changed an array which it was lent; None: another error."""
-    if "read-only" not in str(error):
-        return None
-    return f"changes an array in place that others read too ({error})"
-
-
-def takes_arrays(rule: Any) -> bool:
-    """Whether a rule is an op, called on arrays, and no function of a node."""
-    return isinstance(getattr(rule, "__op__", None), str)
-
-
-def called(rule: Any) -> str:
-    """The name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
-    if isinstance(rule, tuple):
-        return ", ".join(map(called, rule))
-    if isinstance(rule, Expression):
-        return rule.text
-    if takes_arrays(rule):
-        return str(rule.__op__)
-    if isinstance(rule, str):
-        return rule
-    name = str(getattr(rule, "__qualname__", None) or name_of(rule))
-    return name.rpartition("<locals>.")[2]
-
-
-def placed(rule: Any) -> str:
-    """A rule and where it stands, as an error quotes it."""
-    code = getattr(getattr(rule, "__func__", rule), "__code__", None)
-    return f"{called(rule)}{blame.at(source.decode(code, 0))}"
-
-
-def counted(count: int, what: str) -> str:
-    """``1 input``, ``2 inputs``."""
-    return f"{count} {what if count == 1 else 'axes' if what == 'axis' else what + 's'}"
-
-
-def numbered(letter: str, count: int) -> str:
-    """The parameters of a rule: ``g0, g1``; of one, ``g``."""
-    return letter if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
-
-
-def check_signature(
-    rule: Rule,
-    count: int,
-    name: str,
-    kind: type[WorkbenchError],
-    what: str = "gradient",
-    owner: str = "",
-) -> None:
-    """Raise an error if a rule does not take a node and so many gradients.
-
-    ``owner`` is the override that the rule is of, if it is of one.
-    """
-    function = getattr(rule, "__func__", rule)
-    try:
-        if takes_arrays(rule) or count in _FITTING.get(function, ()):
-            return
-        signature = _find_misfit(rule, count + 1)
-        if signature is None:
-            _FITTING.setdefault(function, set()).add(count)
-            return
-    except TypeError:
-        return  # it cannot be kept
-    letter = "g" if what == "gradient" else "t"
-    of = "output" if what == "gradient" else "input"
-    method = "self, " if inspect.ismethod(rule) else ""
-    taken = ", ".join(_parameters(signature, count, letter))
-    written = f"def {name_of(rule)}({method}{taken})."
-    if owner:
-        written = f"rule(node, {numbered(letter, count)})."
-    elif name_of(rule) == "<lambda>":
-        written = f"lambda {taken}: ..."
-    raise kind(
-        f"{owner or name}: {placed(rule)} takes {signature}, but {name} has"
-        f" {counted(count, of)}, so it gets the node and"
-        f" {counted(count, what)}. Write {written}"
-    )
-
-
-def check_takes(gradient: Rule, count: int, name: str) -> None:
-    """Raise an error if a gradient does not take so many cotangents."""
-    if (signature := _find_misfit(gradient, count)) is not None:
-        raise UsageError(
-            f"{name}: its gradient {placed(gradient)} takes {signature}, but {name} has"
-            f" {counted(count, 'output')}. Write lambda {numbered('g', count)}: ..."
-        )
-
-
-def _find_misfit(rule: Rule, count: int) -> inspect.Signature | None:
-    """The signature of a function that does not take so many arguments; else None."""
-    if type(rule) is FunctionType:
-        code = rule.__code__
-        if code.co_argcount == count and not code.co_kwonlyargcount:
-            return None  # one may be made in every call: no time for its signature
-    try:
-        signature = inspect.signature(rule)
-    except (TypeError, ValueError):
-        return None  # it is compiled
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        return signature
-    return None
-
-
-def _parameters(signature: inspect.Signature, count: int, letter: str) -> list[str]:
-    """A node and so many gradients, by the user's own names as far as they go."""
-    usual = ["node", *numbered(letter, count).split(", ")]
-    own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
-    if len(own) < 2:
-        return usual  # which of the two it is, nobody knows
-    if own[1:] == [letter]:
-        own.pop()  # one of several has a number
-    stem = own[-1].rstrip("0123456789") if len(own) > 1 else letter
-    made = own[: count + 1] + [f"{stem}{i - 1}" for i in range(len(own), count + 1)]
-    return made if len(set(made)) == len(made) else usual
-
-
-#: The parameters that a call by position fills.
-POSITIONAL = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-)
-#: Rules, and how many gradients they are known to take.
-_FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
 
 # How rules run, in both modes
 
@@ -1033,100 +902,3 @@ def transpose(
     for i, c in zip(chosen, found, strict=True):
         passed[i] = c
     return passed
-
-
-# Whether a rule is linear in what arrives: only then can it be transposed.
-
-#: Ops that read no value of their input: nothing flows through them.
-VALUELESS = {"empty_like", "full_like", "ones_like", "zeros_like"}
-#: A rule as a function of what arrives alone.
-Run = Callable[[Sequence[Any]], Sequence[Any]]
-
-
-def nonlinear(run: Run, likes: Sequence[Any]) -> str | None:
-    """Why a rule is not linear in what arrives, which is like ``likes``; None if it is.
-
-    A rule is linear if its derivative by ``g`` does not depend on ``g`` (seen in
-    the graph of that derivative, so that ``clip(d, -1e9, 1e9)`` is found out) and
-    if it is additive on examples (so that ``d + 1`` and ``sign(g)`` are).
-    """
-    try:
-        # Of example numbers, which may be none that the rule is for, nobody is warned.
-        with np.errstate(all="ignore"):
-            if (name := find_step_with_g(run, likes)) is not None:
-                return f"{name} is not linear in g"
-            if not is_additive(run, likes):
-                return "what it gives for a sum of gradients is not the sum"
-    except OverrideError:
-        raise
-    except WorkbenchError as error:
-        return f"it cannot be recorded ({error})"
-    return None
-
-
-def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
-    """The first step of a recorded rule whose derivative depends on ``g``."""
-    with OpenTrace() as opened:
-        seeds = [leaf(example(x, i)) for i, x in enumerate(likes)]
-        opened.leaves.update(seed.serial for seed in seeds)
-        # One that cannot be computed (`ops/gradients.py`) is that in every mode.
-        passed = [
-            c
-            for c in define.flat(run(seeds))
-            if isinstance(c, Tensor) and gradients.first(c) is None
-        ]
-        steps = plan(passed, seeds)
-        ones = [np.ones_like(c._value) for c in passed]
-        moved = reverse.pull_back(passed, ones, seeds, record=True)
-    found = {seed.serial for seed in seeds}
-    blamed = {node.serial: node for node, _ in steps}
-    roots = [m for m in moved if isinstance(m, Tensor)]
-    for node in walk.order(roots, min(found, default=0)):
-        if node.op.name not in VALUELESS and any(
-            isinstance(x, Tensor) and x.serial in found for x in node.inputs
-        ):
-            found.add(node.serial)
-            if node.serial not in blamed:
-                return node.origin.forward.op.name if node.origin else node.op.name
-    return None
-
-
-def is_additive(run: Run, likes: Sequence[Any]) -> bool:
-    """Whether the rule of a sum is the sum of the rules, on examples."""
-    one = [example(x, 10 + i) for i, x in enumerate(likes)]
-    two = [example(x, 20 + i) for i, x in enumerate(likes)]
-    both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
-    rows = [
-        [None if c is None or gradients.first(c) is not None else reverse._bare(c)
-         for c in define.flat(run(g))]
-        for g in (one, two, both)
-    ]  # fmt: skip
-    for a, b, c in zip(*rows, strict=True):
-        if c is not None and a is not None and b is not None:
-            size = np.abs(a) + np.abs(b) + np.abs(c)
-            error = np.abs(2 * a - 3 * b - c)
-            loose = 1e3 * float(np.finfo(error.dtype).eps)
-            if bool(np.any(error > loose * size)):
-                return False
-    return True
-
-
-def concrete(x: Any, seed: int) -> Any:
-    """An array for a Tensor: its value, or an example where it has none."""
-    if not isinstance(x, Tensor):
-        return x
-    return example(x.spec.example(), seed) if x._value is None else x._value
-
-
-def example(x: Any, seed: int) -> Any:
-    """Numbers of no special value in the shape and dtype of an array."""
-    shape, dtype = shape_of(x), np.dtype(getattr(x, "dtype", type(x)))
-    if not types.differentiable(dtype):
-        return np.ones_like(x)
-    turn = 0.6 + 0.8j if dtype.kind == "c" else 1.0
-    if types.weak(x):
-        return type(x)(float(np.sin(1.7 * seed + 0.9)) * turn)
-    # Where the array is, which may be no place for NumPy's random numbers.
-    count = np.arange(prod(shape), dtype=np.float64, like=np.zeros_like(x))
-    drawn = 1.3 * np.sin(12.9898 * count + 1.7 * seed + 0.9) * turn
-    return np.reshape(drawn.astype(dtype), shape)

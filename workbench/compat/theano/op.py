@@ -28,7 +28,8 @@ from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import ITEM
 from workbench.ops.gradients import DisconnectedType
-from workbench.overrides.rules import NOTHING, WITHOUT, has_derivative, placed
+from workbench.overrides.rule_errors import NOTHING, WITHOUT, placed
+from workbench.overrides.rules import has_derivative
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 

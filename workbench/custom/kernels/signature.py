@@ -19,7 +19,7 @@ from workbench.core import types
 from workbench.core.broadcasting import meet
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, KernelError, ShapeError
-from workbench.overrides.rules import counted
+from workbench.overrides.rule_errors import counted
 
 # One array of a kernel as its author writes it: ``"float64[n, d]"``.
 #

@@ -1,0 +1,152 @@
+"""What errors say of a user's rules: their names, lines, parameters and counts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from workbench.core import blame, source
+from workbench.errors import UsageError, WorkbenchError
+from workbench.overrides.expression import Expression
+from workbench.overrides.targets import name_of
+
+Rule = Callable[..., Any]
+
+#: What to do in place of a change in place.
+ONTO_COPIES = "Work on a copy: x = x.copy()."
+#: What to say of a rule that gave a bare None, as a function does whose
+#: `return` was forgotten: no gradient at all would be a wrong one in silence.
+NOTHING = "returned None: has it a `return` at its end?"
+#: How a rule says that an input has no gradient.
+WITHOUT = "For an input without gradient put None in the list: return [None] for one."
+
+
+def in_place(error: ValueError) -> str | None:
+    """What code did that changed an array which it was lent; None: another error."""
+    if "read-only" not in str(error):
+        return None
+    return f"changes an array in place that others read too ({error})"
+
+
+def takes_arrays(rule: Any) -> bool:
+    """Whether a rule is an op, called on arrays, and no function of a node."""
+    return isinstance(getattr(rule, "__op__", None), str)
+
+
+def called(rule: Any) -> str:
+    """The name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
+    if isinstance(rule, tuple):
+        return ", ".join(map(called, rule))
+    if isinstance(rule, Expression):
+        return rule.text
+    if takes_arrays(rule):
+        return str(rule.__op__)
+    if isinstance(rule, str):
+        return rule
+    name = str(getattr(rule, "__qualname__", None) or name_of(rule))
+    return name.rpartition("<locals>.")[2]
+
+
+def placed(rule: Any) -> str:
+    """A rule and where it stands, as an error quotes it."""
+    code = getattr(getattr(rule, "__func__", rule), "__code__", None)
+    return f"{called(rule)}{blame.at(source.decode(code, 0))}"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 input``, ``2 inputs``."""
+    return f"{count} {what if count == 1 else 'axes' if what == 'axis' else what + 's'}"
+
+
+def numbered(letter: str, count: int) -> str:
+    """The parameters of a rule: ``g0, g1``; of one, ``g``."""
+    return letter if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
+
+
+def check_signature(
+    rule: Rule,
+    count: int,
+    name: str,
+    kind: type[WorkbenchError],
+    what: str = "gradient",
+    owner: str = "",
+) -> None:
+    """Raise an error if a rule does not take a node and so many gradients.
+
+    ``owner`` is the override that the rule is of, if it is of one.
+    """
+    function = getattr(rule, "__func__", rule)
+    try:
+        if takes_arrays(rule) or count in _FITTING.get(function, ()):
+            return
+        signature = _find_misfit(rule, count + 1)
+        if signature is None:
+            _FITTING.setdefault(function, set()).add(count)
+            return
+    except TypeError:
+        return  # it cannot be kept
+    letter = "g" if what == "gradient" else "t"
+    of = "output" if what == "gradient" else "input"
+    method = "self, " if inspect.ismethod(rule) else ""
+    taken = ", ".join(_parameters(signature, count, letter))
+    written = f"def {name_of(rule)}({method}{taken})."
+    if owner:
+        written = f"rule(node, {numbered(letter, count)})."
+    elif name_of(rule) == "<lambda>":
+        written = f"lambda {taken}: ..."
+    raise kind(
+        f"{owner or name}: {placed(rule)} takes {signature}, but {name} has"
+        f" {counted(count, of)}, so it gets the node and"
+        f" {counted(count, what)}. Write {written}"
+    )
+
+
+def check_takes(gradient: Rule, count: int, name: str) -> None:
+    """Raise an error if a gradient does not take so many cotangents."""
+    if (signature := _find_misfit(gradient, count)) is not None:
+        raise UsageError(
+            f"{name}: its gradient {placed(gradient)} takes {signature}, but {name} has"
+            f" {counted(count, 'output')}. Write lambda {numbered('g', count)}: ..."
+        )
+
+
+def _find_misfit(rule: Rule, count: int) -> inspect.Signature | None:
+    """The signature of a function that does not take so many arguments; else None."""
+    if type(rule) is FunctionType:
+        code = rule.__code__
+        if code.co_argcount == count and not code.co_kwonlyargcount:
+            return None  # one may be made in every call: no time for its signature
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return None  # it is compiled
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return signature
+    return None
+
+
+def _parameters(signature: inspect.Signature, count: int, letter: str) -> list[str]:
+    """A node and so many gradients, by the user's own names as far as they go."""
+    usual = ["node", *numbered(letter, count).split(", ")]
+    own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
+    if len(own) < 2:
+        return usual  # which of the two it is, nobody knows
+    if own[1:] == [letter]:
+        own.pop()  # one of several has a number
+    stem = own[-1].rstrip("0123456789") if len(own) > 1 else letter
+    made = own[: count + 1] + [f"{stem}{i - 1}" for i in range(len(own), count + 1)]
+    return made if len(set(made)) == len(made) else usual
+
+
+#: The parameters that a call by position fills.
+POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+#: Rules, and how many gradients they are known to take.
+_FITTING: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
