@@ -204,7 +204,7 @@ CHECKPOINT.inner_sources = lambda node: [
     (leaf, (x,))
     for leaf, x in zip(node.params["graph"].leaves, node.inputs, strict=False)
 ]
-CHECKPOINT.graphs = lambda node: [node.params["graph"]]
+CHECKPOINT.graphs = lambda inputs, params: [params["graph"]]
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.core import blame, traces, walk
+from workbench.core import blame, deferred, traces, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
@@ -160,6 +160,8 @@ def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
     seen: set[int] = set()
     while stack:
         node = stack.pop()
+        if node.origin is not None and node.op.maker is not None:
+            continue  # an op of the user's in a rule: none of the program
         for graph in graphs_of(node):
             new = [x for x in graph.between if x.serial not in seen]
             seen.update(x.serial for x in new)
@@ -170,7 +172,8 @@ def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
 
 def graphs_of(node: Tensor) -> Sequence[Graph]:
     """Return the programs that a node holds."""
-    return () if node.op.graphs is None else node.op.graphs(node)
+    op, inputs, params = deferred.stripped(node)
+    return () if op.graphs is None else op.graphs(inputs, params)
 
 
 def inner_rules(node: Tensor, rule: Any, rules: Rules | None) -> tuple[Any, ...]:

@@ -361,7 +361,7 @@ COND.inner_sources = lambda node: [
     for body in node.params["branches"]
     for leaf, x in zip(body.leaves, node.inputs[1:], strict=False)
 ]
-COND.graphs = lambda node: node.params["branches"]
+COND.graphs = lambda inputs, params: params["branches"]
 COND.compute = _compute
 COND.unfold = _unfold
 COND.infer = _infer

@@ -117,7 +117,7 @@ def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
 
 SCAN.inner_sources = _sources
 SCAN.repeats = True
-SCAN.graphs = lambda node: [node.params["loop"].body]
+SCAN.graphs = lambda inputs, params: [params["loop"].body]
 SCAN.compute = _compute
 SCAN.infer = _infer
 SCAN.lengths = _lengths

@@ -442,8 +442,8 @@ def _batch_chunk(
 
 
 CHUNKED.repeats = True
-CHUNKED.graphs = lambda node: [
-    loop.body for loop in (node.params["chunks"].source, node.params["chunks"].back)
+CHUNKED.graphs = lambda inputs, params: [
+    loop.body for loop in (params["chunks"].source, params["chunks"].back)
 ]
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer

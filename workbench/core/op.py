@@ -65,9 +65,10 @@ class Op:
         it is made of, each recorded where values are Tensors: for who looks inside.
         None: there are none.
     graphs
-        ``graphs(node) -> graphs``, the programs that a node holds: the step of a loop,
-        the branches of a choice. The rules of such an op take one more argument, the
-        rules of overrides for nodes in there, or None. None: it holds none.
+        ``graphs(inputs, params) -> graphs``, the programs that a node holds: the step
+        of a loop, the branches of a choice. The rules of such an op take one more
+        argument, the rules of overrides for nodes in there, or None. None: it holds
+        none.
     repeats
         Whether those programs run many times, one run after the other.
     inner_sources
@@ -153,7 +154,7 @@ class Op:
         self.unfold: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
             None
         )
-        self.graphs: Callable[[Any], Sequence[Any]] | None = None
+        self.graphs: Callable[..., Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
         self.source: Callable[[Any], Any] | None = None
         self.template: str | Callable[[Any], Any] | None = None

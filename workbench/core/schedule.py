@@ -57,8 +57,6 @@ class Schedule:
 
     Attributes
     ----------
-    graph
-        The program.
     inputs
         The slot of each leaf of the graph; -1 for one that nothing reads.
     constants
@@ -91,10 +89,9 @@ class Schedule:
     """
 
     def __init__(self, graph: Graph, whole: bool = False, own: bool = False) -> None:
-        self.graph = graph
         self.constants: dict[int, Any] = {}
         self.size = 0
-        allocation = _Allocation(self)
+        allocation = _Allocation(self, graph)
         computed, self.varying = _computed(graph, whole)
         self.steps = allocation.place(computed)
         slot = allocation.slots.get
@@ -296,8 +293,8 @@ def _take_nothing(slots: list[Any]) -> tuple[Any, ...]:
 class _Allocation:
     """The slots of a schedule while they are being given out."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: Schedule, graph: Graph) -> None:
+        self.schedule, self.graph = schedule, graph
         self.free: list[int] = []
         self.slots: dict[int, int] = {}
         self.shared: dict[int, int] = {}
@@ -325,7 +322,7 @@ class _Allocation:
             for x in node.inputs:
                 if isinstance(x, Tensor):
                     last[x.serial] = i
-        graph = self.schedule.graph
+        graph = self.graph
         kept = {x.serial for x in graph.outputs if isinstance(x, Tensor)}
         for x in graph.leaves:
             if x.serial in last or x.serial in kept:

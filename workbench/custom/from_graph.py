@@ -15,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from workbench.autodiff.higher_order import Rules
 from workbench.autodiff.steps import plan
 from workbench.core import source, types
 from workbench.core.graph import Graph
@@ -169,7 +170,7 @@ class OpFromGraph(Op):
         self.inline = inline
         self._flat = inline_ops(self.whole.graph) if inline else self.whole.graph
         self.connection = self._connection
-        self.body = self._body
+        self.body, self.graphs = self._body, self._graphs
         self.compute = self._compute
         self.unfold = self._unfold
         self.infer = self._infer
@@ -281,17 +282,19 @@ class OpFromGraph(Op):
         known = made.vjp is not None or made.jvp is not None
         return known or registered(self.entry.key) is not None
 
-    def _pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> list[Any]:
-        pull = self._runner.pull if self._has_rules else self._true_pull
-        return pull(mask, g, y, inputs, params)
+    def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
+        """The graph, where no rule of the op's own stands in for those inside."""
+        return [] if self._has_rules else [self._whole(inputs).graph]
 
-    def _push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Any:
-        push = self._runner.push if self._has_rules else self._true_push
-        return push(tangents, y, inputs, params)
+    def _pull(self, *arguments: Any) -> list[Any]:
+        if self._has_rules:
+            return self._runner.pull(*arguments[:5])
+        return self._true_pull(*arguments)
+
+    def _push(self, *arguments: Any) -> Any:
+        if self._has_rules:
+            return self._runner.push(*arguments[:4])
+        return self._true_push(*arguments)
 
     @cached_property
     def _key(self) -> Hashable:
@@ -313,26 +316,38 @@ class OpFromGraph(Op):
         return found
 
     def _true_pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
     ) -> list[Any]:
         """The cotangents that the graph passes on, as far as it is connected."""
         whole = self._whole(inputs)
         if self.declared is None:
-            return whole._pull(mask, g, y, inputs, {})
+            return whole._pull(mask, g, y, inputs, {}, rules)
         parts = (g,) if self.single else tuple(g)
         passed: list[Any] = [None] * len(inputs)
         for i, row in enumerate(self._connection(inputs, params)):
             kept = [c if on else None for c, on in zip(parts, row, strict=True)]
             if mask >> i & 1 and any(c is not None for c in kept):
                 arriving = kept[0] if self.single else define.Parts(kept)
-                passed[i] = whole._pull(1 << i, arriving, y, inputs, {})[i]
+                made = whole._pull(1 << i, arriving, y, inputs, {}, rules)
+                passed[i] = made[i]
         return passed
 
     def _true_push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
     ) -> Any:
         """The tangents of the graph."""
-        return self._whole(inputs)._push(tangents, y, inputs, {})
+        return self._whole(inputs)._push(tangents, y, inputs, {}, rules)
 
     # Many examples
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import vectorized
-from workbench.autodiff.steps import plan
+from workbench.autodiff.higher_order import Rules
+from workbench.autodiff.steps import everything, plan
 from workbench.core import types, walk
 from workbench.core.broadcasting import Facts, meet
 from workbench.core.dims import Dim, Length, Made, Replace, atoms_of, replaced
@@ -177,6 +178,7 @@ class Whole(Op):
         self.rule = "the rules of the ops inside"
         self.reads = None
         self.body = self._body
+        self.graphs = lambda inputs, params: [self.graph]
         self.compute = self._compute
         self.unfold = self._unfold
         self.infer = self._infer
@@ -237,12 +239,20 @@ class Whole(Op):
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
         return {x.serial for x in walk.order(roots)}
 
-    def derivative(self, key: Key) -> Derived:
+    @cached_property
+    def within(self) -> set[int]:
+        """The serials of all nodes inside, those inside others too."""
+        return {x.serial for x in everything(self.graph.between)}
+
+    def derivative(self, key: Key, rules: Rules = None) -> Derived:
         """A derivative as an op, recorded when it is first asked for.
 
         Those of the ops inside come first, from the innermost on: however deep ops
-        lie in each other, recording one never waits for another.
+        lie in each other, recording one never waits for another. One with ``rules``
+        of overrides for nodes inside is recorded each time.
         """
+        if rules and not self.within.isdisjoint(rules):
+            return self._reverse(key, rules) if key.back else self._forward(key, rules)
         waiting: list[tuple[Whole, Key]] = [(self, key)]
         looked: set[tuple[int, Key]] = set()
         while waiting:
@@ -290,11 +300,17 @@ class Whole(Op):
     # Reverse mode
 
     def _pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
     ) -> list[Any]:
         parts = (g,) if self.single else tuple(g)
         present = tuple([c is not None for c in parts])
-        op, reads, places = self.derivative(Key(True, mask, present))
+        op, reads, places = self.derivative(Key(True, mask, present), rules)
         passed: list[Any] = [None] * len(inputs)
         if places:
             given = (*inputs, *[c for c in parts if c is not None])
@@ -303,11 +319,13 @@ class Whole(Op):
                 passed[i] = c
         return passed
 
-    def _reverse(self, key: Key) -> Derived:
+    def _reverse(self, key: Key, rules: Rules = None) -> Derived:
         """The cotangents of some inputs."""
         outputs = [y for y, p in zip(self.outputs, key.given, strict=True) if p]
         seeds = [blank(types.spec_of(y), _labelled("d_", y)) for y in outputs]
-        made = reverse.pull_back(outputs, seeds, self.chosen(key), record=True)
+        made = reverse.pull_back(
+            outputs, seeds, self.chosen(key), record=True, rules=rules
+        )
         chosen = [i for i in range(len(self.leaves)) if key.mask >> i & 1]
         places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
         found = [c for c in made if c is not None]
@@ -316,11 +334,16 @@ class Whole(Op):
     # Forward mode
 
     def _push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
     ) -> Any:
         mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
         key = Key(False, mask, (True,) * len(self.outputs))
-        op, reads, places = self.derivative(key)
+        op, reads, places = self.derivative(key, rules)
         moved: list[Any] = [None] * len(self.outputs)
         if places:
             given = (*inputs, *[t for t in tangents if t is not None])
@@ -329,11 +352,11 @@ class Whole(Op):
                 moved[i] = t
         return moved[0] if self.single else tuple(moved)
 
-    def _forward(self, key: Key) -> Derived:
+    def _forward(self, key: Key, rules: Rules = None) -> Derived:
         """The tangents of the outputs that move."""
         wrt = self.chosen(key)
         seeds = [blank(types.spec_of(x), _labelled("t_", x)) for x in wrt]
-        made = forward.push_forward(self.outputs, wrt, seeds, record=True)
+        made = forward.push_forward(self.outputs, wrt, seeds, record=True, rules=rules)
         places = [i for i, t in enumerate(made) if t is not None]
         found = [t for t in made if t is not None]
         return derived(f"{self.name}_jvp", [*self.leaves, *seeds], found, places)

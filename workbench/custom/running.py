@@ -11,6 +11,7 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.autodiff.call import vectorized
 from workbench.core import dims
+from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Spec, spec_of
@@ -110,6 +111,18 @@ class ManyOp(Op):
         self.compute, self.infer = self._compute, self._infer
         self.pull, self.push = self._pull, self._push
         self.batch = self._batch
+        self.graphs = None if op.graphs is None else self._graphs
+
+    def _examples(self, values: Sequence[Any]) -> list[Spec]:
+        """The specs of one example."""
+        given = [x if isinstance(x, Spec) else spec_of(x) for x in values]
+        return [Spec(s.shape[1:], s.dtype) if b else s
+                for s, b in zip(given, self.batched, strict=True)]  # fmt: skip
+
+    def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
+        graphs: Any = self.single.graphs
+        found: Sequence[Graph] = graphs(self._examples(inputs), params)
+        return found
 
     def _compute(self, *arrays: Any, **params: Any) -> Any:
         batched, run, several = self.batched, self.run, False
@@ -128,12 +141,9 @@ class ManyOp(Op):
         return whole(rows, several or len(rows) > 1)
 
     def _infer(self, *specs: Any, **params: Any) -> Any:
-        given = [s if isinstance(s, Spec) else spec_of(s) for s in specs]
-        size = size_of(given, self.batched)
-        ones = [Spec(s.shape[1:], s.dtype) if b else s
-                for s, b in zip(given, self.batched, strict=True)]  # fmt: skip
+        size = size_of(specs, self.batched)
         infer: Any = self.single.infer
-        found = infer(*ones, **params)
+        found = infer(*self._examples(specs), **params)
         made = [Spec((size, *s.shape), s.dtype) for s in flat(found)]
         return whole(made, isinstance(found, tuple))
 
@@ -161,8 +171,9 @@ class ManyOp(Op):
         return run_all(one, values, flags)
 
     def _pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> list[Any]:
+        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params,
+        *inside: Any,
+    ) -> list[Any]:  # fmt: skip
         found: list[Any] = [None] * len(inputs)
         wanted = [
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
@@ -174,7 +185,7 @@ class ManyOp(Op):
 
         def rule(xs: Any, held: Any, gs: Any) -> list[Any]:
             arrived = define.Parts(gs) if isinstance(y, tuple) else gs[0]
-            passed = pull(mask, arrived, held, xs, params)
+            passed = pull(mask, arrived, held, xs, params, *inside)
             return [None if passed[i] is None else reverse.fit(passed[i], xs[i])
                     for i in wanted]  # fmt: skip
 
@@ -184,15 +195,16 @@ class ManyOp(Op):
         return found
 
     def _push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Any:
+        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...],
+        params: Params, *inside: Any,
+    ) -> Any:  # fmt: skip
         several, push = isinstance(y, tuple), self.single.push
         if none_in(inputs, self.batched):
             return whole(list(map(np.zeros_like, flat(y))), several)
 
         def rule(xs: Any, held: Any, ts: Any) -> Any:
             assert push is not None
-            return flat(push(ts, held, xs, params))
+            return flat(push(ts, held, xs, params, *inside))
 
         rows = self._run_rule(rule, inputs, y, tangents, self.batched)
         return whole(rows, several)
