@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 from functools import cached_property as Kept
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, Self, dataclass_transform
 from weakref import WeakValueDictionary, ref
@@ -18,11 +19,11 @@ from workbench.core.tensor import Tensor, admit
 from workbench.custom.registry import Entry, enter, home_of, snake
 from workbench.custom.results import (
     Compute,
-    Inferred,
-    Lengths,
     Probe,
     batched_by,
     connections,
+    infer_declared,
+    infer_lengths,
     probed,
 )
 from workbench.custom.running import ManyOp, OpRunner
@@ -388,10 +389,10 @@ def _bind(op: Op) -> Bound:
     probe = Core(op.name)
     probe.compute = Probe(op)
     if op._gives("infer"):
-        made.infer = Inferred(op)
+        made.infer = partial(infer_declared, op)
     else:
         made.infer = lambda *specs, **params: probed(op, probe, specs)
-    made.lengths = Lengths(op)
+    made.lengths = partial(infer_lengths, op)
     if op._gives("batch"):
         made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
     else:

@@ -79,74 +79,55 @@ class Probe(Compute):
         return results[0] if single else tuple(results)
 
 
-class Inferred:
-    """An op's ``infer``, whose answer is looked at."""
-
-    __slots__ = ("op",)
-
-    def __init__(self, op: UserOp) -> None:
-        self.op = op
-
-    def __call__(self, *specs: Any, **params: Any) -> Any:
-        """One spec, or a tuple of them."""
-        op = self.op
-        given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
-        made = op.infer(*given)
-        several = isinstance(made, (tuple, list))
-        found = tuple(made) if several else (made,)
-        for y in found:
-            if not isinstance(y, Spec):
-                raise UsageError(
-                    f"{op.name}: {placed(op.infer)} returned {y!r}. Return"
-                    " wb.Spec(shape, dtype) for one output, a tuple of them for"
-                    " several."
-                )
-        _count(op, len(found) if several else 1)
-        return found if several else found[0]
+def infer_declared(op: UserOp, /, *specs: Any, **params: Any) -> Any:
+    """What an op's ``infer`` says, looked at: one spec, or a tuple of them."""
+    given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
+    made = op.infer(*given)
+    several = isinstance(made, (tuple, list))
+    found = tuple(made) if several else (made,)
+    for y in found:
+        if not isinstance(y, Spec):
+            raise UsageError(
+                f"{op.name}: {placed(op.infer)} returned {y!r}. Return"
+                " wb.Spec(shape, dtype) for one output, a tuple of them for"
+                " several."
+            )
+    _count(op, len(found))
+    return found if several else found[0]
 
 
-class Lengths:
+def infer_lengths(op: UserOp, /, *specs: Any, **params: Any) -> Any:
     """An op's result at unknown lengths: by its ``infer``, or by tracing `compute`.
 
     Code that takes arrays alone cannot be traced; it runs on examples at stand-ins.
+
+    Raises
+    ------
+    UnknownLengthError
+        If neither tells.
     """
+    if op._gives("infer"):
+        try:
+            return infer_declared(op, *specs)
+        except WorkbenchError:
+            raise
+        except Exception as error:  # whatever the user's code says of lengths
+            raise UnknownLengthError("it is asked at stand-ins") from error
+    single = True
 
-    __slots__ = ("op",)
+    def run(leaves: Sequence[Any]) -> list[Any]:
+        nonlocal single
+        made = op.compute(*leaves)
+        single = not isinstance(made, (tuple, list))
+        if isinstance(made, list) and not any(map(_is_array, made)):
+            raise UnknownLengthError("a list of numbers is one array")
+        return [y if isinstance(y, Tensor) else _array(op, y, None)
+                for y in ([made] if single else made)]  # fmt: skip
 
-    def __init__(self, op: UserOp) -> None:
-        self.op = op
-
-    def __call__(self, *specs: Any, **params: Any) -> Any:
-        """One spec, or a tuple of them.
-
-        Raises
-        ------
-        UnknownLengthError
-            If neither tells.
-        """
-        op = self.op
-        if op._gives("infer"):
-            try:
-                return Inferred(op)(*specs)
-            except WorkbenchError:
-                raise
-            except Exception as error:  # whatever the user's code says of lengths
-                raise UnknownLengthError("it is asked at stand-ins") from error
-        single = [True]
-
-        def run(leaves: Sequence[Any]) -> list[Any]:
-            made = op.compute(*leaves)
-            single[0] = not isinstance(made, (tuple, list))
-            if isinstance(made, list) and not any(map(_is_array, made)):
-                raise UnknownLengthError("a list of numbers is one array")
-            found = [made] if single[0] else list(made)
-            return [_array(op, y, None) if not isinstance(y, Tensor) else y
-                    for y in found]  # fmt: skip
-
-        ask = op._bound.infer
-        assert ask is not None
-        found = traced_lengths(run, specs, ask)
-        return found[0] if single[0] else found
+    ask = op._bound.infer
+    assert ask is not None
+    found = traced_lengths(run, specs, ask)
+    return found[0] if single else found
 
 
 def probed(op: UserOp, probe: Op, specs: tuple[Any, ...]) -> Any:
