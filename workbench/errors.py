@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from numpy.linalg import LinAlgError
 
@@ -87,6 +88,9 @@ class WorkbenchError(Exception):
 
 class ShapeError(WorkbenchError, ValueError):
     """Shapes that do not fit together."""
+
+    #: The node of a program that refuses its operands, where one runs.
+    node: Any = None
 
 
 class MatrixShapeError(ShapeError, LinAlgError):

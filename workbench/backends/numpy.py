@@ -16,7 +16,7 @@ from workbench.core import blame, dims
 from workbench.core.deferred import Late
 from workbench.core.dims import Dim, Length
 from workbench.core.graph import Graph, inline
-from workbench.core.schedule import Observer, Schedule, place_of
+from workbench.core.schedule import Observer, Schedule, compute_node
 from workbench.core.tensor import Tensor
 from workbench.errors import ShapeError, UsageError
 
@@ -42,34 +42,26 @@ class Checks:
         self.inputs = inputs
         self.steps = steps
 
-    def observe(self, arrays: Sequence[Any], observer: Observer | None) -> Observer:
-        """Return an observer of one run that looks at what each step has made.
+    def start(self, arrays: Sequence[Any]) -> Known:
+        """Return the lengths that the inputs tell.
 
         Raises
         ------
         ShapeError
-            If the inputs contradict what was declared.
+            If they contradict what was declared.
         """
         known: Known = {}
         for i, x, looks in self.inputs:
             _look(x, arrays[i], looks, known)
+        return known
+
+    def observe(self, known: Known, observer: Observer | None) -> Observer:
+        """Return an observer of one run that looks at what each step has made."""
+        run, looks_at = observer or compute_node, self.steps.get
 
         def look(node: Tensor, operands: tuple[Any, ...]) -> Any:
-            try:
-                if observer is None:
-                    made = node.op.compute(*operands, **node.params)
-                else:
-                    made = observer(node, operands)
-            except (ValueError, TypeError, IndexError) as error:
-                place = place_of(node)
-                told = blame.refusal(node.op, operands, error, place.code, place.lasti)
-                if told is error:
-                    raise
-                if isinstance(told, ShapeError):
-                    told.args = (f"{told}{declared(node)}",)
-                raise told from error
-            looks = self.steps.get(node.serial)
-            if looks is not None:
+            made = run(node, operands)
+            if (looks := looks_at(node.serial)) is not None:
                 _look(node, made, looks, known)
             return made
 
@@ -258,9 +250,17 @@ class Function:
                 f"the function takes {len(self.schedule.inputs)} arrays ({names}), not"
                 f" {len(arrays)}."
             )
-        if self._checks is not None:
-            observer = self._checks.observe(arrays, observer)
-        return self.schedule.run(arrays, observer)
+        if self._checks is None:
+            return self.schedule.run(arrays, observer)
+        known = self._checks.start(arrays)
+        if self._checks.steps:
+            observer = self._checks.observe(known, observer)
+        try:
+            return self.schedule.run(arrays, observer)
+        except ShapeError as error:
+            if error.node is not None:
+                error.args = (f"{error}{declared(error.node)}",)
+            raise
 
     @cached_property
     def _text(self) -> text.Text:

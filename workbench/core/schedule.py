@@ -22,7 +22,7 @@ from workbench.core.tensor import (
     masked,
     next_serial,
 )
-from workbench.errors import UsageError
+from workbench.errors import ShapeError, UsageError
 
 if TYPE_CHECKING:
     from workbench.core.graph import Graph
@@ -165,11 +165,11 @@ class Schedule:
         """Let the observer compute all steps on arrays."""
         done = 0
         try:
-            for step, (_, take, only, out, forgets) in zip(
-                self.steps, self.program, strict=True
-            ):
-                operands = (slots[only],) if take is None else take(slots)
-                slots[out] = observer(step.node, operands)
+            for node, reads, out, forgets in self.steps:
+                if len(reads) == 1:
+                    slots[out] = observer(node, (slots[reads[0]],))
+                else:
+                    slots[out] = observer(node, tuple([slots[i] for i in reads]))
                 done += 1
                 for i in forgets:
                     slots[i] = None
@@ -205,7 +205,10 @@ class Schedule:
         node, reads, *_ = self.steps[done]
         place = place_of(node)
         operands = tuple([slots[i] for i in reads])
-        return blame.refusal(node.op, operands, error, place.code, place.lasti)
+        told = blame.refusal(node.op, operands, error, place.code, place.lasti)
+        if isinstance(told, ShapeError) and told is not error:
+            told.node = node
+        return told
 
 
 def compute_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
@@ -259,13 +262,16 @@ def _computed(graph: Graph, whole: bool) -> tuple[list[Tensor], set[int]]:
     for node in walk.order(roots, first, stop=given):
         if node.serial in given:
             continue
-        if any(isinstance(x, Tensor) and x.serial in varying for x in node.inputs):
-            varying.add(node.serial)
-            found.append(node)
-        elif whole and node._value is None:
-            if not node.inputs:
-                raise _unknown(node, graph)
-            found.append(node)  # of constants, and nobody has computed it yet
+        for x in node.inputs:
+            if isinstance(x, Tensor) and x.serial in varying:
+                varying.add(node.serial)
+                found.append(node)
+                break
+        else:
+            if whole and node._value is None:
+                if not node.inputs:
+                    raise _unknown(node, graph)
+                found.append(node)  # of constants, and nobody has computed it yet
     return found, varying
 
 
@@ -295,49 +301,53 @@ class _Allocation:
 
     def __init__(self, schedule: Schedule, graph: Graph) -> None:
         self.schedule, self.graph = schedule, graph
-        self.free: list[int] = []
         self.slots: dict[int, int] = {}
         self.shared: dict[int, int] = {}
 
-    def new(self) -> int:
-        if self.free:
-            return self.free.pop()
+    def add(self) -> int:
+        """Return a slot that nobody has had."""
         self.schedule.size += 1
         return self.schedule.size - 1
 
     def slot(self, x: Any) -> int:
-        """Return the slot of a value that a step reads; one constant has one slot."""
+        """Return the slot of a value that is read; one constant has one slot."""
         if isinstance(x, Tensor) and (known := self.slots.get(x.serial)) is not None:
             return known
         slot = self.shared.get(id(x))
         if slot is None:
-            slot = self.shared[id(x)] = self.schedule.size
-            self.schedule.size += 1
+            slot = self.shared[id(x)] = self.add()
             self.schedule.constants[slot] = x
         return slot
 
     def place(self, computed: Sequence[Tensor]) -> tuple[Step, ...]:
-        last: dict[int, int] = {}
-        for i, node in enumerate(computed):
-            for x in node.inputs:
-                if isinstance(x, Tensor):
-                    last[x.serial] = i
-        graph = self.graph
-        kept = {x.serial for x in graph.outputs if isinstance(x, Tensor)}
-        for x in graph.leaves:
+        """Return the steps; a slot is free after the last that reads it."""
+        last = {
+            x.serial: node.serial
+            for node in computed
+            for x in node.inputs
+            if isinstance(x, Tensor)
+        }
+        slots, leaves, outputs = self.slots, self.graph.leaves, self.graph.outputs
+        kept = {x.serial for x in outputs if isinstance(x, Tensor)}
+        for x in leaves:
             if x.serial in last or x.serial in kept:
-                self.slots[x.serial] = self.new()
+                slots[x.serial] = self.add()
+        free: list[int] = []
         steps = []
-        for i, node in enumerate(computed):
-            reads = tuple([self.slot(x) for x in node.inputs])
-            freed = []
+        for node in computed:
+            reads, freed = [], []
+            own = node.serial
             for x in node.inputs:
-                if isinstance(x, Tensor) and last[x.serial] == i:
-                    last[x.serial] = -1  # it is freed once, be it read twice
-                    if x.serial in self.slots and x.serial not in kept:
-                        freed.append(self.slots[x.serial])
-            self.free += freed
-            writes = self.slots[node.serial] = self.new()
-            forgets = tuple([slot for slot in freed if slot != writes])
-            steps.append(Step(node, reads, writes, forgets))
+                serial = x.serial if isinstance(x, Tensor) else -1
+                slot = slots.get(serial, -1)
+                if slot < 0:
+                    slot = self.slot(x)
+                elif last[serial] == own and serial not in kept:
+                    last[serial] = -1  # it is freed once, be it read twice
+                    freed.append(slot)
+                reads.append(slot)
+            free += freed
+            writes = slots[own] = free.pop() if free else self.add()
+            forgets = [slot for slot in freed if slot != writes] if freed else freed
+            steps.append(Step(node, tuple(reads), writes, tuple(forgets)))
         return tuple(steps)

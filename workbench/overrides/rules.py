@@ -503,7 +503,10 @@ class Runner:
         if len(cotangents) == 1:
             values |= {"g": cotangents[0], "y": node._outputs[0]}
         elif one := {"g", "y"} & set(names):
-            what = f"reads {min(one)}, of which {self.op.name} has {len(cotangents)}"
+            what = (
+                f"reads {min(one)}: {self.op.name} has {len(cotangents)} outputs, and"
+                f" an expression has one {min(one)}"
+            )
             written = f"rule(node, {numbered('g', len(cotangents))})"
             self.refuse(rule, what, f"Use d and x, or write a function {written}.")
         true: Sequence[Any] = inputs
