@@ -1,7 +1,8 @@
 """What a program is: Tensors and their Graph, and how NumPy code becomes one.
 
-`tensor.py` and `op.py` are the two nouns, `graph.py` a program, `trace.py` how a
-function becomes one (`traces.py`: which traces are open). Lengths that are unknown
+`tensor.py` and `op.py` are the two nouns, `graph.py` a program and `schedule.py` what
+runs it, `trace.py` how a function becomes one (`traces.py`: which traces are open),
+`recorder.py` one of all that a function reads. Lengths that are unknown
 stand in `dims.py`, what a result looks like in `infer.py` and `probe.py`, the user's
 lines in `source.py`, what errors say in `blame.py`, calls to rooms above in `hooks.py`.
 """
