@@ -17,7 +17,7 @@ import pytest
 import workbench as wb
 import workbench.numpy as wnp
 from tests.numpy.libraries import differences
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import TraceError
 
 
@@ -306,3 +306,13 @@ def test_memory_is_shared_wherever_numpy_shares_it(text: str) -> None:
     ((same, memory),) = seen
     assert (same or memory) or not shares, "NumPy shares it"
     assert shares or not same, "NumPy makes an array of its own"
+
+
+def test_a_tensor_whose_making_was_interrupted_harms_none() -> None:
+    """Python's collector knows it too, as long as a traceback keeps it."""
+    half = object.__new__(Tensor)
+    half.op, half.inputs = IDENTITY, ()
+
+    f = library("y = x * 2; y[0] = 0; return np.sum(y)")
+    np.testing.assert_array_equal(wb.grad(f)(X), [0, 2, 2, 2])
+    assert not hasattr(half, "serial")

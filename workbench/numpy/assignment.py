@@ -181,7 +181,8 @@ def _users(serial: int) -> dict[int, list[Tensor]]:
     found: dict[int, list[Tensor]] = {}
     for x in gc.get_objects():
         # Not isinstance: it asks objects of others for their class, and takes longer.
-        if type(x) in KINDS and x.serial > serial:
+        # One whose making was interrupted, which a traceback may keep, has no serial.
+        if type(x) in KINDS and getattr(x, "serial", 0) > serial:
             for i in x.inputs:
                 if type(i) in KINDS:
                     found.setdefault(id(i), []).append(x)
