@@ -33,7 +33,7 @@ FAMILIES: dict[str, tuple[Draw, _Shapes]] = {
     "chi2": (between(0.5, 2, 3), (between(1, 3, 3),)),
     "f": (between(0.5, 2, 3), (between(1, 3, 3), between(5, 7, 3))),
     "lognorm": (between(0.6, 2, 3), (between(0.5, 1, 3),)),
-    "pareto": (between(4, 5, 3), (between(1, 3, 3),)),
+    "pareto": (between(4, 5, 3), (between(1.5, 3, 3),)),  # its mean ends at 1
     "weibull_min": (between(0.6, 2, 3), (between(1, 3, 3),)),
     "halfnorm": (between(0.5, 2, 3), ()),
     "halfcauchy": (between(0.5, 2, 3), ()),
