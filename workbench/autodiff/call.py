@@ -1,18 +1,42 @@
-"""Derivatives and batches of flat functions, which ops are built on."""
+"""`Call`: the op that runs a Graph; derivatives and batches of flat functions.
+
+In a graph a call is one node, however much is inside. Its derivatives are recorded
+from what is inside, in one of two ways: as calls too, once for each set of inputs that
+vary and of outputs that are asked, so that a gradient of a thousand calls holds a
+thousand nodes, and a program that holds ops that hold ops stays as small as it was
+written; or on the values at hand, and run at once, so that nothing is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import run_batch
-from workbench.core.tensor import Tensor, value_of
-from workbench.core.trace import live, record
+from workbench.autodiff.higher_order import (
+    bits,
+    flagged,
+    outer_specs,
+    pull_graph,
+    push_graph,
+)
+from workbench.autodiff.steps import everything, plan
+from workbench.core import types, walk
+from workbench.core.dims import Dim, Length, atoms_of
+from workbench.core.graph import Graph
+from workbench.core.op import Op
+from workbench.core.recorder import close
+from workbench.core.tensor import Tensor, apply, masked, value_of
+from workbench.core.trace import blank, blanks, live, record
 from workbench.core.types import Spec
-from workbench.ops.define import shape_of
+from workbench.ops import define
+from workbench.ops.define import dtype_of, shape_of
+
+Params = dict[str, Any]
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 Rules = Mapping[int, Any] | None
@@ -84,3 +108,376 @@ def vectorized(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list
         y if b else np.broadcast_to(y, (size, *shape_of(y)))
         for y, b in zip(outputs, made.varying, strict=True)
     ]
+
+
+# Derivatives of Graphs, recorded on leaves without values
+
+
+class Key(NamedTuple):
+    """Which derivative of a Graph."""
+
+    #: Reverse mode, or forward mode.
+    back: bool
+    #: Bit i says that leaf i varies.
+    mask: int
+    #: For which outputs a cotangent arrives, or a tangent is asked.
+    given: tuple[bool, ...]
+
+
+class Derived(NamedTuple):
+    """A derivative of a Graph as a Graph, and which arrays it takes and gives."""
+
+    graph: Graph
+    #: The places of what it reads, among the leaves and what arrives.
+    reads: list[int]
+    #: What its outputs are derivatives of.
+    places: list[int]
+
+    def spread(
+        self,
+        run: Callable[[tuple[Any, ...]], Sequence[Any]],
+        inputs: Sequence[Any],
+        arriving: Sequence[Any],
+        count: int,
+    ) -> list[Any]:
+        """Return what ``run`` makes of what it reads, at its places among ``count``."""
+        passed: list[Any] = [None] * count
+        if self.places:
+            given = (*inputs, *[c for c in arriving if c is not None])
+            made = run(tuple([given[i] for i in self.reads]))
+            for i, c in zip(self.places, made, strict=True):
+                passed[i] = c
+        return passed
+
+
+def derive(
+    graph: Graph, key: Key, rules: Rules = None, flags: Collection[int] = ()
+) -> Derived:
+    """Record the cotangents of some leaves, or the tangents of the outputs that move.
+
+    It takes those leaves alone that it depends on, so it is seen on which: not on the
+    cotangents, if it is linear in them. ``flags`` are the places of those among what
+    arrives that have left a mask.
+    """
+    chosen = [i for i, x in enumerate(graph.leaves) if key.mask >> i & 1]
+    if key.back:
+        arriving = [i for i, there in enumerate(key.given) if there]
+        fresh, made = pull_graph(graph, arriving, chosen, flags, rules)
+    else:
+        fresh, made = push_graph(graph, chosen, flags, rules)
+        chosen = list(range(len(made)))
+    places = [i for i, c in zip(chosen, made, strict=True) if c is not None]
+    outputs = [c for c in made if c is not None]
+    leaves = [*graph.leaves, *fresh]
+    roots = [y for y in outputs if isinstance(y, Tensor)]
+    first = min([x.serial for x in leaves], default=0)
+    needed = {x.serial for x in walk.order(roots, first)}
+    # Lengths of the outputs that no axis of what is read has.
+    has = {
+        n.alone
+        for x in leaves
+        if x.serial in needed
+        for n in shape_of(x)
+        if isinstance(n, Dim)
+    }
+    for y in roots:
+        atoms = atoms_of(shape_of(y))
+        if not has.issuperset(atoms):
+            needed |= {a.tensor.serial for a in atoms if isinstance(a, Length)}
+    reads = [i for i, x in enumerate(leaves) if x.serial in needed]
+    return Derived(Graph([leaves[i] for i in reads], outputs), reads, places)
+
+
+def within(graph: Graph) -> set[int]:
+    """Return the serials of all nodes inside, those inside others too."""
+    return {x.serial for x in everything(graph.between)}
+
+
+# Ops that run again: a derivative is recorded on the values at hand, and kept by none.
+
+
+def derive_by_running(
+    op: Op,
+    run: Callable[..., Sequence[Any]],
+    check: Callable[[Sequence[Any]], None] = lambda inputs: None,
+) -> None:
+    """Give an op of several outputs derivatives that run a flat function again.
+
+    ``run(inputs, **params)`` gives its outputs by other ops, which may hold nodes that
+    overrides mean. If what it runs is the Graph in the setting ``graph``, their rules
+    are recorded in it, and see no values: its derivative is the same op of another.
+    ``check(inputs)`` may refuse the inputs of a node.
+    """
+
+    def pull(
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
+    ) -> Sequence[Any]:
+        check(inputs)
+        if not is_overridden(params, rules):
+            return pulled(lambda xs: run(xs, **params), inputs, g, rules)
+        key = Key(True, mask, tuple([c is not None for c in g]))
+        return recorded(key, rules, params, inputs, g, len(inputs))
+
+    def push(
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
+    ) -> Any:
+        check(inputs)
+        if not is_overridden(params, rules):
+            return tuple(pushed(lambda xs: run(xs, **params), inputs, tangents, rules))
+        count = len(params["graph"].outputs)
+        moving = bits(i for i, t in enumerate(tangents) if t is not None)
+        key = Key(False, moving, (True,) * count)
+        return tuple(recorded(key, rules, params, inputs, tangents, count))
+
+    def is_overridden(params: Params, rules: Rules) -> bool:
+        return bool(rules and "graph" in params and within(params["graph"]) & {*rules})
+
+    def recorded(
+        key: Key,
+        rules: Rules,
+        params: Params,
+        inputs: Sequence[Any],
+        arriving: Sequence[Any],
+        count: int,
+    ) -> list[Any]:
+        """One node too, so that second order finds the overrides in there."""
+        flags = {i for i, c in enumerate(arriving) if flagged(c)}
+        found = derive(params["graph"], key, rules, flags)
+
+        def call(values: tuple[Any, ...]) -> list[Any]:
+            made = define.several(op, values, {"graph": found.graph})
+            return [
+                masked(c) if flagged(y) else c
+                for c, y in zip(made, found.graph.outputs, strict=True)
+            ]
+
+        return found.spread(call, inputs, arriving, count)
+
+    def batch(
+        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        check(inputs)
+
+        def many(*xs: Any) -> list[Any]:
+            return vectorized(lambda values: run(values, **params), xs, batched)
+
+        if "graph" not in params:
+            return tuple(many(*inputs))
+        graph, captured = close(many, *inputs)
+        return define.several(op, (*captured, *inputs), {"graph": graph})
+
+    op.pull, op.push, op.batch, op.reads = pull, push, batch, None
+
+
+# Ops of a Graph of their own: a derivative is such an op, recorded once.
+
+
+class Call(Op):
+    """The op of a Graph of leaves without values.
+
+    Several outputs come as a tuple, one as itself.
+    """
+
+    def __init__(self, name: str, graph: Graph) -> None:
+        super().__init__(name)
+        self.graph = graph
+        self.run = graph.run
+        self.single = len(graph.outputs) == 1
+        self.custom = True
+        self.rule = "the rules of the ops inside"
+        self.reads = None
+        self.body = self._body
+        self.graphs = self._graphs
+        self.compute = self._compute
+        self.unfold = lambda values, params: self.run(values)
+        self.infer, self.lengths = self._infer, self._lengths
+        self.pull, self.push = self.pull_recorded, self.push_recorded
+        self.batch = self._batch
+        #: Its derivatives, and its forms for other shapes and for many examples, by
+        #: what they are asked.
+        self.known: dict[Hashable, Any] = {}
+        self.specs = [types.spec_of(y) for y in graph.outputs]
+        #: Whether a length of its outputs is known only when it runs.
+        self.open = key_of(self.specs) is None
+
+    def _body(self, *specs: Any) -> Graph:
+        """What it is made of."""
+        return self.graph
+
+    def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
+        return [self.graph]
+
+    def _compute(self, *arrays: Any) -> Any:
+        """The outputs; a number of Python's has the dtype of its leaf."""
+        given = zip(arrays, self.graph.leaves, strict=True)
+        values = [
+            np.asarray(x, leaf.dtype) if types.weak(x) else x  # host array: a number
+            for x, leaf in given
+        ]
+        return self._nested(self.run(values))
+
+    def _nested(self, made: Sequence[Any]) -> Any:
+        return made[0] if self.single else tuple(made)
+
+    def _infer(self, *specs: Any) -> Any:
+        return self._lengths(*specs) if self.open else self._nested(self.specs)
+
+    def _lengths(self, *specs: Any) -> Any:
+        """The specs of the outputs, in the lengths of what is given."""
+        return self._nested(outer_specs(self.graph, specs, always=True))
+
+    def called(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
+        """The outputs, one or several, in a list.
+
+        A masked cotangent meets the ops inside, where 0 must win over infinity.
+        """
+        if any(map(flagged, inputs)):
+            return self.run(inputs)
+        if self.single:
+            return [apply(self, inputs)]
+        return define.several(self, inputs)
+
+    def inside(self, inputs: Sequence[Any]) -> Call | None:
+        """The op whose derivatives are taken for these inputs."""
+        return self
+
+    def fitting(self, values: Sequence[Any]) -> Call:
+        """The same for values of these shapes: recorded once for each."""
+        key = key_of(values)
+        if key is None or key == self._key:
+            return self
+        found: Call | None = self.known.get(key)
+        if found is None:
+            leaves = [
+                blank(types.spec_of(v), x.name)
+                for v, x in zip(values, self.graph.leaves, strict=True)
+            ]
+            found = self.known[key] = Call(self.name, Graph(leaves, self.run(leaves)))
+        return found
+
+    @cached_property
+    def _key(self) -> Hashable:
+        return key_of(self.graph.leaves)
+
+    # Derivatives
+
+    def derivative(self, key: Key, rules: Rules = None) -> tuple[Call, Derived]:
+        """A derivative as an op, recorded when it is first asked for.
+
+        Those of the ops inside come first, from the innermost on: however deep ops
+        lie in each other, recording one never waits for another. One with ``rules``
+        of overrides for nodes inside is recorded each time.
+        """
+        if rules and not self._inner.isdisjoint(rules):
+            return self._record(key, rules)
+        waiting: list[tuple[Call, Key]] = [(self, key)]
+        looked: set[tuple[int, Key]] = set()
+        while waiting:
+            op, key = waiting[-1]
+            if key not in op.known and (id(op), key) not in looked:
+                looked.add((id(op), key))
+                waiting += op._asked(key)
+                continue
+            if key not in op.known:
+                op.known[key] = op._record(key)
+            waiting.pop()
+        found: tuple[Call, Derived] = self.known[key]
+        return found
+
+    @cached_property
+    def _inner(self) -> set[int]:
+        return within(self.graph)
+
+    def _asked(self, key: Key) -> list[tuple[Call, Key]]:
+        """The derivatives of ops inside that one of this op is made of."""
+        outputs = [y for y, p in zip(self.graph.outputs, key.given, strict=True) if p]
+        wrt = [x for i, x in enumerate(self.graph.leaves) if key.mask >> i & 1]
+        steps = plan(outputs, wrt)
+        read: dict[int, set[int]] = {}
+        for node, _ in steps:
+            if node.op is define.ITEM:
+                read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
+        found = []
+        for node, mask in steps:
+            op = node.op.inside(node.inputs) if isinstance(node.op, Call) else None
+            if op is None:
+                continue
+            used = read.get(node.serial, {0})
+            given = tuple([i in used or not key.back for i in range(len(op.specs))])
+            found.append((op, Key(key.back, mask, given)))
+        return [pair for pair in found if pair[1] not in pair[0].known]
+
+    def _record(self, key: Key, rules: Rules = None) -> tuple[Call, Derived]:
+        found = derive(self.graph, key, rules)
+        return Call(f"{self.name}_{'vjp' if key.back else 'jvp'}", found.graph), found
+
+    def pull_recorded(
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
+    ) -> list[Any]:
+        """The cotangents that the graph passes on."""
+        parts = (g,) if self.single else tuple(g)
+        key = Key(True, mask, tuple([c is not None for c in parts]))
+        op, found = self.derivative(key, rules)
+        return found.spread(op.called, inputs, parts, len(inputs))
+
+    def push_recorded(
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules = None,
+    ) -> Any:
+        """The tangents of the graph's outputs."""
+        mask = bits(i for i, t in enumerate(tangents) if t is not None)
+        count = len(self.specs)
+        op, found = self.derivative(Key(False, mask, (True,) * count), rules)
+        return self._nested(found.spread(op.called, inputs, tangents, count))
+
+    # Many examples
+
+    def _batch(
+        self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+    ) -> Any:
+        specs = [types.spec_of(x) for x in inputs]
+        shapes = key_of(specs)
+        key = ("batch", batched, shapes)
+        many = None if shapes is None else self.known.get(key)
+        if many is None:
+            known = self.graph.leaves
+            leaves = [blank(s, x.name) for s, x in zip(specs, known, strict=True)]
+            leaves = blanks(leaves)  # a length of the program outside is not its own
+            many = Call(self.name, Graph(leaves, vectorized(self.run, leaves, batched)))
+        if shapes is not None:  # which unknown lengths are equal differs by call
+            self.known[key] = many
+        return apply(many, inputs)
+
+
+def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return what tells values of other shapes or dtypes apart.
+
+    They need other programs. None if a length is unknown: one program then serves all
+    lengths.
+    """
+    key = []
+    for x in values:
+        shape: tuple[Any, ...] = shape_of(x)
+        if any(isinstance(n, Dim) for n in shape):
+            return None
+        key.append((shape, dtype_of(x)))
+    return tuple(key)

@@ -13,20 +13,14 @@ from functools import wraps
 from typing import Any
 
 from workbench.autodiff import steps
-from workbench.autodiff.call import pulled, pushed, vectorized
-from workbench.autodiff.higher_order import (
-    Rules,
-    flagged,
-    is_draw,
-    pull_graph,
-    push_graph,
-)
+from workbench.autodiff.call import derive_by_running
+from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.recorded_call import owned
 from workbench.core import source, traces, tree, types
 from workbench.core.graph import Graph
 from workbench.core.op import declare
-from workbench.core.recorder import Recorder, close
-from workbench.core.tensor import MaskedTensor, Tensor, masked, value_of
+from workbench.core.recorder import Recorder
+from workbench.core.tensor import MaskedTensor, Tensor, value_of
 from workbench.core.trace import check_function, live
 from workbench.ops import define
 
@@ -93,13 +87,6 @@ def checkpoint(f: Function) -> Function:
     return checkpointed
 
 
-def _overridden(graph: Graph, rules: Rules) -> bool:
-    """Whether a rule holds at one of the ops inside."""
-    if not rules:
-        return False
-    return any(x.serial in rules for x in steps.everything(graph.between))
-
-
 def _apply(graph: Graph, inputs: tuple[Any, ...], values: list[Any]) -> Sequence[Any]:
     """The outputs as one node of the program, whose values are known already."""
     params = {"graph": graph}
@@ -123,83 +110,6 @@ def _infer(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
     return tuple(map(types.spec_of, graph.outputs))
 
 
-def _pull(
-    mask: int,
-    g: Any,
-    y: Any,
-    inputs: tuple[Any, ...],
-    params: Params,
-    rules: Rules = None,
-) -> Sequence[Any]:
-    graph: Graph = params["graph"]
-    if not _overridden(graph, rules):
-        return pulled(graph.run, inputs, g)
-    wanted = [
-        i
-        for i, x in enumerate(graph.leaves)
-        if mask >> i & 1 and types.differentiable(x.dtype)
-    ]
-    arriving = [
-        i
-        for i, (c, out) in enumerate(zip(g, graph.outputs, strict=True))
-        if c is not None and isinstance(out, Tensor)
-    ]
-    flags = {i for i in arriving if flagged(g[i])}
-    fresh, results = pull_graph(graph, arriving, wanted, flags, rules)
-    passed: list[Any] = [None] * len(inputs)
-    values = (*inputs, *(g[i] for i in arriving))
-    for k, c in _again(graph, fresh, results, values):
-        passed[wanted[k]] = c
-    return passed
-
-
-def _again(
-    graph: Graph, fresh: Sequence[Tensor], results: Sequence[Any], values: Sequence[Any]
-) -> list[tuple[int, Any]]:
-    """What a derivative of the program makes, which runs again in it.
-
-    One node too, with the ops of the function in it as they are, so that second order
-    finds the overrides there. Those results that there are, with their places.
-    """
-    kept = [k for k, c in enumerate(results) if c is not None]
-    if not kept:
-        return []
-    inner = Graph([*graph.leaves, *fresh], [results[k] for k in kept])
-    made = define.several(CHECKPOINT, tuple(values), {"graph": inner})
-    return [
-        (k, masked(c) if flagged(results[k]) else c)
-        for k, c in zip(kept, made, strict=True)
-    ]
-
-
-def _push(
-    tangents: tuple[Any, ...],
-    y: Any,
-    inputs: tuple[Any, ...],
-    params: Params,
-    rules: Rules = None,
-) -> tuple[Any, ...]:
-    graph: Graph = params["graph"]
-    if not _overridden(graph, rules):
-        return tuple(pushed(graph.run, inputs, tangents))
-    moving = [i for i, t in enumerate(tangents) if t is not None]
-    flags = {i for i in moving if flagged(tangents[i])}
-    fresh, results = push_graph(graph, moving, flags, rules)
-    made: list[Any] = [None] * len(graph.outputs)
-    values = (*inputs, *(tangents[i] for i in moving))
-    for k, t in _again(graph, fresh, results, values):
-        made[k] = t
-    return tuple(made)
-
-
-def _batch(
-    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-) -> tuple[Any, ...]:
-    run = params["graph"].run
-    graph, captured = close(lambda *xs: vectorized(run, xs, batched), *inputs)
-    return define.several(CHECKPOINT, (*captured, *inputs), {"graph": graph})
-
-
 CHECKPOINT.inner_sources = lambda node: [
     (leaf, (x,))
     for leaf, x in zip(node.params["graph"].leaves, node.inputs, strict=False)
@@ -208,8 +118,5 @@ CHECKPOINT.graphs = lambda inputs, params: [params["graph"]]
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer
-CHECKPOINT.pull = _pull
-CHECKPOINT.push = _push
-CHECKPOINT.batch = _batch
 CHECKPOINT.rule = "the rules of the function, which runs again"
-CHECKPOINT.reads = None
+derive_by_running(CHECKPOINT, lambda inputs, graph: graph.run(inputs))

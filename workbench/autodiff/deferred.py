@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.call import pulled, pushed, vectorized
+from workbench.autodiff.call import derive_by_running
 from workbench.core import deferred, dims, hooks, types
 from workbench.core.op import Op
 from workbench.core.refusals import name_of
@@ -59,26 +59,8 @@ def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
             )
         return made
 
-    def pull(
-        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Sequence[Any]:
-        _known(inputs)
-        return pulled(lambda xs: run(xs, **params), inputs, g)
-
-    def push(
-        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Any:
-        _known(inputs)
-        return tuple(pushed(lambda xs: run(xs, **params), inputs, tangents))
-
-    def batch(
-        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-    ) -> Any:
-        _known(inputs)
-        return tuple(vectorized(lambda xs: run(xs, **params), inputs, batched))
-
     made = op(name, compute, rule=rule, infer=lengths, lengths=lengths)
-    made.pull, made.push, made.batch = pull, push, batch
+    derive_by_running(made, run, check=_known)
     return made
 
 

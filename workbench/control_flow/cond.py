@@ -14,12 +14,12 @@ from workbench.autodiff.higher_order import (
     extract,
     flagged,
     is_draw,
+    outer_specs,
     pull_graph,
     push_graph,
 )
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
-from workbench.control_flow.loop import outward
 from workbench.control_flow.signature import check_takes, condition
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
@@ -214,7 +214,7 @@ def _infer(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any,
 
 
 def _lengths(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
-    sides = [outward(body, inputs) for body in branches]
+    sides = [outer_specs(body, inputs) for body in branches]
     made = []
     for a, b in zip(*sides, strict=True):
         shape = tuple(

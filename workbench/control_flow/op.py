@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.control_flow.loop import Loop, outward
+from workbench.autodiff.higher_order import outer_specs
+from workbench.control_flow.loop import Loop
 from workbench.control_flow.running import runner
 from workbench.core import types
 from workbench.core.op import declare
@@ -52,7 +53,7 @@ def _lengths(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
     body, start = loop.body, int(loop.counted)
     n = None if loop.until else loop.length(inputs)
     rows = range(loop.consts, loop.consts + loop.seqs)
-    specs = outward(body, inputs[start:], rows)[: len(body.outputs) - loop.until]
+    specs = outer_specs(body, inputs[start:], rows)[: len(body.outputs) - loop.until]
     for i in range(loop.carries):  # a carry keeps the shape of its first value
         x = inputs[start + loop.consts + loop.seqs + i]
         specs[i] = Spec(shape_of(x), specs[i].dtype)

@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.call import pulled, pushed, vectorized
+from workbench.autodiff.call import derive_by_running
 from workbench.autodiff.higher_order import (
     Rules,
     batch_graph,
     bits,
     extract,
     flagged,
+    outer_specs,
     pull_graph,
     push_graph,
     refuse_inner_draws,
     smooth_reads,
 )
-from workbench.control_flow.loop import Loop, moving_leaves, outward, pad, window
+from workbench.control_flow.loop import Loop, moving_leaves, pad, window
 from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.running import Absent, runner
 from workbench.core import blame
@@ -398,10 +399,10 @@ def _infer(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
     given, _, own = chunks.split(inputs)
     n = chunks.length(inputs)
     at = back.consts + back.seqs - source.visible
-    lost = outward(source.body, given[source.counted :], _rows(source))
+    lost = outer_specs(source.body, given[source.counted :], _rows(source))
     lost = [Spec((n, *s.shape), s.dtype) for s in lost[source.carries :]]
     values = [*own[:at], *lost[: source.visible], *own[at:]]
-    specs = outward(back.body, values, _rows(back))
+    specs = outer_specs(back.body, values, _rows(back))
     heads = [
         Spec(shape_of(x), s.dtype)
         for s, x in zip(specs, values[len(values) - back.carries :], strict=False)
@@ -414,33 +415,6 @@ def _rows(loop: Loop) -> range:
     return range(loop.consts, loop.consts + loop.seqs)
 
 
-def _pull_chunk(
-    mask: int,
-    g: Any,
-    y: Any,
-    inputs: tuple[Any, ...],
-    params: Params,
-    rules: Rules = None,
-) -> Sequence[Any]:
-    return pulled(params["chunks"].whole, inputs, g, rules)
-
-
-def _push_chunk(
-    tangents: tuple[Any, ...],
-    y: Any,
-    inputs: tuple[Any, ...],
-    params: Params,
-    rules: Rules = None,
-) -> tuple[Any, ...]:
-    return tuple(pushed(params["chunks"].whole, inputs, tangents, rules))
-
-
-def _batch_chunk(
-    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-) -> tuple[Any, ...]:
-    return tuple(vectorized(params["chunks"].whole, inputs, batched))
-
-
 CHUNKED.repeats = True
 CHUNKED.graphs = lambda inputs, params: [
     loop.body for loop in (params["chunks"].source, params["chunks"].back)
@@ -448,11 +422,8 @@ CHUNKED.graphs = lambda inputs, params: [
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer
 CHUNKED.lengths = _infer
-CHUNKED.pull = _pull_chunk
-CHUNKED.push = _push_chunk
-CHUNKED.batch = _batch_chunk
 CHUNKED.rule = "the rule of each step, which runs once more"
-CHUNKED.reads = None
+derive_by_running(CHUNKED, lambda inputs, chunks: chunks.whole(inputs))
 
 
 # Overrides that hold in some steps alone.

@@ -13,16 +13,13 @@ from functools import cached_property
 from typing import Any
 from weakref import ref
 
-import numpy as np
-
-from workbench.autodiff.higher_order import Rules
+from workbench.autodiff.call import Call, Rules
 from workbench.autodiff.steps import plan
-from workbench.core import source, types
+from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.graph import inline as inline_ops
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
-from workbench.core.trace import blank
 from workbench.custom.from_graph_rules import (
     check_symbols,
     checked_rule,
@@ -32,7 +29,6 @@ from workbench.custom.from_graph_rules import (
     missing,
     unused,
 )
-from workbench.custom.program_op import Whole, key_of
 from workbench.custom.registry import Entry, enter, registered
 from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import ShapeError
@@ -43,7 +39,7 @@ Params = dict[str, Any]
 Pattern = Sequence[Sequence[bool]]
 
 
-class OpFromGraph(Op):
+class OpFromGraph(Call):
     """An op made of a graph: called on arrays or Tensors, it computes the graph.
 
     Parameters
@@ -126,14 +122,19 @@ class OpFromGraph(Op):
         connection_pattern: Pattern | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__("op_from_graph" if name is None else name)
+        name = "op_from_graph" if name is None else name
         single = not isinstance(outputs, (list, tuple))
         self.inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         self.outputs = [outputs] if single else list(outputs)
-        check_symbols(self.name, self.inputs, self.outputs)
+        check_symbols(name, self.inputs, self.outputs)
+        implicit, lost, needed = closure(name, self.inputs, self.outputs)
+        if lost:
+            raise missing(name, lost[0], self.inputs)
+        unused(name, self.inputs, needed, on_unused_input)
+        super().__init__(name, Graph([*self.inputs, *implicit], self.outputs))
         self.entry = Entry(
-            self.name,
-            ("OpFromGraph", self.name),
+            name,
+            ("OpFromGraph", name),
             None
             if vjp is None and jvp is None
             else f"its {'jvp' if vjp is None else 'vjp'}",
@@ -141,19 +142,10 @@ class OpFromGraph(Op):
             ref(self),
             place=_place(),
         )
-        implicit, lost, needed = closure(self.name, self.inputs, self.outputs)
-        if lost:
-            raise missing(self.name, lost[0], self.inputs)
-        unused(self.name, self.inputs, needed, on_unused_input)
         self.implicit = implicit
-        self.single = len(self.outputs) == 1
-        self.custom, self.maker = True, self
-        self.cure = ""
-        self.reads = None
-        self.whole = Whole(self.name, [*self.inputs, *implicit], self.outputs)
+        self.maker = self
         self._mapped: dict[Hashable, Op] = {}
         self.declared = _pattern(self.name, connection_pattern, self)
-        self._wholes: dict[Hashable, Whole] = {}
         self._true = Op(self.name)
         self._true.pull, self._true.push = self._true_pull, self._true_push
         self._runner = OpRunner(
@@ -168,16 +160,9 @@ class OpFromGraph(Op):
         if vjp is None and jvp is None:
             self.rule = "the rules of the ops inside"
         self.inline = inline
-        self._flat = inline_ops(self.whole.graph) if inline else self.whole.graph
+        self._flat = inline_ops(self.graph) if inline else self.graph
         self.connection = self._connection
-        self.body, self.graphs = self._body, self._graphs
-        self.compute = self._compute
-        self.unfold = self._unfold
-        self.infer = self._infer
-        self.lengths = self.whole._lengths
-        self.pull = self._pull
-        self.push = self._push
-        self.batch = self._batch
+        self.pull, self.push = self._pull, self._push
         enter(self.entry, f'Write name="my_{self.name}".')
 
     @property
@@ -211,7 +196,7 @@ class OpFromGraph(Op):
             return self._found
         rules, none = self._runner.vjp, [False] * len(self.outputs)
         if not isinstance(rules, tuple):  # which only knows when it runs
-            return [everything] * len(self.whole.leaves)
+            return [everything] * len(self.graph.leaves)
         rows = [none if rule == APART else found if rule == TRUE else everything
                 for rule, found in zip(rules, self._found, strict=False)]  # fmt: skip
         return rows + self._found[len(self.inputs) :]
@@ -233,45 +218,24 @@ class OpFromGraph(Op):
     def _found(self) -> list[list[bool]]:
         """The pattern of the graph, with the rows of what it reads by itself."""
         columns = []
-        for y in self.whole.outputs:
+        for y in self.graph.outputs:
             reached = {y.serial} if isinstance(y, Tensor) else set()
-            for node, mask in plan([y], self.whole.leaves):
+            for node, mask in plan([y], self.graph.leaves):
                 reached |= {
                     x.serial for i, x in enumerate(node.inputs) if mask >> i & 1
                 }
-            columns.append([x.serial in reached for x in self.whole.leaves])
+            columns.append([x.serial in reached for x in self.graph.leaves])
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _body(self, *specs: Any) -> Graph:
         """What it is made of, for inputs of these shapes."""
         if self.inline:
             return self._flat
-        return self._whole(specs).graph
+        return self.fitting(specs).graph
 
-    def _compute(self, *arrays: Any) -> Any:
-        made = self.whole.program(
-            [
-                np.asarray(x, leaf.dtype) if types.weak(x) else x
-                for x, leaf in zip(arrays, self.whole.leaves, strict=True)
-            ]
-        )
-        return made[0] if self.single else tuple(made)
-
-    def inside(self, inputs: Sequence[Any]) -> Whole | None:
+    def inside(self, inputs: Sequence[Any]) -> Call | None:
         """The op whose derivatives are taken for these inputs; None: rules are."""
-        return (
-            None if self._has_rules else self._whole([types.spec_of(x) for x in inputs])
-        )
-
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The outputs in a list, as the ops inside compute them."""
-        return self.whole.program(values)
-
-    def _unfold(self, values: Sequence[Any], params: Params) -> list[Any]:
-        return self.run(values)
-
-    def _infer(self, *specs: Any) -> Any:
-        return self.whole._infer(*specs)
+        return None if self._has_rules else self.fitting(inputs)
 
     # Derivatives
 
@@ -284,7 +248,7 @@ class OpFromGraph(Op):
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         """The graph, where no rule of the op's own stands in for those inside."""
-        return [] if self._has_rules else [self._whole(inputs).graph]
+        return [] if self._has_rules else [self.fitting(inputs).graph]
 
     def _pull(self, *arguments: Any) -> list[Any]:
         if self._has_rules:
@@ -296,25 +260,6 @@ class OpFromGraph(Op):
             return self._runner.push(*arguments[:4])
         return self._true_push(*arguments)
 
-    @cached_property
-    def _key(self) -> Hashable:
-        return key_of(self.whole.leaves)
-
-    def _whole(self, values: Sequence[Any]) -> Whole:
-        """The graph for values of these shapes: recorded once for each."""
-        key = key_of(values)
-        if key is None or key == self._key:
-            return self.whole
-        found = self._wholes.get(key)
-        if found is None:
-            leaves = [
-                blank(types.spec_of(v), x.name)
-                for v, x in zip(values, self.whole.leaves, strict=True)
-            ]
-            found = Whole(self.name, leaves, self.whole.program(leaves))
-            self._wholes[key] = found
-        return found
-
     def _true_pull(
         self,
         mask: int,
@@ -325,16 +270,16 @@ class OpFromGraph(Op):
         rules: Rules = None,
     ) -> list[Any]:
         """The cotangents that the graph passes on, as far as it is connected."""
-        whole = self._whole(inputs)
+        op = self.fitting(inputs)
         if self.declared is None:
-            return whole._pull(mask, g, y, inputs, {}, rules)
+            return op.pull_recorded(mask, g, y, inputs, {}, rules)
         parts = (g,) if self.single else tuple(g)
         passed: list[Any] = [None] * len(inputs)
         for i, row in enumerate(self._connection(inputs, params)):
             kept = [c if on else None for c, on in zip(parts, row, strict=True)]
             if mask >> i & 1 and any(c is not None for c in kept):
                 arriving = kept[0] if self.single else define.Parts(kept)
-                made = whole._pull(1 << i, arriving, y, inputs, {}, rules)
+                made = op.pull_recorded(1 << i, arriving, y, inputs, {}, rules)
                 passed[i] = made[i]
         return passed
 
@@ -347,7 +292,7 @@ class OpFromGraph(Op):
         rules: Rules = None,
     ) -> Any:
         """The tangents of the graph."""
-        return self._whole(inputs)._push(tangents, y, inputs, {}, rules)
+        return self.fitting(inputs).push_recorded(tangents, y, inputs, {}, rules)
 
     # Many examples
 

@@ -249,7 +249,7 @@ def _one(op: Any, rule: Any, which: str, gives: int) -> Any:
                 " is linear."
             )
         return forward
-    if hasattr(rule, "whole") and isinstance(rule, Op):
+    if isinstance(rule, Op) and hasattr(rule, "implicit"):
         _check_op(op, rule, which, gives)
     elif not callable(rule):
         raise UsageError(
