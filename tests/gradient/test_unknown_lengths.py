@@ -26,7 +26,7 @@ from workbench.gradient import (
     jacobian,
     subgraph_grad,
 )
-from workbench.ops.define import op
+from workbench.ops.define import op, shape_of_first
 
 
 def test_gradients_and_products(rng: np.random.Generator) -> None:
@@ -200,12 +200,14 @@ def cube() -> Iterator[Callable[[Any], Any]]:
         lambda x: x**3,
         lambda g, y, x: 3 * g * x * x,
         push=lambda t, y, x: apply(turned, (t[0], x)),
+        lengths=shape_of_first,
     )
     turned = op(
         "cube_tangent_in_test",
         lambda t, x: 3 * t * x * x,
         lambda g, y, t, x: 3 * g * x * x,
         lambda g, y, t, x: 6 * g * t * x,
+        lengths=shape_of_first,
     )
     made.pull = lambda mask, g, y, inputs, params: [apply(turned, (g, inputs[0]))]
     yield lambda x: apply(made, (x,))

@@ -66,7 +66,6 @@ NOT: dict[str, str] = {
     "linalg.lstsq (2, 3)": "more rows than columns or not: that decides the rank",
     "linalg.lstsq rest": "more rows than columns or not: that decides the rank",
     "linalg.pinvh": "asks for values",
-    "linalg.solve_banded": "the band has a row for each diagonal: declare them",
     "svd projectors 3 by 3": "the sample itself calls np.arange(n)",
     "svd projectors 3 by 2": "the sample itself calls np.arange(n)",
     "svd projectors 2 by 3": "the sample itself calls np.arange(n)",

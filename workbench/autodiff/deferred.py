@@ -59,7 +59,7 @@ def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
             )
         return made
 
-    made = op(name, compute, rule=rule, infer=lengths, lengths=lengths)
+    made = op(name, compute, rule=rule, infer=lengths)
     derive_by_running(made, run, check=_known)
     return made
 
@@ -237,7 +237,6 @@ def _examples(
 
 BATCH = declare_run("batch", _examples, None, "the rule of the op, as the program runs")
 BATCH.infer = _traced(_examples)
-BATCH.lengths = None
 
 
 def _batch_later(
@@ -326,7 +325,6 @@ def _called(
 
 CALL = declare_run("call", _called, None, "the derivative of the function")
 CALL.infer = _traced(_called)
-CALL.lengths = None
 
 
 def _spelled(node: Tensor) -> tuple[str, dict[str, Any]] | None:

@@ -82,7 +82,8 @@ def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     needed = _needed(nodes)
     for node in nodes:
         op = node.op.base if isinstance(node.op, Late) else node.op
-        trusted = op.elementwise or (op.lengths is not None and not op.custom)
+        has_rule = op.lengths is not None or op.infer is not None
+        trusted = op.elementwise or (has_rule and not op.custom)
         looks = _looks(node, told, trusted=trusted)
         # What nobody compares with need not be measured.
         looks = [x for x in looks if not _tells(x) or _key(x) in needed]
@@ -174,11 +175,6 @@ def _mismatch(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
     }
     where = f" ({', '.join(atoms.values())})" if atoms else ""
     cure = "Give arrays of the lengths that the symbols were declared with."
-    if node.op.custom:
-        cure = (
-            "If its lengths depend on values, write infer(self, *specs) that returns"
-            " wb.Spec with None in their place."
-        )
     return ShapeError(
         f"{blame.describe(node)}{blame.at(node.site)} came out with shape"
         f" {tuple(shape)}, and was to have {spec}{where}. {cure}"

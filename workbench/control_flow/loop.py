@@ -368,7 +368,6 @@ linear(
     infer=_padded,
     batch=_batch_pad,
 )
-WINDOW.lengths = _short
 WINDOW.template = "{0}[:{1}]"
 PAD.helper = '''\
 def scan_pad(g, x):
@@ -377,4 +376,3 @@ def scan_pad(g, x):
     out[: len(g)] = g
     return out
 '''
-PAD.lengths = _padded

@@ -421,7 +421,6 @@ CHUNKED.graphs = lambda inputs, params: [
 ]
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer
-CHUNKED.lengths = _infer
 CHUNKED.rule = "the rule of each step, which runs once more"
 derive_by_running(CHUNKED, lambda inputs, chunks: chunks.whole(inputs))
 

@@ -1,24 +1,26 @@
 """What an op's result looks like before there is one: its spec, from the operands'.
 
 An op may say so by itself (`Op.infer`); otherwise it runs on examples. Where lengths
-are unknown, an elementwise op broadcasts by rule, an op may derive them (`Op.lengths`),
-and all others are asked at stand-ins (`probe.py`).
+are unknown, an elementwise op broadcasts and an op may have a rule (`Op.lengths`). What
+neither tells is asked at stand-ins: how many axes a result has and which dtype. Its
+lengths are its own then, measured when the program runs, which is always right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, product
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from workbench.core import blame, dims, source, types
 from workbench.core.broadcasting import Facts, broadcast_shapes, noted
-from workbench.core.dims import Dim
+from workbench.core.dims import Atom, Dim, Length, Replace, atoms_of
 from workbench.core.op import OPS, Op
-from workbench.core.probe import Probe, simple
 from workbench.core.types import Spec
-from workbench.errors import UnknownLengthError
+from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthError
 
 
 def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
@@ -28,13 +30,9 @@ def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any
     tell is None.
     """
     specs = [x.spec if _unvalued(x) else getattr(x, "_value", x) for x in inputs]
-
-    def ask(specs: list[Any], params: dict[str, Any]) -> Any:
-        return _asked(op, specs, params)
-
     try:
         if unknown(specs, params):
-            return _at_lengths(op, specs, params, ask)
+            return _at_lengths(op, specs, params)
         made = _asked(op, specs, params)
         # An op may know that a length is one that only its run tells.
         return made, [] if op.infer is not None and _unsized(made) else None
@@ -145,35 +143,50 @@ def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
     return bool(params) and dims.found(params)
 
 
-def _at_lengths(
-    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
-) -> tuple[Any, Facts]:
+def _at_lengths(op: Op, specs: list[Any], params: dict[str, Any]) -> tuple[Any, Facts]:
     """The spec of a result (a tuple for several), and the facts it rests on.
 
-    A length is None where it is that of the result itself. ``ask(specs, params)`` is
-    the op at known lengths.
+    A length is None where it is that of the result itself.
 
     Raises
     ------
     ShapeError
         If no lengths satisfy the op.
     """
-    if op.lengths is not None:
+    rule = op.lengths or op.infer
+    if rule is not None:
         with noted() as facts:
             try:
-                return simple(op.lengths(*specs, **params)), facts
+                made = rule(*specs, **params)
+                return _own(_typed(op, specs, params, made), specs, params), facts
             except UnknownLengthError:
                 pass
     elif op.elementwise and not dims.found(params):
-        found = _broadcast(op, specs, params, ask)
+        found = _broadcast(op, specs, params)
         if found is not None:
-            return simple(found), []
-    return Probe(op, specs, params, ask).run()
+            return _own(found, specs, params), []
+    made = _asked_at_stand_ins(op, specs, params)
+    if isinstance(made, tuple):
+        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in made), []
+    return _with_shape(made, (None,) * len(made.shape)), []
 
 
-def _broadcast(
-    op: Op, specs: list[Any], params: dict[str, Any], ask: Callable[..., Any]
-) -> Spec | None:
+def _typed(op: Op, specs: list[Any], params: dict[str, Any], made: Any) -> Any:
+    """Specs for what a rule gives: specs, or shapes alone, one or several."""
+    parts = made if isinstance(made, tuple) else (made,)
+    if any(isinstance(y, Spec) for y in parts):
+        return made
+    asked = _asked_at_stand_ins(op, specs, params, often=1)
+    if not isinstance(asked, tuple):
+        return _with_shape(asked, made)
+    return tuple(map(_with_shape, asked, made))
+
+
+def _with_shape(spec: Spec, shape: tuple[Any, ...]) -> Spec:
+    return Spec(shape, spec.dtype, spec.weak)
+
+
+def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
     """An elementwise op: the operands broadcast, one entry tells the dtype."""
     shapes, entries = [], []
     for x in specs:
@@ -187,7 +200,129 @@ def _broadcast(
             entries.append(Spec((), x.dtype))
         else:
             return None
-    made = ask(entries, params)
+    made, shape = _asked(op, entries, params), broadcast_shapes(*shapes)
     if isinstance(made, tuple):
-        return None
-    return Spec(broadcast_shapes(*shapes), made.dtype)
+        return tuple([Spec(shape, y.dtype) for y in made])
+    return Spec(shape, made.dtype)
+
+
+#: Lengths with more parts than this are measured, not derived.
+MOST_PARTS = 40
+
+
+def _own(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
+    """What is derived, without lengths of other Tensors and those of many parts."""
+    known = set(atoms_of([_shapes(specs), params]))
+
+    def is_told(n: Any) -> bool:
+        if not isinstance(n, Dim):
+            return True
+        parts = [*atoms_of(n)]
+        inside = known.issuperset(a for a in parts if isinstance(a, Length))
+        return inside and len(parts) + len(n.terms) <= MOST_PARTS
+
+    def told(spec: Spec) -> Spec:
+        if all(map(is_told, spec.shape)):
+            return spec
+        return _with_shape(spec, tuple([n if is_told(n) else None for n in spec.shape]))
+
+    return tuple(map(told, made)) if isinstance(made, tuple) else told(made)
+
+
+# Stand-ins: small numbers for unknown lengths, which never stay in a program
+
+#: At how many sets of known numbers an op is asked that accepted no other.
+MOST_TRIES = 100
+
+
+def _asked_at_stand_ins(
+    op: Op, specs: list[Any], params: dict[str, Any], often: int = 8
+) -> Any:
+    """What an op makes at lengths that it accepts: the axes and dtypes are right.
+
+    It is asked ``often``, where its result might have other axes at other lengths.
+
+    Raises
+    ------
+    ShapeError
+        If it accepts none.
+    UnknownLengthError
+        If how many axes or results there are depends on lengths.
+    """
+    errors: list[Exception] = []
+    atoms = atoms_of([_shapes(specs), params])
+    keys = list(dict.fromkeys(a.key for a in atoms if isinstance(a, Length)))
+
+    def answers(sets: Iterable[tuple[int, ...]]) -> Iterator[Any]:
+        for lengths in sets:
+            known = dict(zip(keys, lengths, strict=True))
+
+            def new(atom: Atom, known: dict[Any, int] = known) -> Any:
+                return known.get(atom.key)
+
+            try:
+                given = [_replaced(x, new) for x in specs]
+                yield _asked(op, given, dims.replaced(params, new))
+            except Exception as error:
+                errors.append(error)
+
+    usual, others = _stand_ins(specs, len(keys))
+    with catch_warnings():
+        simplefilter("ignore")  # of stand-ins, which nobody has written
+        made = list(islice(answers(usual), often)) or list(islice(answers(others), 1))
+    for other in made[1:]:
+        _compare(op, made[0], other)
+    if made:
+        return made[0]
+    if isinstance(errors[0], (DtypeError, TraceError)):
+        raise errors[0]
+    shown = ", ".join(repr(types.value_spec(x)) for x in specs)
+    raise ShapeError(
+        f"{op.name}({shown}): no lengths make these shapes fit."
+        f" {op.cure or 'Compare them with what the function expects.'}"
+    )
+
+
+def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[Any]]:
+    """Numbers for so many lengths: at which most ops answer, and some more."""
+    known = sorted({n for n in _shapes(specs) if not isinstance(n, Dim)})
+    equal = [(n,) * count for n in (*known, *range(8, 0, -1))]
+    uneven = islice(product((*known, 3, 2, 1), repeat=count), MOST_TRIES)
+    usual = chain([(3,) * count, (2,) * count], product((3, 2), repeat=count))
+    return islice(usual, 8), chain(equal, uneven)
+
+
+def _shapes(x: Any) -> list[Any]:
+    """All lengths of operands."""
+    if isinstance(x, (tuple, list)):
+        return [n for part in x for n in _shapes(part)]
+    return list(getattr(x, "shape", ()))
+
+
+def _replaced(x: Any, new: Replace) -> Any:
+    """An operand at known lengths."""
+    if isinstance(x, tuple):
+        return tuple(_replaced(part, new) for part in x)
+    if not isinstance(x, Spec) or not dims.found(x.shape):
+        return x
+    shape = dims.replaced(x.shape, new)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"negative lengths {shape}")
+    return _with_shape(x, shape)
+
+
+def _compare(op: Op, a: Any, b: Any) -> None:
+    """Refuse an op whose results have another form at other lengths."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        if len(a) != len(b):
+            raise UnknownLengthError(
+                f"{op.name}: how many results there are depends on lengths that are"
+                " known only when the program runs."
+            )
+        for x, y in zip(a, b, strict=True):
+            _compare(op, x, y)
+    elif len(a.shape) != len(b.shape):
+        raise UnknownLengthError(
+            f"{op.name}: how many axes the result has depends on lengths that are known"
+            " only when the program runs. Name the axes."
+        )

@@ -42,13 +42,15 @@ class Op:
         has no gradient, which is told from a gradient that is zero.
     infer
         ``infer(*specs_or_values, **params) -> Spec``. None: run ``compute`` on
-        examples that take no memory.
+        examples that take no memory. Shapes and settings hold `Dim`s where a length is
+        known only when the program runs; what needs a number then raises an
+        `UnknownLengthError`, and the lengths of the result are measured.
     rule
         The gradient in plain mathematics, for the picture.
     lengths
         ``lengths(*specs_or_values, **params) -> Spec``, asked in place of ``infer``
-        where a length is known only when the program runs: shapes and settings may
-        hold `Dim`s. None: found out by asking at stand-ins.
+        where a length is unknown. The shapes alone will do: the dtypes are asked at
+        small numbers.
     masked
         The op in its place when an operand is a masked cotangent: the same, but a
         factor that is 0 wins over infinity and NaN.

@@ -14,16 +14,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.core import blame, source, tensor, tree, types, walk
+from workbench.core import blame, dims, source, tensor, tree, types, walk
 from workbench.core.op import Op
 from workbench.core.recorder import is_array
 from workbench.core.tensor import MaskedTensor, Tensor, admit, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.custom.registry import Entry, enter_function, home_of
-from workbench.custom.results import traced_lengths
 from workbench.custom.running import ManyOp, OpRunner
-from workbench.errors import TraceError, UsageError
+from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
 from workbench.overrides.rule_errors import (
     NOTHING,
@@ -204,7 +203,6 @@ class Call:
         made.compute = compute
         made.unfold = lambda values, params: self.run(values)
         made.infer = self.infer
-        made.lengths = self.lengths
         made.batch = lambda inputs, flags, params: tensor.apply(
             ManyOp(made, flags, self.run), inputs, params
         )
@@ -228,19 +226,10 @@ class Call:
             raise
         except Exception:
             given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
+            if dims.found([s.shape for s in given]):
+                raise UnknownLengthError("it is asked at stand-ins") from None
             made = record(self.run, given)
             found = tuple(map(types.spec_of, made.outputs))
-        return found[0] if len(found) == 1 else found
-
-    def lengths(self, *specs: Any, **params: Any) -> Any:
-        """The specs of the outputs where lengths are unknown, by recording.
-
-        Raises
-        ------
-        UnknownLengthError
-            If the function cannot be recorded so; it is asked at stand-ins then.
-        """
-        found = traced_lengths(self.run, specs, self.infer)
         return found[0] if len(found) == 1 else found
 
     # Its rules, in the form that all rules have

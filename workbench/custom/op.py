@@ -23,7 +23,6 @@ from workbench.custom.results import (
     batched_by,
     connections,
     infer_declared,
-    infer_lengths,
     probed,
 )
 from workbench.custom.running import ManyOp, OpRunner
@@ -392,7 +391,6 @@ def _bind(op: Op) -> Bound:
         made.infer = partial(infer_declared, op)
     else:
         made.infer = lambda *specs, **params: probed(op, probe, specs)
-    made.lengths = partial(infer_lengths, op)
     if op._gives("batch"):
         made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
     else:

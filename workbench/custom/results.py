@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.autodiff.higher_order import told_outside
-from workbench.core import blame, tensor, types, walk
-from workbench.core.broadcasting import Facts, meet, noted
-from workbench.core.dims import Dim, Length, Made, atoms_of, replaced
+from workbench.core import blame, dims, tensor, types
 from workbench.core.op import Op
-from workbench.core.probe import STAND_INS
-from workbench.core.tensor import Tensor, next_serial
-from workbench.core.trace import record
+from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import (
     DtypeError,
@@ -86,7 +79,14 @@ class Probe(Compute):
 def infer_declared(op: UserOp, /, *specs: Any, **params: Any) -> Any:
     """What an op's ``infer`` says, looked at: one spec, or a tuple of them."""
     given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
-    made = op.infer(*given)
+    try:
+        made = op.infer(*given)
+    except WorkbenchError:
+        raise
+    except Exception as error:  # whatever the user's code says of lengths
+        if not dims.found([s.shape for s in given]):
+            raise
+        raise UnknownLengthError("it is asked at stand-ins") from error
     several = isinstance(made, (tuple, list))
     found = tuple(made) if several else (made,)
     for y in found:
@@ -98,40 +98,6 @@ def infer_declared(op: UserOp, /, *specs: Any, **params: Any) -> Any:
             )
     _count(op, len(found))
     return found if several else found[0]
-
-
-def infer_lengths(op: UserOp, /, *specs: Any, **params: Any) -> Any:
-    """An op's result at unknown lengths: by its ``infer``, or by tracing `compute`.
-
-    Code that takes arrays alone cannot be traced; it runs on examples at stand-ins.
-
-    Raises
-    ------
-    UnknownLengthError
-        If neither tells.
-    """
-    if op._gives("infer"):
-        try:
-            return infer_declared(op, *specs)
-        except WorkbenchError:
-            raise
-        except Exception as error:  # whatever the user's code says of lengths
-            raise UnknownLengthError("it is asked at stand-ins") from error
-    single = True
-
-    def run(leaves: Sequence[Any]) -> list[Any]:
-        nonlocal single
-        made = op.compute(*leaves)
-        single = not isinstance(made, (tuple, list))
-        if isinstance(made, list) and not any(map(_is_array, made)):
-            raise UnknownLengthError("a list of numbers is one array")
-        return [y if isinstance(y, Tensor) else _array(op, y, None)
-                for y in ([made] if single else made)]  # fmt: skip
-
-    ask = op._bound.infer
-    assert ask is not None
-    found = traced_lengths(run, specs, ask)
-    return found[0] if single else found
 
 
 def probed(op: UserOp, probe: Op, specs: tuple[Any, ...]) -> Any:
@@ -148,108 +114,6 @@ def probed(op: UserOp, probe: Op, specs: tuple[Any, ...]) -> Any:
             f" ({type(error).__name__}: {error}). Write infer(self, *specs) in"
             f" {type(op).__name__}, which returns wb.Spec(shape, dtype)."
         ) from error
-
-
-def traced_lengths(
-    run: Callable[..., Any], specs: Sequence[Any], ask: Callable[..., Any]
-) -> tuple[Spec, ...]:
-    """Return what a user's function makes of operands of unknown lengths.
-
-    It is traced, and what that tells is compared with what ``ask`` tells at small
-    lengths: the function was written for arrays.
-
-    Raises
-    ------
-    UnknownLengthError
-        If it cannot be traced, or not at these lengths, or does otherwise then.
-    """
-    given = list(map(types.value_spec, specs))
-    with noted() as facts:
-        try:
-            made = trace_specs(run, given)
-        except Exception as error:  # whatever the user's code says of Tensors
-            raise UnknownLengthError("it is asked at stand-ins") from error
-    if not _agrees(made, facts, given, ask):
-        raise UnknownLengthError("it is asked at stand-ins")
-    for pair in facts:
-        meet(*pair)
-    return made
-
-
-# What a program inside an op makes of operands of unknown lengths.
-#
-# The ops inside know it: their lengths are told by those of what they are given, and
-# what they need to be equal the whole needs. Nothing is guessed at stand-ins.
-
-
-def trace_specs(
-    run: Callable[[Sequence[Any]], Sequence[Any]], specs: Sequence[Any]
-) -> tuple[Spec, ...]:
-    """Return the specs of the outputs of a flat function, which is traced.
-
-    A length that only its run tells is None; what must be equal is a fact of the op
-    that asks (`facts.meet`).
-    """
-    first = next_serial()
-    made = record(lambda leaves: list(run(leaves)), list(map(types.value_spec, specs)))
-    found = [y for y in made.outputs if isinstance(y, Tensor)]
-
-    def is_inner(length: Length) -> bool:
-        return bool(length.tensor.serial >= first)
-
-    given = list(map(types.spec_of, made.outputs))
-    return tuple(
-        told_outside(walk.order(found, first), given, lambda atom: None, is_inner)
-    )
-
-
-def _agrees(
-    made: Sequence[Spec],
-    facts: Facts,
-    specs: Sequence[Any],
-    ask: Callable[..., Any],
-) -> bool:
-    """Whether what a trace tells is what the function itself gives at small lengths.
-
-    Code that takes arrays alone may do anything with Tensors: gather them as objects,
-    for one. ``ask`` gives the specs of its outputs for operands of known lengths.
-    """
-    together = [*facts]
-    shapes = [s.shape for s in (*made, *specs)]
-    for atom in atoms_of([n for shape in shapes for n in shape]):
-        if isinstance(atom, Made) and atom.kind == "broadcast":
-            together += [(atom.args[0], other) for other in atom.args[1:]]
-    groups: list[set[Any]] = [{a} for a in set(atoms_of(shapes))]
-    for pair in together:
-        ends = {n.alone if isinstance(n, Dim) else n for n in pair}
-        touched = [group for group in groups if group & ends]
-        groups = [g for g in groups if g not in touched] + [set().union(ends, *touched)]
-    for row in STAND_INS[:2]:
-        lengths: dict[Any, Any] = {}
-        for group, n in zip(groups, cycle(row)):
-            known = [m for m in group if isinstance(m, int)]
-            at = known[0] if known else n
-            lengths |= {a.key: at for a in group if isinstance(a, Length)}
-
-        def new(atom: Any, lengths: dict[Any, Any] = lengths) -> Any:
-            return lengths.get(atom.key)
-
-        try:
-            found = ask(*[Spec(replaced(s.shape, new), s.dtype) for s in specs])
-        except Exception:  # of lengths that it does not take
-            return False
-        found = found if isinstance(found, tuple) else (found,)
-        if len(found) != len(made) or not all(
-            len(y.shape) == len(want.shape)
-            and y.dtype == want.dtype
-            and all(
-                n is None or replaced(n, new) == m
-                for n, m in zip(want.shape, y.shape, strict=True)
-            )
-            for y, want in zip(found, made, strict=True)
-        ):
-            return False
-    return True
 
 
 def batched_by(op: UserOp, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:

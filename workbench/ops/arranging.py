@@ -18,7 +18,7 @@ from workbench.core.op import Op, ViewParams, always, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec, weak
 from workbench.errors import TraceError
-from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
+from workbench.ops.define import dtype_of, linear, no_out, op, shape_of, shape_of_first
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
 from workbench.ops.shaping import distinct_axes, integers, normal_axes, normal_axis
 
@@ -103,7 +103,7 @@ ROLL = linear(
     lambda g, x, *, shift, axis: np.roll(g, tuple(-n for n in shift), axis),
     rule="g rolled back",
 )
-ROLL.batch = _shifted(ROLL)
+ROLL.batch, ROLL.lengths = _shifted(ROLL), shape_of_first
 
 
 @implements(np.roll)
@@ -194,7 +194,7 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
         return function(x, k)
 
     made = linear(name, compute, lambda g, x, *, k: function(g, k), rule=f"{name} of g")
-
+    made.lengths = shape_of_first
     made.batch = lambda inputs, batched, params: apply(made, inputs, params)
     return made
 

@@ -122,7 +122,6 @@ MATMUL = multilinear(
     rule="g x₁ᵀ   x₀ᵀ g",
     batch=_matmul_batch,
     infer=_matmul_infer,
-    lengths=_matmul_infer,
     cure="The last axis of the left operand must be as long as the second last (or"
     " only) axis of the right one; transpose one of them with .T.",
     template="{0} @ {1}",
@@ -212,7 +211,6 @@ TENSORDOT = multilinear(
     rule="g · x₁ over its free axes   x₀ · g over its free axes",
     batch=_tensordot_batch,
     infer=_tensordot_infer,
-    lengths=_tensordot_infer,
     cure="The axes that meet must have equal lengths, pair by pair.",
 )
 
@@ -380,7 +378,6 @@ def _einsum_view(params: Params) -> bool:
 
 EINSUM = declare("einsum")
 EINSUM.compute, EINSUM.infer = _einsum_compute, _einsum_infer
-EINSUM.lengths = _einsum_infer
 EINSUM.view = _einsum_view
 EINSUM.pull, EINSUM.push, EINSUM.batch = _einsum_pull, _einsum_push, _einsum_batch
 EINSUM.template = "np.einsum({subscripts}, {all}{more})"

@@ -222,7 +222,6 @@ def _declared(name: str, compute: Callable[..., Any]) -> Op:
         rule="g with x₁ turned round   g with x₀ turned round",
         batch=_batch,
         infer=_infer,
-        lengths=_infer,
         cure="Both arrays have the same number of axes, none of length 0; for 'valid'"
         " one of them must be at least as long as the other along every axis.",
     )

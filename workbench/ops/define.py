@@ -48,6 +48,11 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
+def shape_of_first(x: Any, *others: Any, **params: Any) -> tuple[Any, ...]:
+    """Return the shape of an op's result that has the shape of its first operand."""
+    return shape_of(x)
+
+
 def no_out(name: str, out: Any) -> None:
     """Refuse ``out=``: a traced value never changes in place."""
     if out is not None:
@@ -423,7 +428,6 @@ ITEM = op(
     _item_pull,
     push=lambda t, y, whole, *, index: t[0][index],
     infer=_item_infer,
-    lengths=_item_infer,
     rule="g for this output",
     template="{0}[{index}]",
     reads=(),

@@ -122,7 +122,6 @@ def _complex_op(name: str) -> Op:
         transpose,
         rule=f"{name} of g",
         infer=infer,
-        lengths=infer,
     )
     made.batch = _same(made)
     return made
@@ -165,7 +164,6 @@ RFFT = linear(
     _rfft_transpose,
     rule="irfft of conj(g), scaled",
     infer=_rfft_infer,
-    lengths=_rfft_infer,
 )
 RFFT.batch = _same(RFFT)
 
@@ -186,7 +184,6 @@ IRFFT = linear(
     _irfft_transpose,
     rule="conj(rfft of g), scaled",
     infer=_irfft_infer,
-    lengths=_irfft_infer,
 )
 IRFFT.batch = _same(IRFFT)
 

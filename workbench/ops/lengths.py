@@ -164,7 +164,6 @@ SPAN = linear(
     _span_transpose,
     rule="g in the slice, else 0",
     infer=_span_lengths,
-    lengths=_span_lengths,
     batch=_batch("span"),
     helper='''\
 def span(x, *ends, axis, key):
@@ -182,7 +181,6 @@ UNSPAN = linear(
     ),
     rule="g in the slice",
     infer=_unspan_lengths,
-    lengths=_unspan_lengths,
     batch=_batch("unspan"),
     helper='''\
 def unspan(g, *ends, axis, key, length):
@@ -287,7 +285,6 @@ ARANGE = op(
     "arange",
     _arange,
     infer=_arange_lengths,
-    lengths=_arange_lengths,
     rule="positions have no derivative",
 )
 ARANGE.connection = severed
@@ -316,7 +313,6 @@ PLACES = op(
     lambda x: np.stack(np.nonzero(x)),
     template="np.stack(np.nonzero({0}))",
     infer=_places_lengths,
-    lengths=_places_lengths,
     rule="positions have no derivative",
 )
 PLACES.connection = severed

@@ -173,9 +173,9 @@ def _like_lengths(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Spec:
             return Spec((largest(stop - start, 0),), dtype)
     elif maker in ("zeros", "ones", "empty") and not more and not rest:
         return Spec(rows if isinstance(rows, tuple) else (rows,), dtype)
-    elif maker in ("eye", "identity", "tri") and more.keys() <= {"k"} and len(rest) < 2:
-        columns = rest[0] if rest and rest[0] is not None else rows
-        return Spec((rows, columns), dtype)
+    elif maker in ("eye", "identity", "tri") and more.keys() <= {"k", "M"}:
+        columns = rest[0] if rest else more.get("M")
+        return Spec((rows, rows if columns is None else columns), dtype)
     raise UnknownLengthError("asked at stand-ins")
 
 

@@ -213,7 +213,6 @@ for _name in NAMES:
         _computing(),
         batch=_batch,
         infer=_infer,
-        lengths=_infer,
         template=_text,
     )
 

@@ -87,6 +87,17 @@ def _batch(made: Op) -> Callable[..., Any]:
     return batch
 
 
+def reduced_shape(
+    x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> tuple[Any, ...]:
+    """The shape of a reduction of an array, whose lengths may be unknown."""
+    shape = shape_of(x)
+    axes = reduced_axes(axis, len(shape))
+    return tuple(
+        1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes
+    )
+
+
 def lengths_of(compute: Callable[..., Any]) -> Callable[..., Spec]:
     """What a reduction gives of an array of unknown lengths."""
 
@@ -95,17 +106,7 @@ def lengths_of(compute: Callable[..., Any]) -> Callable[..., Spec]:
         made: np.dtype[Any] = compute(np.ones(1, dtype)).dtype  # host array: its dtype
         return made
 
-    def lengths(x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any) -> Spec:
-        shape = shape_of(x)
-        axes = reduced_axes(axis, len(shape))
-        kept = [
-            1 if i in axes else n
-            for i, n in enumerate(shape)
-            if keepdims or i not in axes
-        ]
-        return Spec(tuple(kept), reduced(dtype_of(x)))
-
-    return lengths
+    return lambda x, **params: Spec(reduced_shape(x, **params), reduced(dtype_of(x)))
 
 
 def reduction(
@@ -130,7 +131,10 @@ def reduction(
         axis, keepdims = params.get("axis"), params.get("keepdims", False)
         return np.sum(moved, axis=axis, keepdims=keepdims)
 
-    made = op(name, compute, pull, push=push, rule=rule, reads=reads)
+    made = op(
+        name, compute, pull, push=push, rule=rule, reads=reads,
+        lengths=reduced_shape,
+    )  # fmt: skip
     made.batch = _batch(made)
     return made
 

@@ -11,7 +11,16 @@ from workbench.core.broadcasting import largest
 from workbench.core.dims import below, differ, none, same
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.ops.define import beside, dtype_of, linear, no_out, op, placed, shape_of
+from workbench.ops.define import (
+    beside,
+    dtype_of,
+    linear,
+    no_out,
+    op,
+    placed,
+    shape_of,
+    shape_of_first,
+)
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.shaping import normal_axes, normal_axis
 from workbench.ops.taking import take
@@ -44,7 +53,7 @@ CUMSUM = linear(
     lambda g, x, *, axis: _backwards(np.cumsum, g, axis),
     rule="g summed from the end",
 )
-CUMSUM.batch = _batch(CUMSUM)
+CUMSUM.batch, CUMSUM.lengths = _batch(CUMSUM), shape_of_first
 
 
 # cumprod: a backward linear recurrence, right where entries are 0
@@ -97,7 +106,7 @@ CUMPROD = op(
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
 )
-CUMPROD.batch = _batch(CUMPROD)
+CUMPROD.batch, CUMPROD.lengths = _batch(CUMPROD), shape_of_first
 
 
 def _running(

@@ -15,8 +15,17 @@ import numpy as np
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Spec
-from workbench.ops.define import beside, dtype_of, known, no_out, op, placed, shape_of
-from workbench.ops.reductions import reduced_axes, settings
+from workbench.ops.define import (
+    beside,
+    dtype_of,
+    known,
+    no_out,
+    op,
+    placed,
+    shape_of,
+    shape_of_first,
+)
+from workbench.ops.reductions import lengths_of, reduced_axes, settings
 from workbench.ops.shaping import integers, normal_axis
 from workbench.ops.updates import at
 
@@ -28,6 +37,7 @@ def _counting(name: str) -> Op:
     """Declare a reduction to booleans or integers."""
     function: Callable[..., Any] = getattr(np, name)
     made = op(name, lambda x, **params: function(x, **params))
+    made.lengths = lengths_of(function)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
         (x,) = inputs
@@ -140,7 +150,7 @@ def _argsort_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return apply(ARGSORT, inputs, {**params, "axis": params["axis"] + 1})
 
 
-ARGSORT = op("argsort", _argsort_compute, batch=_argsort_batch)
+ARGSORT = op("argsort", _argsort_compute, batch=_argsort_batch, lengths=shape_of_first)
 
 
 @implements(np.argsort)

@@ -17,7 +17,7 @@ from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, masked, value_of
 from workbench.core.types import differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.ops.define import dtype_of, op, shape_of, sum_to
+from workbench.ops.define import dtype_of, op, shape_of, shape_of_first, sum_to
 from workbench.ops.indexing import (
     GETITEM,
     Key,
@@ -116,7 +116,7 @@ def index_set(x, index, v):
 ''',
     reads=(),
 )
-SET.batch = _batch(SET)
+SET.batch, SET.lengths = _batch(SET), shape_of_first
 
 
 # add
@@ -159,7 +159,7 @@ ADD: Op = op(
     helper=INDEX_AT,
     reads=(),
 )
-ADD.batch = _batch(ADD)
+ADD.batch, ADD.lengths = _batch(ADD), shape_of_first
 
 
 # max and min: entries that tie share evenly
@@ -204,7 +204,7 @@ def _limit(name: str, ufunc: str) -> Op:
         helper=INDEX_AT,
         reads=(0, 1, "y"),
     )
-    made.batch = _batch(made)
+    made.batch, made.lengths = _batch(made), shape_of_first
     return made
 
 

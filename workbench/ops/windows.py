@@ -65,7 +65,6 @@ WINDOWS = linear(
     rule="g added up where windows overlap",
     template="np.lib.stride_tricks.sliding_window_view({0}, {window}, {axis})",
     infer=_windows_infer,
-    lengths=_windows_infer,
     view=always,
 )
 OVERLAP = linear(
@@ -86,7 +85,6 @@ def overlap_add(g, window, axis):
     return np.moveaxis(out, 0, axis)
 ''',
     infer=_overlap_infer,
-    lengths=_overlap_infer,
 )
 WINDOWS.batch, OVERLAP.batch = _same(WINDOWS), _same(OVERLAP)
 

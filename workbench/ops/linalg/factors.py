@@ -169,7 +169,6 @@ QR = stacked(
         output_names=("Q", "R"),
         reads=(0, "y"),
         infer=_qr_infer,
-        lengths=_qr_infer,
         cure="Both derivatives of qr need a matrix of full rank.",
     )
 )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import broadcast_shapes, meet
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Spec, value_spec
@@ -72,10 +72,10 @@ def _solve_infer(a: Any, b: Any) -> Spec:
     n = matrix.shape[-1]
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
     vector = len(right.shape) == 1
-    if not right.shape or right.shape[-1 if vector else -2] != n:
-        raise ValueError(
-            f"the right side of shape {right.shape} does not have {n} rows"
-        )
+    said = f"the right side of shape {right.shape} does not have {n} rows"
+    if not right.shape:
+        raise ValueError(said)
+    n = meet(n, right.shape[-1 if vector else -2], said)
     if vector:
         return Spec((*matrix.shape[:-2], n), dtype)
     loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import broadcasting, dims
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import broadcast_shapes, meet
 from workbench.core.op import Op
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec
@@ -36,11 +36,13 @@ def matrices(x: Any) -> Spec:
 def square(x: Any, **_: Any) -> Spec:
     """A stack of square matrices."""
     spec = matrices(x)
-    if spec.shape[-1] != spec.shape[-2]:
+    try:
+        n = meet(*spec.shape[-2:])
+    except ValueError:
         raise np.linalg.LinAlgError(
             f"the last two axes of shape {spec.shape} must be equal"
-        )
-    return spec
+        ) from None
+    return Spec((*spec.shape[:-2], n, n), spec.dtype)
 
 
 def reduced(x: Any) -> Spec:

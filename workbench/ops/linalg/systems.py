@@ -53,14 +53,11 @@ def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
 
 def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
     matrix, right = square(a), value_spec(b)
-    if right.shape[-2] != matrix.shape[-1]:
-        raise ValueError(
-            f"the right side of shape {right.shape} does not have"
-            f" {matrix.shape[-1]} rows"
-        )
+    said = f"the right side of shape {right.shape} does not have"
+    n = meet(matrix.shape[-1], right.shape[-2], f"{said} {matrix.shape[-1]} rows")
     loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
-    return Spec((*loop, *right.shape[-2:]), dtype)
+    return Spec((*loop, n, right.shape[-1]), dtype)
 
 
 def _triangular_pull(
@@ -276,19 +273,12 @@ def permutation(swaps: Any) -> Any:
 
 def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
     left, right, whole = square(a), square(b), matrices(q)
-    if whole.shape[-2:] != (left.shape[-1], right.shape[-1]):
-        raise ValueError(
-            f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
-            f" {right.shape[-1]} columns"
-        )
-    loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
-    return Spec((*loop, *whole.shape[-2:]), product_dtype(left, right, whole))
-
-
-def _sylvester_lengths(a: Any, b: Any, q: Any) -> Spec:
-    left, right, whole = matrices(a), matrices(b), matrices(q)
-    rows = meet(whole.shape[-2], meet(*left.shape[-2:]))
-    columns = meet(whole.shape[-1], meet(*right.shape[-2:]))
+    said = (
+        f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
+        f" {right.shape[-1]} columns"
+    )
+    rows = meet(whole.shape[-2], left.shape[-1], said)
+    columns = meet(whole.shape[-1], right.shape[-1], said)
     loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
     return Spec((*loop, rows, columns), product_dtype(left, right, whole))
 
@@ -335,7 +325,6 @@ def _sylvester_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) 
 
 SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
-SYLVESTER.lengths = _sylvester_lengths
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch = _sylvester_batch
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"

@@ -431,7 +431,6 @@ PRODUCT: Op = multilinear(
     template=_product_text,
     batch=_product_batch,
     infer=_product_infer,
-    lengths=_product_infer,
     cure="The sparse array has as many columns as the other operand has rows.",
 )
 
