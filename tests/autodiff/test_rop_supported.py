@@ -98,9 +98,9 @@ def test_C7_Elemwise(rng: Rng) -> None:
     for f in (np.abs, np.cbrt, special.gammaln, special.erf, special.digamma):
         pushes(lambda x, f=f: f(x), x + 1, rng=rng, step="differences")
     pushes(lambda x, y: np.where(x > 0.5, x * y, y), x, y, rng=rng)
-    pushes(
-        lambda x: np.clip(x, 1.0, 1.4), apart(rng, 2, 6), rng=rng, step="differences"
-    )
+    # Below, between and above the bounds, and not at one.
+    x = rng.choice([0.4, 1.2, 2.0], (2, 6)) + rng.uniform(-0.15, 0.15, (2, 6))
+    pushes(lambda x: np.clip(x, 1.0, 1.4), x, rng=rng, step="differences")
 
 
 @pytest.mark.parametrize("shape", RANKED, ids=str)

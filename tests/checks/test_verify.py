@@ -63,7 +63,9 @@ def test_right_gradients_pass(name: str, rng: np.random.Generator) -> None:
 
 
 def test_the_truth_is_good_to_many_digits(rng: np.random.Generator) -> None:
-    report = check_grads(lambda x: np.exp(x) / (1 + x**2), rng.standard_normal(4))
+    # The derivative is 0 at 1, and next to it no difference has so many digits.
+    x = rng.uniform(-2, 0.5, 4)
+    report = check_grads(lambda x: np.exp(x) / (1 + x**2), x)
     for c in report.comparisons:
         assert np.all(c.relative[c.numeric != 0] < 1e-9)
     (line,) = [i for i in report.identities if "along a line" in i.name]

@@ -18,7 +18,7 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.linear_map import held, nothing
 from workbench.autodiff.reverse import Origin
-from workbench.autodiff.steps import settled, standing
+from workbench.autodiff.steps import parts_among, settled
 from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
 from workbench.core.hooks import Override
 from workbench.core.op import declare
@@ -154,7 +154,7 @@ def connected(
     cut
         What rules have called disconnected; see `noted`.
     """
-    instead = standing(rules) if isinstance(rules, Mapping) else {}
+    instead = parts_among(rules) if isinstance(rules, Mapping) else {}
     roots = list(outputs)
     reached = {x.serial for x in roots}
     behind = {s for s in closed if s not in reached}
@@ -170,7 +170,7 @@ def connected(
         if op is define.ITEM and isinstance(inputs[0], Tensor):
             read.setdefault(inputs[0].serial, set()).add(params["index"])
         if serial in instead:
-            given = instead[serial].region.inputs
+            given = instead[serial].inputs
             found = [x.serial for x in given if isinstance(x, Tensor)]
         elif declared is None or serial in rules:
             found = [

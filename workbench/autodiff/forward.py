@@ -9,12 +9,12 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import (
+    ends_of,
     inner_rules,
-    original,
     outer_steps,
+    outputs_of,
     plan,
     settled,
-    shown,
 )
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.tensor import Tensor, leaf, next_serial
@@ -83,20 +83,23 @@ def push_forward(
                 t = _recorded(push, incoming, node, *inside)
             else:
                 t = push(incoming, node._value, node.args, node.params, *inside)
-            if t is not None:
-                v = node._value
-                if type(t) is not np.ndarray or (
+            if t is None:
+                continue
+            ends = ends_of(node) if rules else (node,)
+            for x, own in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
+                v = x._value
+                if type(own) is not np.ndarray or (
                     type(v) is not np.ndarray
-                    or t.shape != v.shape
-                    or t.dtype is not v.dtype
+                    or own.shape != v.shape
+                    or own.dtype is not v.dtype
                 ):
-                    t = _fit(t, node)
+                    own = _fit(own, x)
                 if recorded:
                     rule = rules and rules.get(node.serial)
-                    reverse.mark([t], before, original(node), rule)
+                    reverse.mark([own], before, ends[-1], rule)
                 # A node that is in `wrt` itself moves on its own too.
-                own = moving.get(node.serial)
-                moving[node.serial] = t if own is None else own + t
+                old = moving.get(x.serial)
+                moving[x.serial] = own if old is None else old + own
     except Exception as error:
         blame.in_derivative(error, node)
         raise
@@ -109,7 +112,7 @@ def push_forward(
 def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor, *inside: Any) -> Any:
     """What a rule makes; where it needs a length, a node that runs it later."""
     try:
-        return push(incoming, shown(node), node.inputs, node.params, *inside)
+        return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.waits(node, error):
             raise

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import (
+    ends_of,
     inner_rules,
-    original,
     outer_steps,
+    outputs_of,
     plan,
     settled,
-    shown,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.broadcasting import assumed
@@ -202,10 +202,14 @@ def _sweep(
     """The backward sweep: recorded where it must be, overridden, watched."""
     try:
         for node, mask in reversed(steps):
-            serial = node.serial
-            g = arrived.get(serial) if serial in wanted else arrived.pop(serial, None)
-            if g is None:
+            serial, ends = node.serial, ends_of(node)
+            got = [
+                arrived.get(s) if s in wanted else arrived.pop(s, None)
+                for s in (x.serial for x in ends)
+            ]
+            if all(g is None for g in got):
                 continue
+            g = got[0] if len(ends) == 1 else define.Parts(got)
             pull = rules.get(serial, node.op.pull)
             if pull is None:
                 continue
@@ -221,7 +225,7 @@ def _sweep(
                 for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
             ]
             if recorded:
-                mark(fitted, before, original(node), rules.get(serial))
+                mark(fitted, before, ends[-1], rules.get(serial))
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
@@ -245,7 +249,7 @@ def _recorded(
         g = _without_nulls(mask, g, node)
     try:
         made: Sequence[Any] = pull(
-            mask, g, shown(node), node.inputs, node.params, *inside
+            mask, g, outputs_of(node), node.inputs, node.params, *inside
         )
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if pull is not node.op.pull or not waits(node, error):

@@ -1,7 +1,7 @@
 """The steps of a walk over a program, in the order of both sweeps.
 
-Which nodes it visits and which of their rules are recorded; the stand-ins that it
-visits in the place of parts of the program; the programs inside nodes, and the rules
+Which nodes it visits and which of their rules are recorded; the parts of the program
+that it visits as one step; the programs inside nodes, and the rules
 of overrides that reach into them.
 """
 
@@ -17,85 +17,71 @@ from workbench.core.trace import live
 from workbench.errors import OverrideError
 from workbench.ops import define
 
-# Stand-ins: one node in the place of a part of a program, for the sweeps alone.
+# Parts: one step in the place of several nodes, for the sweeps alone.
 #
 # A rule of a pattern or of a cut-out subgraph is that of many nodes at once. A sweep
-# that has such a rule walks over a stand-in, whose inputs are those of the whole part,
-# where it would have walked over the node at the end of it. The program itself does
-# not change, and a sweep without such rules pays nothing. What a stand-in computes
-# stands in `overrides/regions.py`.
+# that has such a rule walks over the part, whose inputs are those of all its nodes,
+# where it would have walked over the nodes at the ends of it. The program itself does
+# not change, and a sweep without such rules pays nothing. What a part computes stands
+# in `overrides/regions.py`.
 
 Rules = Mapping[int, Any]
 
 
-class StandIn(Tensor):
-    """A node that a sweep walks over in the place of a part of a program.
+class Part(Tensor):
+    """Several nodes of a program as one step of a sweep.
 
-    It has the serial of the node at the part's end, so that all that is kept by
-    serial finds it. Of several ends there is one stand-in for the whole, just before
-    the first of them, and one more for each, which takes its share out.
+    It has the serial of the first of its outputs, so that its place is before all
+    that read them and, as its inputs are made earlier, after all that it reads.
+
+    Attributes
+    ----------
+    names
+        What its inputs are called, one each.
+    outputs
+        The Tensors that come out.
+    inside
+        The serials of its nodes, without those that come out.
+    strays
+        The serials of other Tensors that are read: constants of the part.
+    strict
+        Whether a derivative by what lies inside or is read besides is an error.
+    text
+        What an error calls it.
     """
 
-    __slots__ = ("region", "shown")
-
-    #: What it stands for (`regions.Region`).
-    region: Any
-    #: What a rule sees as its outputs where it is recorded.
-    shown: Any
-
-
-class Passing:
-    """The rule at one of several ends: it hands on to the stand-in for the whole."""
-
-    __slots__ = ("node",)
-    label = ""
-
-    def __init__(self, node: StandIn) -> None:
-        self.node = node
-
-    def __call__(self, *arguments: Any) -> Any:
-        """As `item` does, in the mode whose arguments these are."""
-        op = define.ITEM
-        rule = op.push if len(arguments) == 4 else op.pull
-        assert rule is not None
-        return rule(*arguments)
+    names: tuple[str, ...]
+    outputs: tuple[Tensor, ...]
+    inside: frozenset[int]
+    strays: frozenset[int]
+    strict: bool
+    text: str
 
 
-def stand_in_of(rule: Any) -> StandIn | None:
-    """The stand-in that a rule belongs to; None for a rule of one node."""
-    node = getattr(rule, "node", None)
-    return node if type(node) is StandIn else None
+def part_of(rule: Any) -> Part | None:
+    """Return the part of a program that a rule is for; None for one of one node."""
+    node = rule if isinstance(rule, Part) else getattr(rule, "node", None)
+    return node if isinstance(node, Part) else None
 
 
-def whole_of(node: Tensor) -> Tensor:
-    """The stand-in for the whole part, of that for one of its ends; else the node."""
-    if type(node) is StandIn and node.op is define.ITEM:
-        whole: Tensor = node.inputs[0]
-        return whole
-    return node
-
-
-def standing(rules: Rules | None) -> dict[int, StandIn]:
-    """The stand-ins among rules, by serial."""
+def parts_among(rules: Rules | None) -> dict[int, Part]:
+    """Return the parts that rules are for, by the serials of their outputs."""
     if not rules:
         return {}
-    found = ((s, stand_in_of(rule)) for s, rule in rules.items())
-    return {s: node for s, node in found if node is not None}
+    found = ((s, part_of(rule)) for s, rule in rules.items())
+    return {s: part for s, part in found if part is not None}
 
 
-def shown(node: Tensor) -> Any:
-    """A node as a recorded rule sees it: itself, or the tuple of its outputs."""
-    if type(node) is StandIn:
-        return node.shown
+def outputs_of(node: Tensor) -> Any:
+    """Return a node as a recorded rule sees it: itself, or the tuple of its outputs."""
+    if isinstance(node, Part):
+        return node.outputs if len(node.outputs) > 1 else node.outputs[0]
     return define.outputs(node)
 
 
-def original(node: Tensor) -> Tensor:
-    """The node of the user's program that a step of a sweep belongs to."""
-    if type(node) is StandIn:
-        last: Tensor = node.shown[-1] if isinstance(node.shown, tuple) else node.shown
-        return last
-    return node
+def ends_of(node: Tensor) -> tuple[Tensor, ...]:
+    """Return the Tensors of the user's program that a step of a sweep computes."""
+    return node.outputs if isinstance(node, Part) else (node,)
 
 
 def settled(
@@ -111,7 +97,7 @@ def settled(
     OverrideError
         If a ``wrt`` lies inside a cut-out subgraph, or reaches it past its inputs.
     """
-    found = standing(rules)
+    found = parts_among(rules)
     if not found or rules is None:
         return rules
     asked = {x.serial: x for x in wrt}
@@ -119,26 +105,24 @@ def settled(
     held |= set(stopped)
     gone: set[int] = set()
     checked: dict[int, bool] = {}
-    for serial, node in found.items():
-        region = node.region
-        if id(region) not in checked:
-            inside = region.inside
-            cut = any(s in inside for s in (*asked, *held))
-            if region.strict:
-                refuse_around(region, asked.values())
-            checked[id(region)] = cut
-        if checked[id(region)]:
+    for serial, part in found.items():
+        if id(part) not in checked:
+            cut = any(s in part.inside for s in (*asked, *held))
+            if part.strict:
+                refuse_around(part, asked.values())
+            checked[id(part)] = cut
+        if checked[id(part)]:
             gone.add(serial)
     return {s: rule for s, rule in rules.items() if s not in gone} if gone else rules
 
 
-def refuse_around(region: Any, wrt: Iterable[Tensor]) -> None:
+def refuse_around(part: Part, wrt: Iterable[Tensor]) -> None:
     """Refuse a cut-out subgraph that a ``wrt`` reaches past its inputs."""
     for x in wrt:
-        if x.serial in region.inside or x.serial in region.strays:
-            how = "lies inside it" if x.serial in region.inside else "is read in it"
+        if x.serial in part.inside or x.serial in part.strays:
+            how = "lies inside it" if x.serial in part.inside else "is read in it"
             raise OverrideError(
-                f"{region.text}: {blame.describe(x)} {how} and is not among its inputs,"
+                f"{part.text}: {blame.describe(x)} {how} and is not among its inputs,"
                 " and the gradient by it is asked for. Add it to the inputs of"
                 " wb.subgraph(outputs, inputs), or cut the region elsewhere."
             )
@@ -196,12 +180,12 @@ def plan(
     Bit i of the mask says that input i depends on a ``wrt`` Tensor. What passes only
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
     ``rules`` gives such a node a derivative. Where a rule is that of a part of the
-    program, its stand-in is walked over in the place of that part's last node.
+    program, the part is one step in the place of its outputs.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
     seen = {x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first}
-    instead = standing(rules) if rules else None
+    instead = parts_among(rules) if rules else None
     if instead:
         seen = _around(seen, instead, first)
     stack = list(seen.values()) if not instead else []
@@ -217,6 +201,8 @@ def plan(
     steps = []
     for serial in sorted(seen):
         node = seen[serial]
+        if instead and serial != node.serial:
+            continue  # a later output of a part
         mask, bit = 0, 1
         for x in node.inputs:
             if (type(x) is Tensor or isinstance(x, Tensor)) and x.serial in varying:
@@ -225,23 +211,29 @@ def plan(
         if mask:
             if node.op.pull is None and (rules is None or serial not in rules):
                 continue
+            if instead:
+                varying.update(x.serial for x in ends_of(node))
             varying.add(serial)
             steps.append((node, mask))
     return steps
 
 
 def _around(
-    seen: dict[int, Tensor], instead: Mapping[int, StandIn], first: int
+    seen: dict[int, Tensor], instead: Mapping[int, Part], first: int
 ) -> dict[int, Tensor]:
-    """All that is between, as `plan` finds it, with stand-ins where there are some."""
-    seen = {serial: instead.get(serial, x) for serial, x in seen.items()}
+    """All that is between, as `plan` finds it, with parts where there are some."""
+    found: dict[int, Tensor] = {}
     stack = list(seen.values())
     while stack:
-        for x in stack.pop().inputs:
-            if isinstance(x, Tensor) and x.serial >= first and x.serial not in seen:
-                seen[x.serial] = found = instead.get(x.serial, x)
-                stack.append(found)
-    return seen
+        x = stack.pop()
+        if x.serial not in found:
+            node = instead.get(x.serial, x)
+            # A part is known by all its outputs, and walked over at the first.
+            found.update((y.serial, node) for y in ends_of(node))
+            stack += [
+                i for i in node.inputs if isinstance(i, Tensor) and i.serial >= first
+            ]
+    return found
 
 
 def outer_steps(

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.steps import stand_in_of
+from workbench.autodiff.steps import ends_of, part_of
 from workbench.checks.check_rule import Look, second_order
 from workbench.checks.local import Local, NoGradient
 from workbench.checks.report import (
@@ -357,6 +357,18 @@ def named(node: Tensor) -> str:
     return f"{blame.describe(node)}{blame.at(node.site)}"
 
 
+def arrived_at(node: Tensor, arriving: Callable[[Tensor], Any]) -> Any:
+    """Return what arrives at a step of a sweep, at each output where it has several.
+
+    None where nothing arrives.
+    """
+    got = [arriving(x) for x in ends_of(node)]
+    if len(got) == 1 or all(g is None for g in got):
+        return got[0]
+    known = zip(ends_of(node), got, strict=True)
+    return tuple([np.zeros_like(x._value) if g is None else g for x, g in known])
+
+
 def overridden(
     node: Tensor, rule: Any, arriving: Callable[[Tensor], Any] | None
 ) -> NodeCheck:
@@ -364,10 +376,11 @@ def overridden(
     label = getattr(rule, "label", "an override")
     text = f"{named(node)} runs {label!r}"
     try:
-        # Of a pattern the whole part stands in for its last node.
-        stand = stand_in_of(rule)
-        local = Local(node if stand is None else stand)
-        g = None if arriving is None else arriving(node)
+        # Of a pattern the whole part is asked, with what arrives at all its outputs.
+        part = part_of(rule)
+        meant = node if part is None else part
+        local = Local(meant)
+        g = None if arriving is None else arrived_at(meant, arriving)
         if g is None:
             flat = np.ones(len(local.outputs))
         else:

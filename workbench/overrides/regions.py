@@ -1,4 +1,4 @@
-"""`Region`: a part of a program as one node, with its true derivatives.
+"""`Region`: a part of a program as one step of a sweep, with its true derivatives.
 
 What a pattern matches, and what is cut out by hand, is a region: the values it
 takes, the nodes that compute with them, and what comes out. Its derivatives are those
@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.steps import Passing, StandIn
+from workbench.autodiff.steps import Part
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
-from workbench.ops import define
 
 Params = dict[str, Any]
 #: A node, and for each of its inputs where it comes from: an input of the region, or
@@ -26,10 +25,10 @@ Step = tuple[Tensor, tuple[int, ...]]
 Ran = tuple[Tensor | None, Any, tuple[Any, ...]]
 
 
-class Region:
-    """A part of a program.
+class Region(Part):
+    """A part of a program; called, it is its own true rule, whatever holds inside.
 
-    Attributes
+    Parameters
     ----------
     name
         What its rule reads as ``node.op.name``.
@@ -54,6 +53,9 @@ class Region:
         That it can be read in two ways, and what to do; empty if it is clear.
     """
 
+    #: What the provenance of a gradient calls its true rule.
+    label = "true"
+
     def __init__(
         self,
         name: str,
@@ -68,33 +70,47 @@ class Region:
         settings: Params | None = None,
         unclear: str = "",
     ) -> None:
-        self.name = name
-        self.inputs = tuple(inputs)
+        first = min(outputs, key=lambda x: x.serial)
+        values = tuple([x._value for x in outputs])
+        value: Any = values[0] if len(values) == 1 else values
+        super().__init__(
+            Op(name),
+            tuple(inputs),
+            tuple(map(value_of, inputs)),
+            dict(settings or NO_PARAMS),
+            None if any(v is None for v in values) else value,
+            first.code,
+            first.lasti,
+            first.context,
+        )
+        self.serial = first.serial
+        self.name = first.name if len(values) == 1 else None
+        if len(values) > 1:
+            self.spec = tuple(map(types.spec_of, outputs))  # type: ignore[assignment]
+        elif value is None:
+            self.spec = first.spec
+        self.op.compute = self._compute
+        self.op.pull = self.pull
+        self.op.push = self.push
+        self.op.rule = "the rules of the ops inside"
+        self.op.reads = None
+        self.op.custom = True
         self.names = tuple(names)
         self.steps = tuple(steps)
         self.outputs = tuple(outputs)
         self.places = tuple(places)
         self.strays = frozenset(strays)
         self.strict = strict
-        self.settings = dict(settings or NO_PARAMS)
         self.unclear = unclear
+        self.text = f"the subgraph {name!r}"
+        ends = {x.serial for x in outputs}
+        self.inside = frozenset(node.serial for node, _ in steps) - ends
 
     @cached_property
     def covered(self) -> list[Tensor]:
         """Its nodes, once each, in the order of the program."""
         found = {node.serial: node for node, _ in self.steps}
         return [found[serial] for serial in sorted(found)]
-
-    @cached_property
-    def inside(self) -> frozenset[int]:
-        """The serials of its nodes, without those that come out."""
-        ends = {x.serial for x in self.outputs}
-        return frozenset(node.serial for node, _ in self.steps) - ends
-
-    @property
-    def text(self) -> str:
-        """What an error calls it."""
-        return f"the subgraph {self.name!r}"
 
     def moved(self, new: Callable[[Tensor], Any]) -> Region:
         """The same part of a copy of the program.
@@ -108,7 +124,7 @@ class Region:
             return found if isinstance(found, Tensor) else x
 
         return Region(
-            self.name,
+            self.op.name,
             [new(x) if isinstance(x, Tensor) else x for x in self.inputs],
             self.names,
             [(node_of(node), sources) for node, sources in self.steps],
@@ -116,60 +132,12 @@ class Region:
             self.places,
             strays=[*self.strays],
             strict=False,
-            settings=self.settings,
+            settings=self.params,
         )
 
-    # As a node
-
-    def stand_ins(self) -> list[StandIn]:
-        """The nodes that a sweep walks over in its place: one for each output.
-
-        Of several outputs each takes its share of one stand-in for the whole.
-        """
-        if len(self.outputs) == 1:
-            (end,) = self.outputs
-            made = self._like(end, self.op, self.inputs, end._value)
-            made.shown = end
-            return [made]
-        first = min(self.outputs, key=lambda x: x.serial)
-        values = tuple(x._value for x in self.outputs)
-        known = all(v is not None for v in values)
-        whole = self._like(first, self.op, self.inputs, values if known else None)
-        # Before all of its outputs and after all of its inputs, as every node.
-        whole.serial = first.serial - 0.5  # type: ignore[assignment]
-        whole.spec = tuple(map(types.spec_of, self.outputs))  # type: ignore[assignment]
-        whole.shown = self.outputs
-        whole.name = None
-        shares = []
-        for i, x in enumerate(self.outputs):
-            share = self._like(x, define.ITEM, (whole,), x._value)
-            share.params = {"index": i}
-            share.shown = x
-            shares.append(share)
-        return shares
-
-    def _like(self, x: Tensor, op: Op, inputs: tuple[Any, ...], value: Any) -> StandIn:
-        args = tuple(map(value_of, inputs))
-        params = self.settings if op is self.op else NO_PARAMS
-        made = StandIn(op, inputs, args, params, value, x.code, x.lasti, x.context)
-        made.serial = x.serial
-        made.region = self
-        made.name = x.name
-        if value is None:
-            made.spec = x.spec
-        return made
-
-    @cached_property
-    def op(self) -> Op:
-        """The op of its stand-in."""
-        made = Op(self.name)
-        made.compute = self._compute
-        made.pull = self.pull
-        made.push = self.push
-        made.rule = "the rules of the ops inside"
-        made.reads = None
-        made.custom = True
-        return made
+    def __call__(self, *arguments: Any) -> Any:
+        """Run its true rule, in the mode whose arguments these are."""
+        return self.push(*arguments) if len(arguments) == 4 else self.pull(*arguments)
 
     # What it computes
 
@@ -268,34 +236,3 @@ class Region:
         count = len(self.inputs)
         made = tuple(moving[count + place] for place in self.places)
         return made if len(made) > 1 else made[0]
-
-
-class TrueRule:
-    """The true rule of a whole region, whatever else holds at the nodes inside."""
-
-    __slots__ = ("node",)
-    label = "true"
-
-    def __init__(self, node: StandIn) -> None:
-        self.node = node
-
-    def __call__(self, *arguments: Any) -> Any:
-        """As the op's own, in the mode whose arguments these are."""
-        region: Region = self.node.region
-        rule: Callable[..., Any] = region.push if len(arguments) == 4 else region.pull
-        return rule(*arguments)
-
-
-def rules_at(node: Tensor, make: Callable[[Tensor], Any]) -> dict[int, Any]:
-    """The rules that a sweep needs at one node, by serial.
-
-    ``make`` gives that of an override at a node; None for the true one.
-    """
-    if type(node) is not StandIn:
-        rule = make(node)
-        return {} if rule is None else {node.serial: rule}
-    if node.op is not define.ITEM:
-        rule = make(node)
-        return {node.serial: TrueRule(node) if rule is None else rule}
-    whole = node.inputs[0]
-    return {**rules_at(whole, make), node.serial: Passing(node)}

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from workbench.autodiff import steps
-from workbench.autodiff.steps import StandIn
 from workbench.core import blame, walk
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
 from workbench.overrides.override import Override, checked
-from workbench.overrides.regions import Region, rules_at
+from workbench.overrides.regions import Region
 from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
 
 if TYPE_CHECKING:
@@ -62,8 +61,10 @@ class Settled:
         self.overrides = overrides
         self.matched = matched
         self.regions = regions
-        #: By the serial of a node: the position of the override, and what stands there.
+        #: By the serial of a node: the position of the override, and the node.
         self.winners: dict[int, tuple[int, Tensor]] = {}
+        #: By the serial of each of its outputs, a part that stands as a whole.
+        self.parts: dict[int, Region] = {}
         #: For each override, whose nodes or matches it lost to whom, how many.
         self.lost: list[Counter[int]] = [Counter() for _ in overrides]
         self.passed: list[Counter[int]] = [Counter() for _ in overrides]
@@ -95,8 +96,9 @@ class Settled:
             if i not in regions and overrides[i].target.rank < 3:
                 self.winners.update((node.serial, (i, node)) for node in matched[i])
         for i, region in reversed(won):
-            for node in region.stand_ins():
-                self.winners[node.serial] = i, node
+            for x in region.outputs:
+                self.winners[x.serial] = i, x
+                self.parts[x.serial] = region
         for i in on:
             if i not in regions and overrides[i].target.rank > 3:
                 self.winners.update((node.serial, (i, node)) for node in matched[i])
@@ -226,8 +228,10 @@ class Resolution:
         For each of them, the nodes that its target means.
     winners
         The override that has the say at a node, by the node's serial: its
-        position in `overrides`, and the node; where it means a part of the program,
-        the stand-in for that part (see `autodiff/steps.py`).
+        position in `overrides`, and the node.
+    parts
+        Where it means a part of the program, that part, by the serial of each of its
+        outputs.
     covered
         For each override, the other nodes of what it matches, whose own rules do
         not run.
@@ -246,6 +250,7 @@ class Resolution:
         self.regions = dict(regions or {})
         settled = Settled(self.overrides, matched, self.regions, wrt)
         self.winners: dict[int, tuple[int, Tensor]] = settled.winners
+        self.parts: dict[int, Region] = settled.parts
         self.covered: list[list[Tensor]] = settled.covered
         self._settled = settled
         #: How many parts of each override hold what is differentiated by.
@@ -267,15 +272,25 @@ class Resolution:
     def _rules(self, mode: str) -> dict[int, Any]:
         """The rules of a mode, ``"pull"`` or ``"push"``, by the serial of the node."""
         # A rule is told which one its node is of those that the override means.
-        at = [{n.serial: k for k, n in enumerate(found)} for found in self.matched]
+        at = [
+            {
+                x.serial: k
+                for k, one in enumerate(self.regions.get(i, found))
+                for x in steps.ends_of(one)
+            }
+            for i, found in enumerate(self.matched)
+        ]
         found: dict[int, Any] = {}
         for serial, (i, node) in self.winners.items():
-            make = getattr(self.overrides[i], mode)
-            position = at[i].get(serial, 0)
-            if type(node) is StandIn:
-                found |= rules_at(node, partial(make, position=position))
-            elif (rule := make(node, position)) is not None:
-                found[serial] = rule
+            part = self.parts.get(serial)
+            if part is not None and serial != part.serial:
+                continue
+            whole = node if part is None else part
+            rule = getattr(self.overrides[i], mode)(whole, at[i][serial])
+            if part is not None and rule is None:
+                rule = part  # whatever holds at the nodes inside
+            if rule is not None:
+                found.update((x.serial, rule) for x in steps.ends_of(whole))
         return found
 
 

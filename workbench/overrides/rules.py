@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.steps import StandIn
+from workbench.autodiff.steps import Part
 from workbench.core import blame, dims, types
 from workbench.core.op import Op, declare
 from workbench.core.tensor import MaskedTensor, Tensor, admit, masked
@@ -791,8 +791,8 @@ class NodeRunner(Runner):
         node.name = self.node.name
         node.names = tuple([getattr(x, "name", None) for x in self.node.inputs])
         node.position = self.position
-        if type(self.node) is StandIn:
-            node._wildcards = self.node.region.names
+        if isinstance(self.node, Part):
+            node._wildcards = self.node.names
 
     def places(self, count: int) -> list[int]:
         """The inputs that are no constants of the program."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.autodiff.steps import whole_of
 from workbench.core import types
 from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
@@ -285,8 +284,8 @@ def check_rule(
     wrt = [forward.graph.nodes[i] for i in by]
     resolution = resolve([found], program, wrt=wrt)
     (matched,) = resolution.matched
-    # For a part of the program stands a node with the inputs of the part.
-    stood = (whole_of(node) for _, node in resolution.winners.values())
+    parts = resolution.parts
+    stood = (parts.get(s, node) for s, (_, node) in resolution.winners.items())
     for node in kinds(stood):
         if (made := found.pull(node)) is not None:
             check_on(made)

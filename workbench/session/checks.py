@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.autodiff.grad import vjp
-from workbench.autodiff.steps import StandIn
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.diagnose import examine, fix_of
 from workbench.checks.doctor.finding import Finding, Findings
@@ -231,6 +230,7 @@ class Part:
         self.values = [handed(x._value) for x in self.sources]
         self.graph = Graph(self.sources, [self.output])
         self.winners = {} if resolution is None else resolution.winners
+        self.parts = {} if resolution is None else resolution.parts
         self.known = session.forward.ids
         inside = self.inside = self._inside()
         #: What has taken the place of a node, by its serial.
@@ -259,9 +259,9 @@ class Part:
     def _regions(self, k: int) -> list[Region]:
         """The parts of the program that an override has the say over, as they ran."""
         found = {
-            id(node.region): node.region
-            for i, node in self.winners.values()
-            if i == k and type(node) is StandIn
+            id(part): part
+            for serial, part in self.parts.items()
+            if self.winners[serial][0] == k
         }
         sources = {x.serial for x in self.sources}
         return [

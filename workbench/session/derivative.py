@@ -13,7 +13,6 @@ import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
-from workbench.autodiff.steps import StandIn
 from workbench.core import blame, hooks, types, walk
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
@@ -144,13 +143,13 @@ def in_force(
     """
     if resolution is None:
         return []
-    stops = {x.serial for x in sources}
+    stops, parts = {x.serial for x in sources}, resolution.parts
     on = set(way) - {forward.ids[serial] for serial in stops}
     return sorted(
         {
             k
-            for k, node in resolution.winners.values()
-            if not (type(node) is StandIn and stops & set(node.region.inside))
+            for serial, (k, node) in resolution.winners.items()
+            if not (serial in parts and stops & parts[serial].inside)
             and not on.isdisjoint(forward.places(node))
         }
     )

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from workbench.autodiff import reverse, steps
-from workbench.autodiff.steps import StandIn
+from workbench.autodiff.steps import ends_of
 from workbench.core import walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import TENSORS, Tensor, value_of
 from workbench.core.walk import is_leaf
-from workbench.ops import define
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution
@@ -237,12 +236,13 @@ def sweep(
     norms = np.full(starts[-1], np.nan)
 
     def visit(step: reverse.Visit) -> None:
-        if type(step.node) is StandIn:
-            if step.node.op is not define.ITEM:
-                for e, c in _into(forward, step.node.region, step.passed):
-                    norms[e] = statistics.norm(plain(c))
-            if (i := ids.get(step.node.serial)) is not None:
-                cotangents[i] = plain(step.cotangent)
+        if isinstance(step.node, Region):
+            for e, c in _into(forward, step.node, step.passed):
+                norms[e] = statistics.norm(plain(c))
+            ends, g = ends_of(step.node), step.cotangent
+            for x, c in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
+                if c is not None and x.serial in ids:
+                    cotangents[ids[x.serial]] = plain(c)
             return
         i = ids[step.node.serial]
         cotangents[i] = plain(step.cotangent)
