@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.core.broadcasting import smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, value_spec
@@ -447,7 +448,7 @@ def _gaps(s: Any) -> Gaps:
 def _values_infer(x: Any, **_: Any) -> Spec:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
-    return Spec((*loop, min(rows, columns)), real_dtype(spec.dtype))
+    return Spec((*loop, smallest(rows, columns)), real_dtype(spec.dtype))
 
 
 def _kinked(weight: Any, s: Any) -> Any:
@@ -574,7 +575,7 @@ def _between(x: Any, w: Any) -> Any:
 def _svd_infer(x: Any, *, full_matrices: bool = True, hermitian: bool = False) -> Any:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
-    few = min(rows, columns)
+    few = smallest(rows, columns)
     tall, wide = (rows, columns) if full_matrices else (few, few)
     return (
         Spec((*loop, rows, tall), spec.dtype),

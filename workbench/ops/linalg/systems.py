@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.core.broadcasting import broadcast_shapes, meet
+from workbench.core.broadcasting import broadcast_shapes, meet, smallest
 from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec
@@ -110,7 +110,7 @@ def triangular(a: Any, b: Any, lower: bool, unit: bool = False) -> Any:
 def _lu_infer(x: Any) -> Any:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
-    few = min(rows, columns)
+    few = smallest(rows, columns)
     return (
         Spec((*loop, rows, rows), real_dtype(spec.dtype)),
         Spec((*loop, rows, few), spec.dtype),
