@@ -25,14 +25,15 @@ from workbench.autodiff.higher_order import (
     push_graph,
 )
 from workbench.autodiff.steps import everything, plan
-from workbench.core import types, walk
+from workbench.core import source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import Op
-from workbench.core.recorder import close
+from workbench.core.recorder import Recorder, close
 from workbench.core.tensor import Tensor, apply, masked, value_of
 from workbench.core.trace import blank, blanks, live, record
 from workbench.core.types import Spec
+from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
 
@@ -108,6 +109,37 @@ def vectorized(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list
         y if b else np.broadcast_to(y, (size, *shape_of(y)))
         for y, b in zip(outputs, made.varying, strict=True)
     ]
+
+
+def record_once(run: Run, *examples: Any) -> Run:
+    """Return a flat function as the program it records, itself if it looks at values.
+
+    ``examples`` are arrays, Tensors or specs.
+    """
+    try:
+        return Recorder(lambda *xs: list(run(xs)), *examples).run
+    except TraceError:
+        return run
+
+
+def apply_valued(
+    op: Op,
+    inputs: tuple[Any, ...],
+    params: Params,
+    find: Callable[[tuple[Any, ...]], Any],
+) -> Any:
+    """Apply an op whose value ``find(args)`` knows: nothing is computed twice.
+
+    Where an input has no value, or has left a mask, the op is applied as any other.
+    """
+    known = all(not isinstance(x, Tensor) or x._value is not None for x in inputs)
+    if not known or any(map(flagged, inputs)):
+        return apply(op, inputs, params)
+    args = tuple(map(value_of, inputs))
+    value = find(args)
+    return Tensor(
+        op, inputs, args, params, value, *source.caller(), source.surroundings()
+    )
 
 
 # Derivatives of Graphs, recorded on leaves without values
@@ -333,7 +365,7 @@ class Call(Op):
 
     def _lengths(self, *specs: Any) -> Any:
         """The specs of the outputs, in the lengths of what is given."""
-        return self._nested(outer_specs(self.graph, specs, always=True))
+        return self._nested(outer_specs(self.graph, specs, noted=self._related))
 
     def called(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
         """The outputs, one or several, in a list.
@@ -345,6 +377,11 @@ class Call(Op):
         if self.single:
             return [apply(self, inputs)]
         return define.several(self, inputs)
+
+    @cached_property
+    def _related(self) -> list[Tensor]:
+        """What is inside and needs lengths to be equal."""
+        return [x for x in self.graph.between if x.facts]
 
     def inside(self, inputs: Sequence[Any]) -> Call | None:
         """The op whose derivatives are taken for these inputs."""

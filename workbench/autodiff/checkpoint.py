@@ -13,14 +13,14 @@ from functools import wraps
 from typing import Any
 
 from workbench.autodiff import steps
-from workbench.autodiff.call import derive_by_running
+from workbench.autodiff.call import apply_valued, derive_by_running
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.recorded_call import owned
-from workbench.core import source, traces, tree, types
+from workbench.core import traces, tree, types
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
-from workbench.core.tensor import MaskedTensor, Tensor, value_of
+from workbench.core.tensor import Tensor
 from workbench.core.trace import check_function, live
 from workbench.ops import define
 
@@ -79,27 +79,15 @@ def checkpoint(f: Function) -> Function:
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.run(closed.inputs)
             else:
-                made = _apply(inner, closed.inputs, [results[i] for i in moving])
+                known, params = tuple([results[i] for i in moving]), {"graph": inner}
+                made = define.outputs(
+                    apply_valued(CHECKPOINT, closed.inputs, params, lambda _: known)
+                )
             for i, y in zip(moving, made, strict=True):
                 results[i] = y
         return graph.tree(results)
 
     return checkpointed
-
-
-def _apply(graph: Graph, inputs: tuple[Any, ...], values: list[Any]) -> Sequence[Any]:
-    """The outputs as one node of the program, whose values are known already."""
-    params = {"graph": graph}
-    known = all(not isinstance(x, Tensor) or x._value is not None for x in inputs)
-    if not known or any(isinstance(x, MaskedTensor) for x in inputs):
-        return define.several(CHECKPOINT, inputs, params)
-    args = tuple(map(value_of, inputs))
-    whole = Tensor(
-        CHECKPOINT, inputs, args, params, tuple(values), *source.caller(),
-        source.surroundings(),
-    )  # fmt: skip
-    made: Sequence[Any] = define.outputs(whole)
-    return made
 
 
 def _compute(*inputs: Any, graph: Graph) -> tuple[Any, ...]:

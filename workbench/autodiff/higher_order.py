@@ -7,7 +7,7 @@ read the values of the step that they belong to, and no value is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
 from workbench.core import blame, types
 from workbench.core.broadcasting import meet
-from workbench.core.dims import Dim, Length, Replace, atoms_of, replaced
+from workbench.core.dims import Dim, Length, atoms_of, replaced
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.tensor import MaskedTensor, Tensor, masked
 from workbench.core.trace import blank, blanks
@@ -176,42 +176,17 @@ def knows_lengths(graph: Graph) -> bool:
     )
 
 
-def told_outside(
-    nodes: Iterable[Tensor],
-    specs: Sequence[Any],
-    new: Replace,
-    is_inner: Callable[[Length], bool],
-) -> list[Spec]:
-    """Return specs in the lengths outside, which ``new`` gives for those inside.
-
-    What the nodes need to be equal is noted, as far as it can be told outside.
-    """
-
-    def told(n: Any) -> Any:
-        n = replaced(n, new)
-        inner = any(isinstance(a, Length) and is_inner(a) for a in atoms_of(n))
-        return None if inner else n
-
-    for node in nodes:
-        for pair in node.facts or ():
-            a, b = map(told, pair)
-            if a is not None and b is not None:
-                meet(a, b)
-    return [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]
-
-
 def outer_specs(
     graph: Graph,
     inputs: Sequence[Any],
     rows: Collection[int] = (),
-    *,
-    always: bool = False,
+    noted: Iterable[Tensor] = (),
 ) -> list[Spec]:
     """Return the specs of the outputs for these inputs (specs or values).
 
     ``rows`` are the leaves that stand for one row of their input. A length that the
-    graph itself must find out is None. What a graph that ``always`` runs needs to be
-    equal is noted.
+    graph itself must find out is None. ``noted`` are the nodes for which lengths must
+    be equal, if the graph runs in any case.
     """
     known: dict[Any, Any] = {}
     for i, (x, given) in enumerate(zip(graph.leaves, inputs, strict=False)):
@@ -219,13 +194,19 @@ def outer_specs(
         for n, m in zip(x.spec.shape, lengths, strict=True):
             if isinstance(n, Dim) and n.alone is not None:
                 known.setdefault(n.alone, m)
-    inner = {x.serial for x in (*graph.leaves, *graph.between)}
 
-    def is_inner(length: Length) -> bool:
-        return length.tensor.serial in inner
+    def told(n: Any) -> Any:
+        n = replaced(n, known.get)
+        hidden = (isinstance(a, Length) and a.tensor in graph.ids for a in atoms_of(n))
+        return None if any(hidden) else n
 
-    specs = list(map(types.spec_of, graph.outputs))
-    return told_outside(graph.between if always else (), specs, known.get, is_inner)
+    for node in noted:
+        for pair in node.facts or ():
+            a, b = map(told, pair)
+            if a is not None and b is not None:
+                meet(a, b)
+    specs = map(types.spec_of, graph.outputs)
+    return [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]
 
 
 def is_draw(x: Any) -> bool:

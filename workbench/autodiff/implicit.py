@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.call import pulled, pushed
+from workbench.autodiff.call import pulled, pushed, record_once
 from workbench.autodiff.linear_map import LinearMap
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
@@ -158,7 +158,7 @@ class System:
         if self._transposed is None:
             product, count = self.product, len(parameters)
 
-            def transpose(*inputs: Any) -> list[Any]:
+            def transpose(inputs: Sequence[Any]) -> list[Any]:
                 fixed, g = inputs[:count], inputs[count:]
                 zeros = [
                     np.zeros_like(c, shape=s.shape, dtype=s.dtype)
@@ -167,10 +167,7 @@ class System:
                 made = pulled(lambda x: product([*fixed, *x]), zeros, g)
                 return [z if m is None else m for z, m in zip(zeros, made, strict=True)]
 
-            try:
-                run: Function = Recorder(transpose, *parameters, *self.specs).run
-            except TraceError:  # the product looks at values: record it each time
-                run = lambda inputs: transpose(*inputs)  # noqa: E731
+            run = record_once(transpose, *parameters, *self.specs)
             self._transposed = System(
                 run, self.structure, self.specs,
                 self.transpose_solve or self.solve, self.solve, False,

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from workbench.core import blame, dims, source, tensor, tree, types, walk
+from workbench.autodiff.call import apply_valued
+from workbench.core import blame, dims, tensor, tree, types, walk
 from workbench.core.op import Op
 from workbench.core.recorder import is_array
-from workbench.core.tensor import MaskedTensor, Tensor, admit, next_serial, value_of
+from workbench.core.tensor import Tensor, admit, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.custom.registry import Entry, enter_function, home_of
@@ -171,22 +172,15 @@ class Call:
     def recorded(self, leaves: list[Any]) -> Any:
         """The result as one node of the program."""
         op = self._op = self._op or self.op()
-        known = all(not isinstance(x, Tensor) or x._value is not None for x in leaves)
-        if known and not any(isinstance(x, MaskedTensor) for x in leaves):
-            args = tuple(map(value_of, leaves))
-            outputs = self.value(args, keep=True)
-            if not outputs:
-                return self.whole([])
-            value: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
-            self.kept = None if self.kept is None else (value, self.kept[1])
-            made = Tensor(
-                op, tuple(leaves), args, self.params, value, *source.caller(),
-                source.surroundings(),
-            )  # fmt: skip
-        else:
-            made = tensor.apply(op, tuple(leaves), self.params)
+        made = apply_valued(op, tuple(leaves), self.params, self._find_value)
         found = define.outputs(made)
         return self.whole(found if isinstance(found, tuple) else [found])
+
+    def _find_value(self, args: tuple[Any, ...]) -> Any:
+        outputs = self.value(args, keep=True)
+        value = outputs[0] if len(outputs) == 1 else tuple(outputs)
+        self.kept = None if self.kept is None else (value, self.kept[1])
+        return value
 
     def op(self) -> Op:
         """The op of this call: the function of its arrays alone."""

@@ -21,7 +21,6 @@ from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import LOST, WRONG
-from workbench.core import types
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.contraction import swap
 
@@ -435,13 +434,11 @@ def told(case: Case, node: Tensor) -> Finding | None:
 
 def _holds(node: Tensor) -> bool:
     """Whether an op whose results hang on the condition of a matrix is inside."""
-    if node.op.graphs is not None:
-        inside = everything([node])
-    elif node.op.body is not None:
-        inside = everything(node.op.body(*map(types.spec_of, node.inputs)).nodes)
-    else:
+    if node.op.graphs is None:
         return False
-    return any(x.op.name in CONDITIONED or x.op.body is not None for x in inside)
+    return any(
+        x.op.name in CONDITIONED or x.op.body is not None for x in everything([node])
+    )
 
 
 def _find_inside(case: Case, node: Tensor) -> Iterator[Finding]:

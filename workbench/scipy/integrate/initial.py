@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.call import pushed, valued, vectorized
+from workbench.autodiff.call import pushed, record_once, valued, vectorized
 from workbench.core import blame
 from workbench.core.op import declare
-from workbench.core.recorder import Recorder
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, differentiable
-from workbench.errors import ConvergenceError, TraceError
+from workbench.errors import ConvergenceError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 
@@ -75,10 +74,7 @@ class Problem:
         if key not in self._derived:
             t = Spec((), np.dtype(float))
             y = Spec((n,), dtype_of(inputs[-1]))
-            try:
-                run: Rate = Recorder(lambda *xs: list(rate(xs)), *inputs[:-2], t, y).run
-            except TraceError:  # it looks at values, and is recorded at each step
-                run = rate
+            run = record_once(rate, *inputs[:-2], t, y)
             settings = {k: v for k, v in self.settings.items() if k in COMMON}
             if np.ndim(settings.get("atol", 0)):
                 settings["atol"] = float(np.min(settings["atol"]))
