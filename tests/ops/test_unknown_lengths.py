@@ -197,3 +197,19 @@ def test_second_order(sample: Sample, rng: np.random.Generator) -> None:
     assert len(found) == len(given)
     for got, right in zip(made, truth, strict=True):
         same(got, right, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (lambda x: np.tile(x, 3), "(x.shape[0], 3*x.shape[1])"),
+        (lambda x: np.tile(x, (2, 1)), "(2*x.shape[0], x.shape[1])"),
+        (lambda x: np.repeat(x, 2, axis=1), "(x.shape[0], 2*x.shape[1])"),
+        (lambda x: np.pad(x, ((1, 2), (0, 0))), "(x.shape[0] + 3, x.shape[1])"),
+    ],
+)
+def test_what_repeats_or_pads_says_its_lengths(f: Any, shape: str) -> None:
+    x = wb.matrix("x")
+    made = f(x)
+    assert str(made.shape) == shape
+    assert made.eval({x: np.ones((2, 3))}).shape == f(np.ones((2, 3))).shape

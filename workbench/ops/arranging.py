@@ -142,9 +142,17 @@ def _tile_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> An
     return apply(TILE, (aligned,), {"reps": (1, *ones, *reps)})
 
 
+def _tile_lengths(x: Any, *, reps: tuple[int, ...]) -> tuple[Any, ...]:
+    shape = shape_of(x)
+    rank = max(len(shape), len(reps))
+    shape = (1,) * (rank - len(shape)) + shape
+    reps = (1,) * (rank - len(reps)) + reps
+    return tuple(n * times for n, times in zip(shape, reps, strict=True))
+
+
 TILE = linear(
     "tile", _tile_compute, _tile_transpose, rule="g summed over the tiles",
-    batch=_tile_batch,
+    batch=_tile_batch, lengths=_tile_lengths,
 )  # fmt: skip
 
 
@@ -163,10 +171,16 @@ def _repeat_transpose(g: Any, x: Any, *, repeats: int, axis: tuple[int]) -> Any:
     return np.sum(np.reshape(g, (*shape[:at], repeats, *shape[at:])), axis=at)
 
 
+def _repeat_lengths(x: Any, *, repeats: int, axis: tuple[int]) -> tuple[Any, ...]:
+    shape, at = shape_of(x), axis[0]
+    return (*shape[:at], shape[at] * repeats, *shape[at + 1 :])
+
+
 REPEAT = linear(
     "repeat",
     _repeat_compute,
     _repeat_transpose,
+    lengths=_repeat_lengths,
     rule="g summed over the repeats",
     template="np.repeat({0}, {repeats}, *{axis})",
 )
@@ -324,10 +338,16 @@ def _pad_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any
     return apply(PAD, inputs, {**params, "width": ((0, 0), *params["width"])})
 
 
+def _pad_lengths(x: Any, *, width: Widths, fill: Any = 0) -> tuple[Any, ...]:
+    pairs = zip(shape_of(x), width, strict=True)
+    return tuple(before + n + after for n, (before, after) in pairs)
+
+
 PAD = op(
     "pad",
     _pad_compute,
     _pad_pull,
+    lengths=_pad_lengths,
     push=lambda tangents, y, x, *, width, fill=0: np.pad(tangents[0], width),
     rule="g without the margins",
     reads=(),
