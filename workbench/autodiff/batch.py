@@ -30,6 +30,9 @@ from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define
 from workbench.ops.define import _batch_elementwise, shape_of
 
+#: What a length counts in bytes that only the run tells: the steps of an inner loop.
+TYPICAL = 100
+
 
 class Structured:
     """Many examples in a form smaller than the array of them (see `linear_map.py`).
@@ -252,7 +255,10 @@ def _bytes(x: Tensor) -> int:
     """Bytes of one value of a Tensor of a program traced on specs."""
     spec: Any = x.spec
     specs = spec if isinstance(spec, tuple) else (spec,)
-    return sum(prod(s.shape) * s.dtype.itemsize for s in specs)
+    shapes = [[n if isinstance(n, int) else TYPICAL for n in s.shape] for s in specs]
+    return sum(
+        prod(shape) * s.dtype.itemsize for shape, s in zip(shapes, specs, strict=True)
+    )
 
 
 # Which axis of which array counts the examples of a batch, checked.

@@ -14,9 +14,9 @@ from typing import Any
 
 from workbench.autodiff import steps
 from workbench.autodiff.call import apply_valued, derive_by_running
-from workbench.autodiff.higher_order import is_draw
+from workbench.autodiff.higher_order import is_draw, outer_specs
 from workbench.autodiff.recorded_call import owned
-from workbench.core import traces, tree, types
+from workbench.core import traces, tree
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
@@ -95,7 +95,7 @@ def _compute(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
 
 
 def _infer(*inputs: Any, graph: Graph) -> tuple[Any, ...]:
-    return tuple(map(types.spec_of, graph.outputs))
+    return tuple(outer_specs(graph, inputs))
 
 
 CHECKPOINT.inner_sources = lambda node: [
@@ -106,5 +106,6 @@ CHECKPOINT.graphs = lambda inputs, params: [params["graph"]]
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer
+CHECKPOINT.lengths = _infer
 CHECKPOINT.rule = "the rules of the function, which runs again"
 derive_by_running(CHECKPOINT, lambda inputs, graph: graph.run(inputs))

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
-from workbench.core import blame, types
+from workbench.core import blame, dims, types
 from workbench.core.broadcasting import meet
 from workbench.core.dims import Dim, Length, atoms_of, replaced
 from workbench.core.graph import Graph, copy_onto
@@ -168,12 +168,11 @@ def _with_own_lengths(graph: Graph, batched: Collection[int]) -> Graph:
 
 def knows_lengths(graph: Graph) -> bool:
     """Return whether the shapes of all values of a step are known."""
-    return all(
-        isinstance(m, int)
-        for x in (*graph.leaves, *graph.between)
-        for spec in define.parts(x) or (x.spec,)
-        for m in spec.shape
-    )
+    specs: list[Any] = []
+    for x in (*graph.leaves, *graph.between):
+        parts = define.parts(x)  # none of an op that gives nothing
+        specs += (x,) if parts is None else parts
+    return all(isinstance(m, int) for spec in specs for m in shape_of(spec))
 
 
 def outer_specs(
@@ -188,6 +187,9 @@ def outer_specs(
     graph itself must find out is None. ``noted`` are the nodes for which lengths must
     be equal, if the graph runs in any case.
     """
+    specs = list(map(types.spec_of, graph.outputs))
+    if not noted and not any(dims.found(s.shape) for s in specs):
+        return [Spec(s.shape, s.dtype) for s in specs]
     known: dict[Any, Any] = {}
     for i, (x, given) in enumerate(zip(graph.leaves, inputs, strict=False)):
         lengths = shape_of(given)[i in rows :]
@@ -205,7 +207,6 @@ def outer_specs(
             a, b = map(told, pair)
             if a is not None and b is not None:
                 meet(a, b)
-    specs = map(types.spec_of, graph.outputs)
     return [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]
 
 

@@ -209,11 +209,6 @@ def function_of(graph: Graph) -> Function:
 
 
 def _infer(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
-    specs = [types.spec_of(y) for y in branches[0].outputs]
-    return tuple(Spec(s.shape, s.dtype) for s in specs)
-
-
-def _lengths(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
     sides = [outer_specs(body, inputs) for body in branches]
     made = []
     for a, b in zip(*sides, strict=True):
@@ -365,7 +360,7 @@ COND.graphs = lambda inputs, params: params["branches"]
 COND.compute = _compute
 COND.unfold = _unfold
 COND.infer = _infer
-COND.lengths = _lengths
+COND.lengths = _infer
 COND.pull = _pull
 COND.push = _push
 COND.batch = _batch

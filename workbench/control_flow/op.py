@@ -10,7 +10,6 @@ import numpy as np
 from workbench.autodiff.higher_order import outer_specs
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.running import runner
-from workbench.core import types
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -40,16 +39,7 @@ def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
 
 
 def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
-    body = loop.body
-    n = loop.length(inputs)
-    if loop.until:
-        n = None
-    specs = [_strong(y) for y in body.outputs[: len(body.outputs) - loop.until]]
-    return _stacked(loop, n, specs)
-
-
-def _lengths(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
-    """As `_infer`, where lengths are unknown; None for what only the run tells."""
+    """The specs of all outputs; None for a length that only the run tells."""
     body, start = loop.body, int(loop.counted)
     n = None if loop.until else loop.length(inputs)
     rows = range(loop.consts, loop.consts + loop.seqs)
@@ -69,11 +59,6 @@ def _stacked(loop: Loop, n: Any, specs: list[Spec]) -> tuple[Any, ...]:
         *(Spec((rows, *specs[i].shape), specs[i].dtype) for i in loop.marks),
         *([Spec((), np.dtype(np.int64))] if loop.until else []),
     )
-
-
-def _strong(y: Any) -> Spec:
-    spec = types.spec_of(y)
-    return Spec(spec.shape, spec.dtype)
 
 
 def _connection(inputs: Sequence[Any], params: dict[str, Any]) -> list[list[bool]]:
@@ -121,7 +106,7 @@ SCAN.repeats = True
 SCAN.graphs = lambda inputs, params: [params["loop"].body]
 SCAN.compute = _compute
 SCAN.infer = _infer
-SCAN.lengths = _lengths
+SCAN.lengths = _infer
 SCAN.connection = _connection
 SCAN.rule = "the rule of each step, from the last to the first"
 SCAN.reads = None

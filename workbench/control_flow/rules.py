@@ -219,6 +219,9 @@ def _batch(
     made = list(run_loop(new, [*head, *consts, *seqs, *inits]))
     extra = made[loop.carries : loop.carries + more]
     made[loop.carries : loop.carries + more] = []
+    if more and loop.marks:
+        begin, end = ends - loop.until, len(made) - loop.until
+        made[begin:end] = [made[begin + i] for i in loop.marks]
     results = []
     for i, y in enumerate(made):
         at = i if i < ends - loop.until else -1
@@ -302,7 +305,8 @@ def _uneven(
     )
     new = Loop(
         whole, loop.consts + 1, loop.seqs, loop.carries + 2, counted=True,
-        marks=loop.marks, **settings,
+        # A step that runs once more asks who is at work, which any state may tell.
+        marks=loop.marks and range(loop.carries + 2), **settings,
     )  # fmt: skip
     return new, top, limits, starts
 

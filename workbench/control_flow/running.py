@@ -88,8 +88,8 @@ class Code:
         free: list[str] = []
         made = 0
         for at, node in enumerate(nodes):
-            if node.serial in skipped:
-                continue
+            if node.serial in skipped or (not node.inputs and node._value is not None):
+                continue  # what has a value is a constant
             if node.serial in same:
                 names[node.serial] = names[same[node.serial]]
                 continue
