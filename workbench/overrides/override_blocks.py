@@ -1,4 +1,4 @@
-"""The ``with workbench.overrides(...)`` blocks around a call.
+"""The overrides of a call, and the ``with workbench.overrides(...)`` blocks around it.
 
 They stand apart from `resolution.py`, which a program without overrides does not need:
 it loads with the first override. When a block holds is told in `core/source.py`.
@@ -13,14 +13,16 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from workbench.core import hooks
+from workbench.autodiff.steps import everything
+from workbench.core import hooks, walk
 from workbench.core.source import Block, in_force, take_left
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 
 if TYPE_CHECKING:
-    from workbench.core.tensor import Tensor
     from workbench.overrides.override import Override
-    from workbench.overrides.resolution import CallOverrides, Resolution
+    from workbench.overrides.resolution import Resolution
+    from workbench.overrides.targets import Nodes
 
 
 class OverrideBlock(Block):
@@ -88,13 +90,95 @@ def aside() -> Iterator[list[Override]]:
         leave_block(opened)
 
 
+# The overrides of a call, with those of the blocks around it
+
+
+def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
+    """Return those of a block that apply to a program, which it then does not miss."""
+    from workbench.overrides.targets import ByNode, ByPart
+
+    for node in nodes:
+        block.seen.setdefault((node.op.name, node.scope), node)
+    found = []
+    own = [n for n in nodes if n.context is None or not n.context.helper]
+    for i, given in enumerate(block.given or ()):
+        target = given.target
+        if isinstance(target, ByPart):
+            matched = target.select(nodes, wrt)
+            if not matched:
+                block.last = nodes, wrt
+        else:
+            matched = target.select(nodes if isinstance(target, ByNode) else own)
+        if matched:
+            block.unmatched.discard(i)
+            found.append(given)
+    return found
+
+
+class CallOverrides:
+    """The overrides of one call of `grad` and its like, and of the blocks around it.
+
+    They are found before the function runs: the blocks that hold then are meant.
+    """
+
+    def __init__(self, given: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
+        from workbench.overrides.override import checked
+        from workbench.overrides.targets import ByPart
+
+        self.given = checked(given)
+        self.blocks = blocks
+        every = [one for block in blocks for one in block.given or ()] + self.given
+        #: Whether one of them means parts of a program.
+        self.means_parts = any(isinstance(one.target, ByPart) for one in every)
+
+    def resolve(self, outputs: Sequence[Any], wrt: Nodes, name: str) -> Resolution:
+        """Find the nodes that they apply to.
+
+        Those of the `with` blocks come first, then those of the call. Only the program
+        that the user wrote is looked at: a node that a derivative made while it was
+        recorded is none of its nodes, but what such a node computes again is.
+        """
+        from workbench.overrides.resolution import resolve
+        from workbench.overrides.targets import ByNode, ByPart
+
+        roots = [x for x in outputs if isinstance(x, Tensor)]
+        first = min((x.serial for x in wrt), default=0)
+        inside = {x.serial for x in wrt}
+        nodes = [
+            node
+            for node in walk.order(roots, first)
+            if node.op is not IDENTITY and node.serial not in inside
+        ]
+        nodes = [x for x in everything(nodes) if x.origin is None]
+        found = [
+            one for block in self.blocks for one in find_matching(block, nodes, wrt)
+        ]
+        for value in self.given:
+            target = value.target
+            if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
+                isinstance(target, ByPart) and target.ids
+            ):
+                raise OverrideError(
+                    f"override {value.label!r} targets {target}, but ids"
+                    f" belong to a session, not to {name}. Target an op, a scope or a"
+                    " predicate, or use session.override."
+                )
+        where = f"the function given to {name}"
+        return resolve(
+            [*found, *self.given],
+            nodes,
+            where=where,
+            since=first,
+            wrt=wrt,
+            around=len(found),
+        )
+
+
 def overrides_of_call(given: Sequence[Any] | None) -> CallOverrides | None:
     """Return the overrides of a call and of the blocks around it, if there are any."""
     blocks = blocks_in_force() if STACK.get() or OWNED else []
     if not given and not blocks:
         return None
-    from workbench.overrides.resolution import CallOverrides
-
     return CallOverrides(given or (), blocks)
 
 

@@ -1,8 +1,7 @@
 """Which override holds at which node of one program.
 
 `resolve` finds the nodes that each override means and settles which of several has
-the say; `CallOverrides` does so for a call of `grad` and its like, with those of the
-``with workbench.overrides(...)`` blocks around it.
+the say.
 """
 
 from __future__ import annotations
@@ -11,19 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from workbench.autodiff import steps
-from workbench.core import blame, walk
+from workbench.core import blame
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
-from workbench.overrides.override import Override, checked
+from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
-
-if TYPE_CHECKING:
-    from workbench.overrides.override_blocks import OverrideBlock
 
 # Which of several overrides has the say at a node, and what to tell of the others.
 #
@@ -424,79 +420,3 @@ def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn
         " what goes in,"
         " or target a node."
     )
-
-
-# Overrides of calls
-
-
-def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Override]:
-    """Return those of a block that apply to a program, which it then does not miss."""
-    for node in nodes:
-        block.seen.setdefault((node.op.name, node.scope), node)
-    found = []
-    own = [n for n in nodes if n.context is None or not n.context.helper]
-    for i, given in enumerate(block.given or ()):
-        target = given.target
-        if isinstance(target, ByPart):
-            matched = target.select(nodes, wrt)
-            if not matched:
-                block.last = nodes, wrt
-        else:
-            matched = target.select(nodes if isinstance(target, ByNode) else own)
-        if matched:
-            block.unmatched.discard(i)
-            found.append(given)
-    return found
-
-
-class CallOverrides:
-    """The overrides of one call of `grad` and its like, and of the blocks around it.
-
-    They are found before the function runs: the blocks that hold then are meant.
-    """
-
-    def __init__(self, given: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
-        self.given = checked(given)
-        self.blocks = blocks
-        every = [one for block in blocks for one in block.given or ()] + self.given
-        #: Whether one of them means parts of a program.
-        self.means_parts = any(isinstance(one.target, ByPart) for one in every)
-
-    def resolve(self, outputs: Sequence[Any], wrt: Nodes, name: str) -> Resolution:
-        """Find the nodes that they apply to.
-
-        Those of the `with` blocks come first, then those of the call. Only the program
-        that the user wrote is looked at: a node that a derivative made while it was
-        recorded is none of its nodes, but what such a node computes again is.
-        """
-        roots = [x for x in outputs if isinstance(x, Tensor)]
-        first = min((x.serial for x in wrt), default=0)
-        inside = {x.serial for x in wrt}
-        nodes = [
-            node
-            for node in walk.order(roots, first)
-            if node.op is not IDENTITY and node.serial not in inside
-        ]
-        nodes = [x for x in steps.everything(nodes) if x.origin is None]
-        found = [
-            one for block in self.blocks for one in find_matching(block, nodes, wrt)
-        ]
-        for value in self.given:
-            target = value.target
-            if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
-                isinstance(target, ByPart) and target.ids
-            ):
-                raise OverrideError(
-                    f"override {value.label!r} targets {target}, but ids"
-                    f" belong to a session, not to {name}. Target an op, a scope or a"
-                    " predicate, or use session.override."
-                )
-        where = f"the function given to {name}"
-        return resolve(
-            [*found, *self.given],
-            nodes,
-            where=where,
-            since=first,
-            wrt=wrt,
-            around=len(found),
-        )

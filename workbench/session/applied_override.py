@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,43 +31,11 @@ from workbench.overrides.targets import (
     name_of,
     target_of,
 )
-from workbench.session import statistics
 from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Values
-
-if TYPE_CHECKING:
-    from workbench.session.state import State
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What an override alone does to the gradient by one input.
-
-    Attributes
-    ----------
-    node, name
-        The input.
-    relative
-        ``‖g − g_true‖ / ‖g_true‖``; inf where only the true gradient is zero.
-    angle
-        Between the two, in degrees; NaN where one of them has no direction.
-    """
-
-    node: int
-    name: str
-    relative: float
-    angle: float
-
-    def __str__(self) -> str:
-        if self.relative == 0:
-            return f"{self.name} unchanged"
-        turned = f", turned {self.angle:.2g}°" if self.angle >= 0.05 else ""
-        if not math.isfinite(self.relative):
-            return f"{self.name} beyond comparison"
-        percent = 100 * self.relative
-        much = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
-        return f"{self.name} by {much} %{turned}"
+from workbench.session.state import State
+from workbench.session.statistics import Effect
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,25 +140,9 @@ class Attached:
         return f"<{text}; {self.note}>" if self.note else f"<{text}>"
 
 
-def effects(
-    alone: Mapping[int, Any],
-    true: Mapping[int, Any],
-    wrt: Sequence[int],
-    labels: Sequence[str],
-) -> list[Effect]:
-    """How gradients differ from the true ones, by the ids of the inputs."""
-    found = []
-    for i in wrt:
-        g, g_true = alone.get(i), true.get(i)
-        if g is None and g_true is None:
-            found.append(Effect(i, labels[i], 0.0, 0.0))
-            continue
-        g = np.zeros_like(g_true) if g is None else g
-        g_true = np.zeros_like(g) if g_true is None else g_true
-        relative = statistics.relative_change(g, g_true)
-        turned = 0.0 if relative == 0 else statistics.angle(g, g_true)
-        found.append(Effect(i, labels[i], relative, turned))
-    return found
+def attached_overrides(state: State) -> list[Attached]:
+    """Return all overrides of a state in order, each with what it matched."""
+    return [Attached(*entry, k, state) for k, entry in enumerate(state.entries)]
 
 
 # Targets in a session

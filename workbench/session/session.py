@@ -32,7 +32,7 @@ from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, derivative, stages, storage
-from workbench.session.applied_override import Attached
+from workbench.session.applied_override import Attached, attached_overrides
 from workbench.session.derivative import Derivative
 from workbench.session.fair_lock import Turns, changing
 from workbench.session.history import Entry, History, entry_of
@@ -204,7 +204,7 @@ class Session:
     @property
     def overrides(self) -> list[Attached]:
         """All overrides in order: what each matched and what it changes."""
-        return self._state.overrides
+        return attached_overrides(self._state)
 
     @property
     def history(self) -> History:
@@ -345,12 +345,12 @@ class Session:
             return self._exchange(replacing, made, text)
         if made.data:
             # The same line again, as when its cell runs twice, changes nothing.
-            for one in state.overrides:
+            for one in attached_overrides(state):
                 if applied_override.alike(one.override, made):
                     return one
         entries = (*state.entries, Entry(state.following, made))
         self._change(state.edit(f"{made.label} on {where}", entries), "overrides")
-        return self._state.overrides[-1]
+        return attached_overrides(self._state)[-1]
 
     @changing
     def edit(
@@ -524,7 +524,7 @@ class Session:
         entries, place = [*self._state.entries], self._state.entries.index(old)
         entries[place] = Entry(old.id, made)
         self._change(self._state.edit(text, tuple(entries)), "overrides")
-        return self._state.overrides[place]
+        return attached_overrides(self._state)[place]
 
     def _entry(self, which: int | Attached) -> Entry:
         """Find an override by itself or by its number."""

@@ -29,11 +29,11 @@ from workbench.errors import (
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session import applied_override, stages
-from workbench.session.applied_override import Attached, Effect
+from workbench.session import stages
 from workbench.session.history import NOTHING_DONE, Entries, History
 from workbench.session.nodes import Node, Nodes
 from workbench.session.stages import Backward, Values
+from workbench.session.statistics import Effect, measure_effects
 
 
 class Objective:
@@ -357,11 +357,6 @@ class State:
 
     # The overrides
 
-    @property
-    def overrides(self) -> list[Attached]:
-        """The overrides in order: what each matched and what it changes."""
-        return [Attached(*entry, k, self) for k, entry in enumerate(self.entries)]
-
     def has_effects(self, override: Override) -> bool:
         """Return whether what an override changes is known, or costs a sweep."""
         return override in self.forward.alone or self._enabled() in ([override], [])
@@ -389,9 +384,7 @@ class State:
         with np.errstate(all="ignore"):
             true = self._true().cotangents
         objective = self.objective
-        return applied_override.effects(
-            alone, true, objective.wrt, objective.nodes.labels
-        )
+        return measure_effects(alone, true, objective.wrt, objective.nodes.labels)
 
     def _alone(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""

@@ -8,6 +8,8 @@ to them, count as one array of all their floats.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -220,3 +222,57 @@ def _moments(flat: Any, size: int) -> tuple[float, float, float]:
     centred = flat - mean
     spread = math.sqrt(square(centred) / size)
     return mean, spread, math.sqrt(square(flat))
+
+
+# What an override changes
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What an override alone does to the gradient by one input.
+
+    Attributes
+    ----------
+    node, name
+        The input.
+    relative
+        ``‖g − g_true‖ / ‖g_true‖``; inf where only the true gradient is zero.
+    angle
+        Between the two, in degrees; NaN where one of them has no direction.
+    """
+
+    node: int
+    name: str
+    relative: float
+    angle: float
+
+    def __str__(self) -> str:
+        if self.relative == 0:
+            return f"{self.name} unchanged"
+        turned = f", turned {self.angle:.2g}°" if self.angle >= 0.05 else ""
+        if not math.isfinite(self.relative):
+            return f"{self.name} beyond comparison"
+        percent = 100 * self.relative
+        much = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+        return f"{self.name} by {much} %{turned}"
+
+
+def measure_effects(
+    alone: Mapping[int, Any],
+    true: Mapping[int, Any],
+    wrt: Sequence[int],
+    labels: Sequence[str],
+) -> list[Effect]:
+    """Return how gradients differ from the true ones, by the ids of the inputs."""
+    found = []
+    for i in wrt:
+        g, g_true = alone.get(i), true.get(i)
+        if g is None and g_true is None:
+            found.append(Effect(i, labels[i], 0.0, 0.0))
+            continue
+        g = np.zeros_like(g_true) if g is None else g
+        g_true = np.zeros_like(g) if g_true is None else g_true
+        relative = relative_change(g, g_true)
+        turned = 0.0 if relative == 0 else angle(g, g_true)
+        found.append(Effect(i, labels[i], relative, turned))
+    return found
