@@ -113,3 +113,8 @@ def test_an_op_made_for_unknown_lengths_takes_known_ones(program: Any) -> None:
     assert isinstance(found, np.ndarray)
     truth = wb.grad(lambda x: np.mean(program(x)))(X)
     np.testing.assert_allclose(found, truth, rtol=1e-12)
+
+
+def test_a_python_number_is_the_first_value_of_a_sum() -> None:
+    f = lambda s: wb.scan(lambda e, h: h + np.sin(s) * e, X, s, last=True)  # noqa: E731
+    assert wb.grad(f)(0.3) == pytest.approx(1 + np.cos(0.3) * np.sum(X), rel=1e-12)

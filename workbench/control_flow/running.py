@@ -221,7 +221,7 @@ class Straight:
         added = self._added(inside)
         outer = self._outer(added, inside)
         for i in added:
-            code.line(f"    if k{i}.ndim: k{i} = k{i}.copy()")
+            code.line(f"    if getattr(k{i}, 'ndim', 0): k{i} = k{i}.copy()")
         pairs = [f"x{i}, y{i}" for i in outer]
         if outer:
             code.line(f"    f, {', '.join(pairs)} = held")
