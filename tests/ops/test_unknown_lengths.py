@@ -213,3 +213,9 @@ def test_what_repeats_or_pads_says_its_lengths(f: Any, shape: str) -> None:
     made = f(x)
     assert str(made.shape) == shape
     assert made.eval({x: np.ones((2, 3))}).shape == f(np.ones((2, 3))).shape
+
+
+def test_positions_far_from_the_start_fit_some_length() -> None:
+    v = wb.vector("v")
+    made = wb.at(v)[9].set(1.0)
+    np.testing.assert_array_equal(made.eval({v: np.zeros(12)}), np.eye(12)[9])

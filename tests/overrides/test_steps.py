@@ -171,3 +171,68 @@ def test_errors_say_where() -> None:
 
     with pytest.raises(OverrideError, match="stands in a branch"):
         wb.grad(branched, overrides=given)(0.3)
+
+
+def test_numpys_integers_name_steps() -> None:
+    assert wb.override("tanh", "3 * d", steps=np.int64(2)).steps == 2
+
+
+def test_patterns_hold_in_some_steps() -> None:
+    pattern = wb.pattern(lambda a, b: np.tanh(a * b))
+    plain = wb.grad(loop)(W, X)
+    for target in (pattern, wb.patterns.linear()):
+        true = [wb.override(target, lambda node, g: node.vjp(g), steps=1)]
+        if target is pattern:
+            np.testing.assert_allclose(wb.grad(loop, overrides=true)(W, X), plain)
+    for target, rule in ((pattern, "3 * d"), (pattern, lambda n, g: n.vjp(3 * g))):
+        one = [wb.override(target, rule, steps=1)]
+        truth = [wb.override("tanh", "3 * d", steps=1)]
+        np.testing.assert_allclose(
+            wb.grad(loop, overrides=one)(W, X), wb.grad(loop, overrides=truth)(W, X)
+        )
+    moved = wb.jvp(
+        loop, (W, X), (W, X), overrides=[wb.override(pattern, "3 * d", steps=1)]
+    )
+    truth = wb.jvp(
+        loop, (W, X), (W, X), overrides=[wb.override("tanh", "3 * d", steps=1)]
+    )
+    np.testing.assert_allclose(moved[1], truth[1])
+
+
+def test_parts_with_several_outputs_hold_in_some_steps() -> None:
+    def several(w: Any, x: Any) -> Any:
+        def step(h: Any, w: Any) -> Any:
+            u = w * h
+            a, b = np.tanh(u), np.sin(u)
+            for y, name in ((u, "u"), (a, "a"), (b, "b")):
+                y.name = name
+            return a * b + a
+
+        return np.sum(wb.scan(step, None, [x], w, n_steps=4, last=True))
+
+    part = wb.subgraph(["a", "b"], "u")
+    true = [wb.override(part, lambda n, ga, gb: n.vjp(ga, gb), steps=2)]
+    plain = wb.grad(several)(W, X)
+    np.testing.assert_allclose(wb.grad(several, overrides=true)(W, X), plain)
+    scaled = [wb.override(part, lambda n, ga, gb: n.vjp(3 * ga, 3 * gb), steps=2)]
+    truth = [wb.override(op, "3 * d", steps=2) for op in ("tanh", "sin")]
+    np.testing.assert_allclose(
+        wb.grad(several, overrides=scaled)(W, X),
+        wb.grad(several, overrides=truth)(W, X),
+    )
+
+
+def test_an_inner_loop_is_a_node_of_the_step() -> None:
+    def inner(h: Any, w: Any) -> Any:
+        step = lambda k, w: np.sin(w * k)  # noqa: E731
+        return wb.scan(step, None, [h], w, n_steps=2, last=True)
+
+    def nested(w: Any, x: Any) -> Any:
+        return np.sum(wb.scan(inner, None, [x], w, n_steps=3, last=True))
+
+    with pytest.raises(OverrideError, match=r"scan.*is in none"):
+        wb.grad(loop, overrides=[wb.override("scan", "2 * d", steps=0)])(W, X)
+    given = [wb.override("scan", "1.0 * d", steps=1)]
+    np.testing.assert_allclose(
+        wb.grad(nested, overrides=given)(W, X), wb.grad(nested)(W, X)
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import OverrideError
+from workbench.errors import DisconnectedInputError, OverrideError
 
 X = np.array([0.3, -1.2, 0.7])
 
@@ -218,3 +218,19 @@ def test_two_values_of_one_name_are_refused() -> None:
     a, b = np.sin(x), np.cos(x)
     a.name = b.name = "same"
     refused(wb.subgraph("same", x), np.sum(a * b), x, "2 values .* called 'same'")
+
+
+def test_stops_and_asked_outputs_of_a_part() -> None:
+    x = wb.vector("x")
+    a = np.tanh(x)
+    b = np.sin(a)
+    cost = np.sum(a * a) + np.sum(b * b)
+    true = [wb.override(wb.subgraph([a, b], [x]), lambda n, *g: n.vjp(*g))]
+    made = wb.grad(cost, x, consider_constant=[b], overrides=true)
+    t = np.tanh(X)
+    np.testing.assert_allclose(made.eval({x: X}), 2 * t * (1 - t**2))
+    # `a` is read by `b`, so a derivative by it passes through the part.
+    with pytest.raises(OverrideError, match="lies inside it and is not among"):
+        wb.grad(cost, [a, x], overrides=true)
+    with pytest.raises(DisconnectedInputError):
+        wb.grad(cost, x, consider_constant=[a], overrides=true)

@@ -13,6 +13,7 @@ from workbench.autodiff.steps import (
     inner_rules,
     outer_steps,
     outputs_of,
+    part_of,
     plan,
     settled,
 )
@@ -70,8 +71,11 @@ def push_forward(
             )
             if all(t is None for t in incoming):
                 continue
-            op = node.op
+            op, ends = node.op, ends_of(node) if rules else (node,)
             push = op.push if rules is None else rules.get(node.serial, op.push)
+            if rules and len(ends) > 1:
+                own_rules = (rules.get(x.serial) for x in ends)
+                push = next(r for r in own_rules if part_of(r) is node)
             if push is None:
                 if op.pull is None:
                     continue
@@ -85,8 +89,9 @@ def push_forward(
                 t = push(incoming, node._value, node.args, node.params, *inside)
             if t is None:
                 continue
-            ends = ends_of(node) if rules else (node,)
             for x, own in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
+                if rules and len(ends) > 1 and part_of(rules.get(x.serial)) is not node:
+                    continue  # it is held constant there
                 v = x._value
                 if type(own) is not np.ndarray or (
                     type(v) is not np.ndarray
@@ -95,7 +100,7 @@ def push_forward(
                 ):
                     own = _fit(own, x)
                 if recorded:
-                    rule = rules and rules.get(node.serial)
+                    rule = push if rules and node.serial in rules else None
                     reverse.mark([own], before, ends[-1], rule)
                 # A node that is in `wrt` itself moves on its own too.
                 old = moving.get(x.serial)

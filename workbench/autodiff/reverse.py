@@ -17,6 +17,7 @@ from workbench.autodiff.steps import (
     inner_rules,
     outer_steps,
     outputs_of,
+    part_of,
     plan,
     settled,
 )
@@ -207,10 +208,12 @@ def _sweep(
                 arrived.get(s) if s in wanted else arrived.pop(s, None)
                 for s in (x.serial for x in ends)
             ]
+            pull = rules.get(serial, node.op.pull)
+            if len(ends) > 1:
+                pull, got = _through_part(node, got, rules)
             if all(g is None for g in got):
                 continue
             g = got[0] if len(ends) == 1 else define.Parts(got)
-            pull = rules.get(serial, node.op.pull)
             if pull is None:
                 continue
             recorded = record or serial in outer
@@ -225,7 +228,7 @@ def _sweep(
                 for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
             ]
             if recorded:
-                mark(fitted, before, ends[-1], rules.get(serial))
+                mark(fitted, before, ends[-1], pull if serial in rules else None)
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
@@ -239,6 +242,17 @@ def _sweep(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
+
+
+def _through_part(
+    part: Tensor, got: list[Any], rules: Mapping[int, Pull]
+) -> tuple[Any, list[Any]]:
+    """Return the rule of a part, and what arrives at those outputs where it holds."""
+    ends = ends_of(part)
+    of = [rules.get(x.serial) for x in ends]
+    held = [part_of(rule) is part for rule in of]
+    rule = of[held.index(True)]
+    return rule, [g if h else None for g, h in zip(got, held, strict=True)]
 
 
 def _recorded(

@@ -42,6 +42,8 @@ class Part(Tensor):
         The Tensors that come out.
     inside
         The serials of its nodes, without those that come out.
+    passed
+        The serials of those outputs that other nodes of it read.
     strays
         The serials of other Tensors that are read: constants of the part.
     strict
@@ -53,6 +55,7 @@ class Part(Tensor):
     names: tuple[str, ...]
     outputs: tuple[Tensor, ...]
     inside: frozenset[int]
+    passed: frozenset[int]
     strays: frozenset[int]
     strict: bool
     text: str
@@ -107,7 +110,8 @@ def settled(
     checked: dict[int, bool] = {}
     for serial, part in found.items():
         if id(part) not in checked:
-            cut = any(s in part.inside for s in (*asked, *held))
+            within = part.inside | part.passed
+            cut = any(s in within for s in (*asked, *held))
             if part.strict:
                 refuse_around(part, asked.values())
             checked[id(part)] = cut
@@ -119,8 +123,9 @@ def settled(
 def refuse_around(part: Part, wrt: Iterable[Tensor]) -> None:
     """Refuse a cut-out subgraph that a ``wrt`` reaches past its inputs."""
     for x in wrt:
-        if x.serial in part.inside or x.serial in part.strays:
-            how = "lies inside it" if x.serial in part.inside else "is read in it"
+        within = x.serial in part.inside or x.serial in part.passed
+        if within or x.serial in part.strays:
+            how = "lies inside it" if within else "is read in it"
             raise OverrideError(
                 f"{part.text}: {blame.describe(x)} {how} and is not among its inputs,"
                 " and the gradient by it is asked for. Add it to the inputs of"

@@ -445,9 +445,15 @@ class StepRule:
         self.rule, self.flag = rule, flag
         self.label = rule.label
 
+    @property
+    def node(self) -> Tensor:
+        """The node, or the part of the step, whose rule it is."""
+        found: Tensor = self.rule.node
+        return found
+
     def __call__(self, *arguments: Any) -> Any:
         """Run in the mode whose arguments these are."""
-        node: Tensor = self.rule.node
+        node = self.node
         here = self.rule(*arguments)
         if len(arguments) == 4:
             push = node.op.push or (node.op.pull and forward.transposed(node.op.pull))
@@ -484,16 +490,17 @@ def _in_steps(
     loop: Loop, rules: Rules, inputs: Sequence[Any], y: Any
 ) -> tuple[Rules, list[Given]]:
     """Return rules of which those of some steps look at flags, and these flags."""
-    timed = {
-        x.serial: rule
-        for x in (loop.body.between if rules else ())
-        if rules and getattr(rule := rules.get(x.serial), "steps", None) is not None
-    }
+    # A rule for several outputs is one rule, with one flag.
+    timed: dict[int, tuple[Any, list[int]]] = {}
+    for x in loop.body.between if rules else ():
+        rule = rules.get(x.serial) if rules else None
+        if getattr(rule, "steps", None) is not None:
+            timed.setdefault(id(rule), (rule, []))[1].append(x.serial)
     made, given = dict(rules or {}), []
     n = _count_steps(loop, inputs, y) if timed else None
-    for serial, rule in timed.items():
+    for rule, serials in timed.values():
         flag = blank(Spec((), np.dtype(bool)), "in_steps")
-        made[serial] = StepRule(rule, flag)
+        made.update(dict.fromkeys(serials, StepRule(rule, flag)))
         given.append(Given(flag, _flags(rule, n, inputs)))
     return made if timed else rules, given
 

@@ -286,7 +286,7 @@ def _asked_at_stand_ins(
 def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[Any]]:
     """Numbers for so many lengths: at which most ops answer, and some more."""
     known = sorted({n for n in _shapes(specs) if not isinstance(n, Dim)})
-    equal = [(n,) * count for n in (*known, *range(8, 0, -1))]
+    equal = [(n,) * count for n in (*known, *range(8, 0, -1), 16, 32)]
     uneven = islice(product((*known, 3, 2, 1), repeat=count), MOST_TRIES)
     usual = chain([(3,) * count, (2,) * count], product((3, 2), repeat=count))
     return islice(usual, 8), chain(equal, uneven)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 from workbench.core.tensor import Tensor
@@ -203,13 +204,15 @@ def override(
         _check_name(name)
         if name == label_of(vjp):
             name = None  # it says that by itself, and its code stays short
-    _check_steps(steps)
+    steps = _checked_steps(steps)
     return Override(target_of(target), vjp, jvp, name, enabled, steps)
 
 
-def _check_steps(steps: Any) -> None:
-    """Refuse what names no iterations of a loop."""
-    good = steps is None or type(steps) is int
+def _checked_steps(steps: Any) -> int | slice | None:
+    """Return what names iterations of a loop, with a number of NumPy's as Python's."""
+    if not isinstance(steps, bool) and isinstance(steps, Integral):
+        return int(steps)
+    good = steps is None
     if isinstance(steps, slice):
         ends = steps.start, steps.stop, steps.step
         good = all(n is None or type(n) is int for n in ends) and steps.step != 0
@@ -218,6 +221,7 @@ def _check_steps(steps: Any) -> None:
             f"steps={steps!r} names no iterations of a loop: give a number, steps=3 or"
             " steps=-1 for the last, or several, steps=slice(10, 20)."
         )
+    return steps if isinstance(steps, slice) else None
 
 
 def _check_name(name: Any) -> None:

@@ -105,6 +105,9 @@ class Region(Part):
         self.text = f"the subgraph {name!r}"
         ends = {x.serial for x in outputs}
         self.inside = frozenset(node.serial for node, _ in steps) - ends
+        count = len(self.inputs)
+        read = {s - count for _, sources in steps for s in sources if s >= count}
+        self.passed = frozenset(self.steps[i][0].serial for i in read) & ends
 
     @cached_property
     def covered(self) -> list[Tensor]:

@@ -380,11 +380,10 @@ def in_loops(given: Override, found: Sequence[Tensor], nodes: Nodes) -> list[Ten
         If none does, or one stands in a branch or the like inside the step.
     """
     loops = [x for x in nodes if x.op.repeats]
-    own = {
-        y.serial for x in loops for graph in steps.graphs_of(x) for y in graph.between
-    }
+    inner = [y for x in loops for graph in steps.graphs_of(x) for y in graph.between]
+    own = {y.serial for y in inner}
     chosen = [x for x in found if x.serial in own]
-    deeper = {x.serial for x in steps.everything(loops)} - own
+    deeper = {x.serial for x in steps.everything(inner)} - own
     for x in found:
         if x.serial in deeper:
             raise OverrideError(
