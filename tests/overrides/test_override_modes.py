@@ -233,3 +233,28 @@ def with_defjvp(rule: Any) -> Any:
 def of_graph(rule: Any, **more: Any) -> Any:
     x = wb.vector("x")
     return wb.OpFromGraph([x], [np.sin(x)], jvp=rule, **more)
+
+
+@pytest.mark.parametrize("op", ["eigh", "svd"])
+@pytest.mark.parametrize("inside", ["checkpoint", "scan"])
+def test_a_rule_that_looks_at_its_numbers_is_followed_without_them(
+    op: str, inside: str
+) -> None:
+    """`eigh` looks which entries of ``g`` are zero, which recording cannot tell."""
+
+    def core(a: Any) -> Any:
+        found = np.linalg.eigh(a)[1] if op == "eigh" else np.linalg.svd(a)[0]
+        return np.sum(found * np.arange(4.0).reshape(2, 2))
+
+    def f(a: Any) -> Any:
+        if inside == "checkpoint":
+            return wb.checkpoint(core)(a)
+        step = lambda h, a: h + core(a)  # noqa: E731
+        return wb.scan(step, None, [0.0], a, n_steps=1, last=True)
+
+    A, t = np.array([[2.0, 0.3], [0.3, 1.0]]), np.array([[0.3, 0.1], [0.1, 0.7]])
+    true = [wb.override(op, lambda node, *g: node.vjp(*g))]
+    _, moved = wb.jvp(f, (A,), (t,), overrides=true)
+    np.testing.assert_allclose(moved, wb.jvp(core, (A,), (t,))[1], rtol=1e-9)
+    second = wb.hessian(f, overrides=true)(A)
+    np.testing.assert_allclose(second, wb.hessian(core)(A), rtol=1e-9, atol=1e-9)

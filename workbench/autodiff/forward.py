@@ -18,6 +18,7 @@ from workbench.autodiff.steps import (
     settled,
 )
 from workbench.core import blame, dims, hooks, traces, types
+from workbench.core.graph import Graph, copy_onto
 from workbench.core.tensor import Tensor, leaf, next_serial
 from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
@@ -158,6 +159,7 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
             if pair[0] is not None and pair[1] is not None
         ]
         moved = reverse.pull_back([c for c, _ in chosen], [t for _, t in chosen], seeds)
+        moved = _without_seeds(moved, seeds, parts)
         filled = [
             # Not like the seeds: those without values are no part of the program.
             np.zeros_like(reverse._bare(part)) if m is None else m
@@ -166,6 +168,27 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
         return tuple(filled) if many else filled[0]
 
     return push
+
+
+def _without_seeds(
+    moved: Sequence[Any], seeds: Sequence[Tensor], parts: Sequence[Any]
+) -> list[Any]:
+    """Return the tangents with zeros for the seeds, where they are still read.
+
+    That a rule is linear in ``g`` may rest on what its numbers are: `eigh` looks at
+    them to find the entries that cannot be told. A seed without value has none.
+    """
+    open_seeds = [s for s in seeds if s._value is None]
+    graph = Graph(open_seeds, [m for m in moved if isinstance(m, Tensor)])
+    if not open_seeds or not any(graph.reads):
+        return list(moved)
+    zeros = {
+        s: np.zeros_like(x)
+        for s, x in zip(seeds, parts, strict=True)
+        if s._value is None
+    }
+    copied = iter(copy_onto(graph, zeros).outputs)
+    return [next(copied) if isinstance(m, Tensor) else m for m in moved]
 
 
 def zero_leaf(x: Any) -> Tensor:
