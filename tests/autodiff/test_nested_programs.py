@@ -344,3 +344,27 @@ def test_second_order_of_steps_of_a_while_loop_in_a_loop() -> None:
     found = wb.hvp(f, X, 2 * X, overrides=[wb.override("tanh", "0.5 * d", steps=0)])
     truth = wb.hvp(written, X, 2 * X, overrides=[wb.override(is_in(0), "0.5 * d")])
     np.testing.assert_allclose(found, truth, rtol=1e-9)
+
+
+@pytest.mark.xfail(raises=wb.errors.ShapeError, strict=True)
+def test_second_order_of_loops_of_other_lengths_in_each_step() -> None:
+    """Where a loop around them keeps only some states, what they keep is stacked."""
+
+    def second(memory: Any) -> Any:
+        def f(x: Any) -> Any:
+            def step(e: Any, h: Any) -> Any:
+                def inner(state: Any) -> Any:
+                    k, u, s = state
+                    v = np.tanh(h * w) + e + k + u + s
+                    return 0.8 + 0.1 * np.sin(np.mean(u)), v, e
+
+                first = e, x, e
+                return wb.while_loop(lambda s: s[0] < 0.801, inner, first)[1]
+
+            entries = np.array([0.812, 0.603, 0.634])
+            return np.sum(np.cos(wb.scan(step, entries, x, memory=memory, last=True)))
+
+        return wb.grad(lambda x: np.sum(wb.grad(f)(x) ** 2))(x)
+
+    x, w = np.array([0.2, 0.5, 0.1]), np.array([0.9, 0.6, -1.0])
+    np.testing.assert_allclose(second(1), second("all"), rtol=1e-10)
