@@ -342,7 +342,7 @@ class Call(Op):
         self.open = key_of(self.specs) is None
 
     def _body(self, *specs: Any) -> Graph:
-        """What it is made of."""
+        """Return what it is made of."""
         return self.graph
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:

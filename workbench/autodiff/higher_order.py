@@ -211,7 +211,7 @@ def outer_specs(
 
 
 def is_draw(x: Any) -> bool:
-    """Whether a node draws random numbers when it runs, each time anew."""
+    """Return whether a node draws random numbers when it runs, each time anew."""
     return (
         isinstance(x, Tensor) and "draw" in x.params and x.op.name.startswith("random_")
     )
@@ -236,7 +236,7 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
 
 
 def flagged(x: Any) -> bool:
-    """Whether a cotangent has left a mask."""
+    """Return whether a cotangent has left a mask."""
     return isinstance(x, MaskedTensor)
 
 

@@ -135,7 +135,7 @@ def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
 
 
 def _zero(x: Any) -> bool:
-    """Whether an operand vanishes off the diagonal."""
+    """Return whether an operand vanishes off the diagonal."""
     return isinstance(x, Diagonal) or (weak(x) and x == 0)
 
 

@@ -154,7 +154,7 @@ class Call:
         return y
 
     def _other(self, place: int | str, x: Any) -> Any:
-        """What the function gets for an argument that nothing is differentiated by.
+        """Return what the function gets for an argument that is not differentiated by.
 
         A structure is seen where each step of it is, also those that the leaves take no
         part in: where an override means one, the arrays of the other arguments are

@@ -135,7 +135,7 @@ def _read(template: str) -> _Form:
 
 
 def _least(node: ast.AST, kid: ast.AST) -> int:
-    """How tightly a part of an expression must bind to stand without brackets."""
+    """Return how tightly a part of an expression must bind to need no brackets."""
     if isinstance(node, ast.BinOp):
         _, left, right = BINDING[type(node.op)]
         return left if kid is node.left else right

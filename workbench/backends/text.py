@@ -258,7 +258,7 @@ def base_op(node: Tensor) -> Op:
 
 
 def template_of(node: Tensor, op: Op) -> tuple[str, dict[str, Any]]:
-    """How a node is spelled, and what that names; empty for a plain call."""
+    """Return how a node is spelled, and what that names; empty for a plain call."""
     template = op.template or getattr(op.compute, "template", None)
     if op.custom or template is None:
         return "", {}

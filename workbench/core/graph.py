@@ -336,6 +336,6 @@ def _spec(x: Any) -> Any:
 
 
 def _name(made: Any, node: Tensor) -> None:
-    """What stands for a node bears its name."""
+    """Give what stands for a node its name."""
     if isinstance(made, Tensor) and node.name is not None and made.name is None:
         made.name = node.name

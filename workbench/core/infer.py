@@ -211,7 +211,7 @@ MOST_PARTS = 40
 
 
 def _own(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
-    """What is derived, without lengths of other Tensors and those of many parts."""
+    """Return what is derived, less lengths of other Tensors and those of many parts."""
     known = set(atoms_of([_shapes(specs), params]))
 
     def is_told(n: Any) -> bool:
@@ -238,7 +238,7 @@ MOST_TRIES = 100
 def _asked_at_stand_ins(
     op: Op, specs: list[Any], params: dict[str, Any], often: int = 8
 ) -> Any:
-    """What an op makes at lengths that it accepts: the axes and dtypes are right.
+    """Return what an op makes at lengths that it accepts; axes and dtypes are right.
 
     It is asked ``often``, where its result might have other axes at other lengths.
 

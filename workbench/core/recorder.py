@@ -238,7 +238,7 @@ class _Copy:
         return self.placeholder[x.serial]
 
     def captures(self, x: Tensor) -> bool:
-        """Whether a Tensor from outside is an input, and no constant."""
+        """Return whether a Tensor from outside is an input, and no constant."""
         known = self.known
         if known is None:
             return live(x)

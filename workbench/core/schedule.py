@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -156,10 +156,7 @@ class Schedule:
                 for i in forgets:
                     slots[i] = None
         except (ValueError, TypeError, IndexError) as error:
-            told = self._refusal(done, slots, error)
-            if told is error:
-                raise
-            raise told from error
+            self._refuse(done, slots, error)
 
     def _observe(self, slots: list[Any], observer: Observer) -> None:
         """Let the observer compute all steps on arrays."""
@@ -174,10 +171,7 @@ class Schedule:
                 for i in forgets:
                     slots[i] = None
         except (ValueError, TypeError, IndexError) as error:
-            told = self._refusal(done, slots, error)
-            if told is error:
-                raise
-            raise told from error
+            self._refuse(done, slots, error)
 
     def _record(self, slots: list[Any], observer: Observer) -> None:
         """Record all steps, each on its user's line, in its scope, under its name."""
@@ -200,15 +194,17 @@ class Schedule:
         finally:
             source.CONTEXT.reset(token)
 
-    def _refusal(self, done: int, slots: list[Any], error: Exception) -> Exception:
-        """Return NumPy's refusal with op, operands and the line that traced the op."""
+    def _refuse(self, done: int, slots: list[Any], error: Exception) -> NoReturn:
+        """Raise NumPy's refusal with op, operands and the line that traced the op."""
         node, reads, *_ = self.steps[done]
         place = place_of(node)
         operands = tuple([slots[i] for i in reads])
         told = blame.refusal(node.op, operands, error, place.code, place.lasti)
-        if isinstance(told, ShapeError) and told is not error:
+        if told is error:
+            raise error
+        if isinstance(told, ShapeError):
             told.node = node
-        return told
+        raise told from error
 
 
 def compute_node(node: Tensor, operands: tuple[Any, ...]) -> Any:

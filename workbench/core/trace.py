@@ -266,7 +266,7 @@ class opened:
             raise told from error
 
     def _explained(self, error: Exception) -> Exception | None:
-        """What to raise in place of an error of the block, if it can say more."""
+        """Return what to raise for an error of the block, if it can say more."""
         if isinstance(error, IndexError):
             if self.trace.unknown is None or "only integers" not in str(error):
                 return None
@@ -447,7 +447,7 @@ def argument_names(
 
 
 def is_float(x: Any) -> bool:
-    """Whether a value is a float or complex number, or an array of them."""
+    """Return whether a value is a float or complex number, or an array of them."""
     if type(x) is float or type(x) is complex:
         return True
     dtype = getattr(x, "dtype", None)

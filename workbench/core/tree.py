@@ -334,7 +334,7 @@ SETTLED = ("builtins", "numpy", "workbench")
 
 
 def _kind_of(cls: Any, value: Any) -> Kind | None:
-    """How an instance of a class is taken apart; None for a leaf."""
+    """Return how an instance of a class is taken apart; None for a leaf."""
     if cls in KINDS:
         found: Kind | None = KINDS[cls]
         return found
@@ -355,5 +355,5 @@ def _kind_of(cls: Any, value: Any) -> Kind | None:
 
 
 def _are_alike(kind: type, other: type) -> bool:
-    """Whether nests of one class may stand where those of another do."""
+    """Return whether nests of one class may stand where those of another do."""
     return kind is other or (issubclass(kind, dict) and issubclass(other, dict))

@@ -77,7 +77,7 @@ class Probe(Compute):
 
 
 def infer_declared(op: UserOp, /, *specs: Any, **params: Any) -> Any:
-    """What an op's ``infer`` says, looked at: one spec, or a tuple of them."""
+    """Return what an op's ``infer`` says, looked at: one spec, or a tuple of them."""
     given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
     try:
         made = op.infer(*given)

@@ -211,12 +211,12 @@ class ManyOp(Op):
 
 
 def flat(made: Any) -> Sequence[Any]:
-    """What there is of each output."""
+    """Return what there is of each output."""
     return made if isinstance(made, tuple) else (made,)
 
 
 def whole(rows: Sequence[Any], several: bool) -> Any:
-    """What there is of each output as an op gives it."""
+    """Return what there is of each output as an op gives it."""
     return tuple(rows) if several else rows[0]
 
 
@@ -278,7 +278,7 @@ def run_each(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[A
 
 
 def stack(column: Sequence[Any]) -> Any:
-    """What the examples gave, along a new axis 0; None where none gave any."""
+    """Return what the examples gave, along a new axis 0; None where none gave any."""
     some = next((c for c in column if c is not None), None)
     if some is None:
         return None

@@ -188,7 +188,7 @@ def _emitted(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
 
 
 def _text(node: Tensor) -> tuple[str, Params] | None:
-    """What the trace has drawn, or a call of the generator."""
+    """Return what the trace has drawn, or a call of the generator."""
     made = node.params.get("draw")
     if made is None:
         return "{0}", {}

@@ -72,7 +72,7 @@ def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
 
 
 def is_additive(run: Run, likes: Sequence[Any]) -> bool:
-    """Whether the rule of a sum is the sum of the rules, on examples."""
+    """Return whether the rule of a sum is the sum of the rules, on examples."""
     one = [example(x, 10 + i) for i, x in enumerate(likes)]
     two = [example(x, 20 + i) for i, x in enumerate(likes)]
     both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]

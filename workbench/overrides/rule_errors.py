@@ -25,14 +25,14 @@ WITHOUT = "For an input without gradient put None in the list: return [None] for
 
 
 def in_place(error: ValueError) -> str | None:
-    """What code did that changed an array which it was lent; None: another error."""
+    """Return what code did to change an array it was lent; None for another error."""
     if "read-only" not in str(error):
         return None
     return f"changes an array in place that others read too ({error})"
 
 
 def takes_arrays(rule: Any) -> bool:
-    """Whether a rule is an op, called on arrays, and no function of a node."""
+    """Return whether a rule is an op, called on arrays, and no function of a node."""
     return isinstance(getattr(rule, "__op__", None), str)
 
 

@@ -178,7 +178,7 @@ class Node:
         return self._pass_on(self._mask, cotangents)[: len(self.inputs)]
 
     def _pass_on(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
-        """What the true rule passes on to the inputs in a mask, fitted."""
+        """Return what the true rule passes on to the inputs in a mask, fitted."""
         made: list[Any] = [None] * len(self._inputs)
         if self._true is None:
             raise UsageError(
@@ -232,7 +232,7 @@ def read_only(x: Any) -> Any:
 
 
 def lend(inputs: Sequence[Any]) -> list[Any]:
-    """What a user's code gets: arrays that it cannot change.
+    """Return what a user's code gets: arrays that it cannot change.
 
     Python numbers stay, so that float32 stays what it is beside them, unless there is
     nothing else: then the code finds the shape and dtype that it may ask for.
@@ -361,7 +361,7 @@ class Runner:
         self.refuse(rule, f"returned {told}", cure, kind)
 
     def called_part(self, what: str, i: int | None) -> str:
-        """What errors call an input, or an output."""
+        """Return what errors call an input, or an output."""
         if what == "tangent":
             return "the output" if i is None else f"output {i}"
         names = self.names or ()
@@ -413,7 +413,7 @@ class Runner:
     def gradients(
         self, rule: Any, node: Node, cotangents: Sequence[Any], asked: Sequence[int]
     ) -> list[Any]:
-        """What a rule gives: one gradient or None for each input."""
+        """Return what a rule gives: one gradient or None for each input."""
         inputs = node._inputs
         count = len(inputs) if self.names is None else len(self.names)
         given = [i for i in asked if i < count]
@@ -449,7 +449,7 @@ class Runner:
         of: Sequence[Any],
         what: str,
     ) -> Any:
-        """What a function of a node returns, or an op of arrays.
+        """Return what a function of a node returns, or an op of arrays.
 
         An op gets arrays alone: zeros where nothing arrives for one in ``of``.
         """
@@ -473,7 +473,7 @@ class Runner:
         return back.get(id(made), made)
 
     def listed(self, rule: Rule, made: Any, count: int, node: Node) -> list[Any]:
-        """What a function returned, as one gradient for each input that is meant."""
+        """Return what a function gave, as one gradient for each input that is meant."""
         if made is None:
             self.refuse(rule, NOTHING, WITHOUT)
         found: list[Any] = made if isinstance(made, list) else [made]
@@ -497,7 +497,7 @@ class Runner:
         cotangents: Sequence[Any],
         chosen: Sequence[int],
     ) -> list[Any]:
-        """What an expression gives, once for each input that is meant."""
+        """Return what an expression gives, once for each input that is meant."""
         inputs, names = node._inputs, rule.names
         values = self.operands(rule, inputs)
         if len(cotangents) == 1:
@@ -595,7 +595,7 @@ class Runner:
         return tuple(made) if isinstance(y, tuple) else made[0]
 
     def tangents(self, node: Node, tangents: tuple[Any, ...]) -> list[Any]:
-        """What the rules give: one tangent for each output, in its shape."""
+        """Return what the rules give: one tangent for each output, in its shape."""
         inputs, outputs = node._inputs, node._outputs
         count = len(inputs) if self.names is None else len(self.names)
         nothing = (None,) * len(tangents)
@@ -626,7 +626,7 @@ class Runner:
     def listed_tangents(
         self, rule: Any, made: Any, chosen: Sequence[int], outputs: tuple[Any, ...]
     ) -> list[Any]:
-        """What a forward rule returned, as one tangent for each output it is for.
+        """Return what a forward rule gave, as one tangent for each output it is for.
 
         A tangent of 0 is written down, for every output: what a rule left out would be
         a wrong derivative in silence.
@@ -659,7 +659,7 @@ class Runner:
     def evaluate_forward(
         self, rule: Expression, node: Node, tangents: tuple[Any, ...], i: int
     ) -> Any:
-        """What an expression of the tangents gives for an output."""
+        """Return what an expression of the tangents gives for an output."""
         inputs = node._inputs
         moving = [
             np.zeros_like(x) if t is None and has_derivative(x) else t
@@ -868,7 +868,7 @@ def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def zeros_if_none(c: Any, x: Any) -> Any:
-    """What there is; zeros for ``x`` where there is nothing."""
+    """Return what there is; zeros for ``x`` where there is nothing."""
     return zeros_for(x) if c is None else c
 
 
