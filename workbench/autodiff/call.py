@@ -331,15 +331,13 @@ class Call(Op):
         self.graphs = self._graphs
         self.compute = self._compute
         self.unfold = lambda values, params: self.run(values)
-        self.infer, self.lengths = self._infer, self._lengths
+        self.infer = self._infer
         self.pull, self.push = self.pull_recorded, self.push_recorded
         self.batch = self._batch
         #: Its derivatives, and its forms for other shapes and for many examples, by
         #: what they are asked.
         self.known: dict[Hashable, Any] = {}
         self.specs = [types.spec_of(y) for y in graph.outputs]
-        #: Whether a length of its outputs is known only when it runs.
-        self.open = key_of(self.specs) is None
 
     def _body(self, *specs: Any) -> Graph:
         """Return what it is made of."""
@@ -361,9 +359,6 @@ class Call(Op):
         return made[0] if self.single else tuple(made)
 
     def _infer(self, *specs: Any) -> Any:
-        return self._lengths(*specs) if self.open else self._nested(self.specs)
-
-    def _lengths(self, *specs: Any) -> Any:
         """The specs of the outputs, in the lengths of what is given."""
         return self._nested(outer_specs(self.graph, specs, noted=self._related))
 

@@ -106,6 +106,5 @@ CHECKPOINT.graphs = lambda inputs, params: [params["graph"]]
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer
-CHECKPOINT.lengths = _infer
 CHECKPOINT.rule = "the rules of the function, which runs again"
 derive_by_running(CHECKPOINT, lambda inputs, graph: graph.run(inputs))

@@ -360,7 +360,6 @@ COND.graphs = lambda inputs, params: params["branches"]
 COND.compute = _compute
 COND.unfold = _unfold
 COND.infer = _infer
-COND.lengths = _infer
 COND.pull = _pull
 COND.push = _push
 COND.batch = _batch

@@ -106,7 +106,6 @@ SCAN.repeats = True
 SCAN.graphs = lambda inputs, params: [params["loop"].body]
 SCAN.compute = _compute
 SCAN.infer = _infer
-SCAN.lengths = _infer
 SCAN.connection = _connection
 SCAN.rule = "the rule of each step, from the last to the first"
 SCAN.reads = None
