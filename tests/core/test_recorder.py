@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.autodiff.call import pulled, pushed, vectorized
+from workbench.autodiff.call import pull_through, push_through, run_examples
 from workbench.core import walk
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor
@@ -149,11 +149,11 @@ def test_flat_derivatives_and_batches() -> None:
 
     a, b = np.array([0.1, 0.2]), np.array([3.0, 4.0])
     g = np.ones(2)
-    np.testing.assert_allclose(pulled(run, [a, b], [g, None])[0], np.cos(a) * b)
-    assert pulled(run, [a, b], [None, g])[0] is None
-    moved = pushed(run, [a, b], [g, None])
+    np.testing.assert_allclose(pull_through(run, [a, b], [g, None])[0], np.cos(a) * b)
+    assert pull_through(run, [a, b], [None, g])[0] is None
+    moved = push_through(run, [a, b], [g, None])
     np.testing.assert_allclose(moved[0], np.cos(a) * b)
     assert moved[1] is None
-    many = vectorized(run, [np.stack([a, 2 * a]), b], [True, False])
+    many = run_examples(run, [np.stack([a, 2 * a]), b], [True, False])
     np.testing.assert_allclose(many[0], np.sin([a, 2 * a]) * b)
     np.testing.assert_allclose(many[1], [b + 1, b + 1])

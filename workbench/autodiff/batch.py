@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.recorded_call import drawing, owned, released
+from workbench.autodiff.recorded_call import detach, ensure_owned, record_draws
 from workbench.core import dims, hooks, source, tree, types, walk
 from workbench.core.deferred import Late, Place, shape_at
 from workbench.core.dims import Atom
@@ -28,7 +28,7 @@ from workbench.core.trace import ArgumentNames, check_function, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define
-from workbench.ops.define import _batch_elementwise, shape_of
+from workbench.ops.define import batch_elementwise, shape_of
 
 #: What a length counts in bytes that only the run tells: the steps of an inner loop.
 TYPICAL = 100
@@ -141,7 +141,7 @@ def _ruled(
         return _deferred(op, inputs, batched, params)
     batch = op.batch
     if batch is None and op.elementwise:
-        batch = _batch_elementwise(op)
+        batch = batch_elementwise(op)
     if batch is None:
         mask = sum(1 << i for i, b in enumerate(batched) if b)
         return _loop(node, op, inputs, mask, size, params)
@@ -466,10 +466,10 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         specs = [example_spec(leaves[i], along[i] or 0) for i in chosen]
 
         def call(inner: list[Tensor]) -> Any:
-            filled = [drawing(x) for x in leaves]
+            filled = [record_draws(x) for x in leaves]
             for i, x in zip(chosen, inner, strict=True):
                 filled[i] = x
-            named = {key: drawing(x) for key, x in kwargs.items()}
+            named = {key: record_draws(x) for key, x in kwargs.items()}
             return f(*structure(filled), **named)
 
         picked = ArgumentNames(f, places, structure.children, chosen)
@@ -479,10 +479,10 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         )
         wanted = output_axes(recording.tree(list(range(len(made)))), out_axes)
         results = [
-            placed(released(y), batched, axis, size)
+            placed(detach(y), batched, axis, size)
             for y, batched, axis in zip(made, recording.varying, wanted, strict=True)
         ]
         shared = [*leaves, *tree.flatten(kwargs)[0], *recording.caught.values()]
-        return recording.tree(owned(results, shared))
+        return recording.tree(ensure_owned(results, shared))
 
     return batched

@@ -19,12 +19,12 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.higher_order import (
     bits,
-    flagged,
+    is_masked,
     outer_specs,
     pull_graph,
     push_graph,
 )
-from workbench.autodiff.steps import everything, plan
+from workbench.autodiff.steps import plan, with_inner_nodes
 from workbench.core import source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
@@ -43,7 +43,7 @@ Run = Callable[[Sequence[Any]], Sequence[Any]]
 Rules = Mapping[int, Any] | None
 
 
-def pulled(
+def pull_through(
     run: Run, values: Sequence[Any], cotangents: Sequence[Any], rules: Rules = None
 ) -> list[Any]:
     """The cotangents of ``values``; None for one that ``run`` does not depend on.
@@ -51,19 +51,19 @@ def pulled(
     ``rules`` are those of overrides for nodes that it holds.
 
     >>> import numpy as np
-    >>> pulled(lambda xs: [np.sin(xs[0]) * xs[1]], [0.0, 3.0], [np.float64(1)])
+    >>> pull_through(lambda xs: [np.sin(xs[0]) * xs[1]], [0.0, 3.0], [np.float64(1)])
     [np.float64(3.0), np.float64(0.0)]
     """
-    return valued(run, values, cotangents, rules)[1]
+    return run_and_pull(run, values, cotangents, rules)[1]
 
 
-def valued(
+def run_and_pull(
     run: Run, values: Sequence[Any], cotangents: Sequence[Any], rules: Rules = None
 ) -> tuple[list[Any], list[Any]]:
-    """The outputs, and what `pulled` gives, of one run.
+    """The outputs, and what `pull_through` gives, of one run.
 
     >>> import numpy as np
-    >>> valued(lambda xs: [xs[0] ** 2], [3.0], [np.float64(1)])
+    >>> run_and_pull(lambda xs: [xs[0] ** 2], [3.0], [np.float64(1)])
     ([9.0], [np.float64(6.0)])
     """
     made = record(lambda leaves: list(run(leaves)), values)
@@ -76,7 +76,7 @@ def valued(
     return outputs, back
 
 
-def pushed(
+def push_through(
     run: Run, values: Sequence[Any], tangents: Sequence[Any], rules: Rules = None
 ) -> list[Any]:
     """The tangents of the outputs; None for one that does not move."""
@@ -88,7 +88,7 @@ def pushed(
     return forward.push_forward(made.outputs, made.inputs, fitted, rules=rules)
 
 
-def vectorized(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+def run_examples(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
     """The outputs for many examples: axis 0 of the values that are ``batched``.
 
     Every output carries the batch axis first.
@@ -133,7 +133,7 @@ def apply_valued(
     Where an input has no value, or has left a mask, the op is applied as any other.
     """
     known = all(not isinstance(x, Tensor) or x._value is not None for x in inputs)
-    if not known or any(map(flagged, inputs)):
+    if not known or any(map(is_masked, inputs)):
         return apply(op, inputs, params)
     args = tuple(map(value_of, inputs))
     value = find(args)
@@ -220,9 +220,9 @@ def derive(
     return Derived(Graph([leaves[i] for i in reads], outputs), reads, places)
 
 
-def within(graph: Graph) -> set[int]:
+def inner_serials(graph: Graph) -> set[int]:
     """Return the serials of all nodes inside, those inside others too."""
-    return {x.serial for x in everything(graph.between)}
+    return {x.serial for x in with_inner_nodes(graph.between)}
 
 
 # Ops that run again: a derivative is recorded on the values at hand, and kept by none.
@@ -251,7 +251,7 @@ def derive_by_running(
     ) -> Sequence[Any]:
         check(inputs)
         if not is_overridden(params, rules):
-            return pulled(lambda xs: run(xs, **params), inputs, g, rules)
+            return pull_through(lambda xs: run(xs, **params), inputs, g, rules)
         key = Key(True, mask, tuple([c is not None for c in g]))
         return recorded(key, rules, params, inputs, g, len(inputs))
 
@@ -264,14 +264,18 @@ def derive_by_running(
     ) -> Any:
         check(inputs)
         if not is_overridden(params, rules):
-            return tuple(pushed(lambda xs: run(xs, **params), inputs, tangents, rules))
+            return tuple(
+                push_through(lambda xs: run(xs, **params), inputs, tangents, rules)
+            )
         count = len(params["graph"].outputs)
         moving = bits(i for i, t in enumerate(tangents) if t is not None)
         key = Key(False, moving, (True,) * count)
         return tuple(recorded(key, rules, params, inputs, tangents, count))
 
     def is_overridden(params: Params, rules: Rules) -> bool:
-        return bool(rules and "graph" in params and within(params["graph"]) & {*rules})
+        return bool(
+            rules and "graph" in params and inner_serials(params["graph"]) & {*rules}
+        )
 
     def recorded(
         key: Key,
@@ -282,13 +286,13 @@ def derive_by_running(
         count: int,
     ) -> list[Any]:
         """One node too, so that second order finds the overrides in there."""
-        flags = {i for i, c in enumerate(arriving) if flagged(c)}
+        flags = {i for i, c in enumerate(arriving) if is_masked(c)}
         found = derive(params["graph"], key, rules, flags)
 
         def call(values: tuple[Any, ...]) -> list[Any]:
             made = define.several(op, values, {"graph": found.graph})
             return [
-                masked(c) if flagged(y) else c
+                masked(c) if is_masked(y) else c
                 for c, y in zip(made, found.graph.outputs, strict=True)
             ]
 
@@ -300,7 +304,7 @@ def derive_by_running(
         check(inputs)
 
         def many(*xs: Any) -> list[Any]:
-            return vectorized(lambda values: run(values, **params), xs, batched)
+            return run_examples(lambda values: run(values, **params), xs, batched)
 
         if "graph" not in params:
             return tuple(many(*inputs))
@@ -362,12 +366,12 @@ class Call(Op):
         """The specs of the outputs, in the lengths of what is given."""
         return self._nested(outer_specs(self.graph, specs, noted=self._related))
 
-    def called(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
+    def outputs_for(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
         """The outputs, one or several, in a list.
 
         A masked cotangent meets the ops inside, where 0 must win over infinity.
         """
-        if any(map(flagged, inputs)):
+        if any(map(is_masked, inputs)):
             return self.run(inputs)
         if self.single:
             return [apply(self, inputs)]
@@ -378,11 +382,11 @@ class Call(Op):
         """What is inside and needs lengths to be equal."""
         return [x for x in self.graph.between if x.facts]
 
-    def inside(self, inputs: Sequence[Any]) -> Call | None:
+    def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
         """The op whose derivatives are taken for these inputs."""
         return self
 
-    def fitting(self, values: Sequence[Any]) -> Call:
+    def specialize(self, values: Sequence[Any]) -> Call:
         """The same for values of these shapes: recorded once for each."""
         key = key_of(values)
         if key is None or key == self._key:
@@ -427,7 +431,7 @@ class Call(Op):
 
     @cached_property
     def _inner(self) -> set[int]:
-        return within(self.graph)
+        return inner_serials(self.graph)
 
     def _asked(self, key: Key) -> list[tuple[Call, Key]]:
         """The derivatives of ops inside that one of this op is made of."""
@@ -440,7 +444,11 @@ class Call(Op):
                 read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
         found = []
         for node, mask in steps:
-            op = node.op.inside(node.inputs) if isinstance(node.op, Call) else None
+            op = (
+                node.op.differentiated_op(node.inputs)
+                if isinstance(node.op, Call)
+                else None
+            )
             if op is None:
                 continue
             used = read.get(node.serial, {0})
@@ -465,7 +473,7 @@ class Call(Op):
         parts = (g,) if self.single else tuple(g)
         key = Key(True, mask, tuple([c is not None for c in parts]))
         op, found = self.derivative(key, rules)
-        return found.spread(op.called, inputs, parts, len(inputs))
+        return found.spread(op.outputs_for, inputs, parts, len(inputs))
 
     def push_recorded(
         self,
@@ -479,7 +487,7 @@ class Call(Op):
         mask = bits(i for i, t in enumerate(tangents) if t is not None)
         count = len(self.specs)
         op, found = self.derivative(Key(False, mask, (True,) * count), rules)
-        return self._nested(found.spread(op.called, inputs, tangents, count))
+        return self._nested(found.spread(op.outputs_for, inputs, tangents, count))
 
     # Many examples
 
@@ -494,7 +502,9 @@ class Call(Op):
             known = self.graph.leaves
             leaves = [blank(s, x.name) for s, x in zip(specs, known, strict=True)]
             leaves = blanks(leaves)  # a length of the program outside is not its own
-            many = Call(self.name, Graph(leaves, vectorized(self.run, leaves, batched)))
+            many = Call(
+                self.name, Graph(leaves, run_examples(self.run, leaves, batched))
+            )
         if shapes is not None:  # which unknown lengths are equal differs by call
             self.known[key] = many
         return apply(many, inputs)

@@ -15,7 +15,7 @@ from typing import Any
 from workbench.autodiff import steps
 from workbench.autodiff.call import apply_valued, derive_by_running
 from workbench.autodiff.higher_order import is_draw, outer_specs
-from workbench.autodiff.recorded_call import owned
+from workbench.autodiff.recorded_call import ensure_owned
 from workbench.core import traces, tree
 from workbench.core.graph import Graph
 from workbench.core.op import declare
@@ -66,7 +66,7 @@ def checkpoint(f: Function) -> Function:
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if not traces.any_open():
             flat, structure = tree.flatten(f(*args, **kwargs))
-            return structure(owned(flat, tree.flatten((args, kwargs))[0]))
+            return structure(ensure_owned(flat, tree.flatten((args, kwargs))[0]))
         closed = Recorder(lambda a, k: f(*a, **k), args, kwargs, values=True)
         graph, results = closed.graph, closed.values
         if any(map(live, closed.inputs)):
@@ -75,7 +75,7 @@ def checkpoint(f: Function) -> Function:
             inner = Graph(
                 graph.inputs, [graph.outputs[i] for i in moving], graph.captures
             )
-            if any(map(is_draw, steps.everything(inner.between))):
+            if any(map(is_draw, steps.with_inner_nodes(inner.between))):
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.run(closed.inputs)
             else:

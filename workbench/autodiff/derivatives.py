@@ -18,7 +18,7 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.linear_map import held, nothing
 from workbench.autodiff.reverse import Origin
-from workbench.autodiff.steps import parts_among, settled
+from workbench.autodiff.steps import drop_cut_parts, parts_among
 from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
 from workbench.core.hooks import Override
 from workbench.core.op import declare
@@ -447,7 +447,7 @@ def pull(
     rules: dict[int, Any] = {}
     if asked is not None:
         rules.update(asked.resolve(outputs, wrt, name).pulls())
-    rules = {**(settled(rules, wrt, stops | closed) or {})}
+    rules = {**(drop_cut_parts(rules, wrt, stops | closed) or {})}
     own_rules = {**rules}
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
@@ -494,7 +494,7 @@ def push(
     rules: dict[int, Any] = {}
     if asked is not None:
         rules.update(asked.resolve(outputs, wrt, name).pushes())
-    rules = {**(settled(rules, wrt, stops) or {})}
+    rules = {**(drop_cut_parts(rules, wrt, stops) or {})}
     at_rules = {**rules}
     rules.update(dict.fromkeys(stops, held))
     sources = {x.serial for x in wrt}

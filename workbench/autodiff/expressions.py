@@ -165,7 +165,7 @@ Overrides = Sequence[Override] | None
 Constants = Iterable[Tensor] | None
 
 
-def pulled(
+def pull_cotangents(
     f: Any,
     wrt: Any,
     cotangents: Any,
@@ -199,7 +199,7 @@ def pulled(
     return _nested(sources, found, outputs.tensors, before, name)
 
 
-def pushed(
+def push_tangents(
     f: Any,
     wrt: Any,
     tangents: Any,

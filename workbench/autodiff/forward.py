@@ -9,13 +9,13 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import (
+    drop_cut_parts,
     ends_of,
     inner_rules,
     outer_steps,
     outputs_of,
     part_of,
     plan,
-    settled,
 )
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
@@ -59,7 +59,7 @@ def push_forward(
                 nulls_pass=nulls_pass,
             )  # fmt: skip
     if rules:
-        rules = settled(rules, wrt)
+        rules = drop_cut_parts(rules, wrt)
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
@@ -85,7 +85,7 @@ def push_forward(
             before = next_serial()
             inside = inner_rules(node, push, rules)
             if recorded:
-                t = _recorded(push, incoming, node, *inside)
+                t = record_push(push, incoming, node, *inside)
             else:
                 t = push(incoming, node._value, node.args, node.params, *inside)
             if t is None:
@@ -115,7 +115,9 @@ def push_forward(
     return made
 
 
-def _recorded(push: Push, incoming: tuple[Any, ...], node: Tensor, *inside: Any) -> Any:
+def record_push(
+    push: Push, incoming: tuple[Any, ...], node: Tensor, *inside: Any
+) -> Any:
     """What a rule makes; where it needs a length, a node that runs it later."""
     try:
         return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
@@ -162,7 +164,7 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
         moved = _without_seeds(moved, seeds, parts)
         filled = [
             # Not like the seeds: those without values are no part of the program.
-            np.zeros_like(reverse._bare(part)) if m is None else m
+            np.zeros_like(reverse.value_or_self(part)) if m is None else m
             for part, m in zip(parts, moved, strict=True)
         ]
         return tuple(filled) if many else filled[0]
@@ -194,7 +196,7 @@ def _without_seeds(
 def zero_leaf(x: Any) -> Tensor:
     """A leaf of zeros in the shape of a value; without value like a Tensor of none."""
     if not isinstance(x, Tensor) or x._value is not None:
-        return leaf(np.zeros_like(reverse._bare(x)))
+        return leaf(np.zeros_like(reverse.value_or_self(x)))
     made = leaf(None)
     made.spec = x.spec
     return made

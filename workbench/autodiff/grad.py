@@ -17,13 +17,13 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.recorded_call import (
     Argnames,
-    Call,
+    RecordedCall,
+    copy_arrays,
+    detach,
+    ensure_owned,
     is_expression,
-    kept,
     no_options,
     only_for_functions,
-    owned,
-    released,
     wrt_of,
 )
 from workbench.core import blame, dims, tree, types
@@ -36,7 +36,7 @@ from workbench.ops.define import shape_of
 Function = Callable[..., Any]
 
 
-def scalar_seed(call: Call, *, holomorphic: bool) -> Any:
+def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Any:
     """The cotangent 1 of the one number that a gradient needs; or an error.
 
     None for a number that nothing can vary.
@@ -70,7 +70,7 @@ def scalar_seed(call: Call, *, holomorphic: bool) -> Any:
     return np.ones_like(y if y._value is None else y._value)
 
 
-def check_real(call: Call) -> None:
+def check_real(call: RecordedCall) -> None:
     """Refuse a complex result of real numbers: half of its derivative."""
     real = [x for x in call.leaves if x.dtype.kind != "c"]
     for y in call.outputs if real else ():
@@ -179,7 +179,7 @@ def value_and_grad(
 
     @wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        call = Call(
+        call = RecordedCall(
             f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
@@ -242,7 +242,7 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        call = Call(
+        call = RecordedCall(
             f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
@@ -303,14 +303,14 @@ def vjp(
         only_for_functions("vjp", has_aux=has_aux)
 
         def pulled(cotangent: Any) -> Any:
-            return expressions.pulled(
+            return expressions.pull_cotangents(
                 f, primals, cotangent, overrides=overrides, name="vjp"
             )
 
         return f, pulled
-    primals = kept(primals)
+    primals = copy_arrays(primals)
     places = range(len(primals))
-    call = Call(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
+    call = RecordedCall(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
     check = call.unchanged("pullback")
 
     def pullback(cotangent: Any) -> Any:
@@ -391,7 +391,7 @@ def jvp(
         from workbench.autodiff import expressions
 
         only_for_functions("jvp", has_aux=has_aux)
-        return f, expressions.pushed(
+        return f, expressions.push_tangents(
             f, primals, tangents, overrides=overrides, name="jvp"
         )
     if not isinstance(primals, (tuple, list)):
@@ -410,17 +410,19 @@ def jvp(
         )
     primals = tuple(primals)
     places = range(len(primals))
-    call = Call(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
+    call = RecordedCall(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
     fitted = [
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
     rules = None if call.resolution is None else call.resolution.pushes()
     made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
     results = [
-        np.zeros_like(released(y)) if t is None
+        np.zeros_like(detach(y)) if t is None
         else reverse.finish(t, False)
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
-    moved = call.recording.tree(owned(results, (*call.known, *fitted), call.first))
+    moved = call.recording.tree(
+        ensure_owned(results, (*call.known, *fitted), call.first)
+    )
     pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
     return pair

@@ -46,7 +46,7 @@ def smooth_reads(graph: Graph, rules: Rules) -> Sequence[int]:
     return graph.depends({x.serial for x in rough} - given)
 
 
-def extract(graph: Graph) -> Graph:
+def detach_leaves(graph: Graph) -> Graph:
     """Return the same, on leaves of its own where they are results of other leaves.
 
     A value that comes from outside is no longer what the step computes: nothing
@@ -225,7 +225,7 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
     TraceError
         If a loop or a branch inside the step draws.
     """
-    inner = set(steps.everything(graph.between)) - set(graph.between)
+    inner = set(steps.with_inner_nodes(graph.between)) - set(graph.between)
     for node in inner:
         if is_draw(node):
             raise TraceError(
@@ -235,7 +235,7 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
             )
 
 
-def flagged(x: Any) -> bool:
+def is_masked(x: Any) -> bool:
     """Return whether a cotangent has left a mask."""
     return isinstance(x, MaskedTensor)
 

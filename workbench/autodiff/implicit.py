@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.call import pulled, pushed, record_once
+from workbench.autodiff.call import pull_through, push_through, record_once
 from workbench.autodiff.linear_map import LinearMap
 from workbench.core import blame, tree, types
 from workbench.core.op import declare
@@ -164,7 +164,7 @@ class System:
                     np.zeros_like(c, shape=s.shape, dtype=s.dtype)
                     for c, s in zip(g, self.specs, strict=True)
                 ]
-                made = pulled(lambda x: product([*fixed, *x]), zeros, g)
+                made = pull_through(lambda x: product([*fixed, *x]), zeros, g)
                 return [z if m is None else m for z, m in zip(zeros, made, strict=True)]
 
             run = record_once(transpose, *parameters, *self.specs)
@@ -211,7 +211,7 @@ def _solve_push(
     moving, b = split_inputs(tangents, len(system.specs))
     moved = [None] * len(b)
     if any(t is not None for t in moving):
-        moved = pushed(lambda p: system.product([*p, *y]), parameters, moving)
+        moved = push_through(lambda p: system.product([*p, *y]), parameters, moving)
     right = [_difference(t, m, x) for t, m, x in zip(b, moved, y, strict=True)]
     return define.several(SOLVE, (*parameters, *right), params)
 
@@ -233,7 +233,7 @@ def _solve_pull(
     made: list[Any] = [None] * len(parameters)
     if mask & ((1 << len(parameters)) - 1):
         back = [-c for c in w]
-        made = pulled(lambda p: system.product([*p, *y]), parameters, back)
+        made = pull_through(lambda p: system.product([*p, *y]), parameters, back)
     return [*made, *w]
 
 
@@ -456,7 +456,7 @@ class Problem:
     def along(self, point: Sequence[Any], v: Sequence[Any]) -> list[Any]:
         """``∂f/∂x v`` at a point, the parameters followed by the unknowns."""
         parameters, x = split_inputs(point, len(self.specs))
-        made = pushed(lambda z: self.residual([*parameters, *z]), x, v)
+        made = push_through(lambda z: self.residual([*parameters, *z]), x, v)
         return [
             np.zeros_like(z) if t is None else t for t, z in zip(made, x, strict=True)
         ]
@@ -510,7 +510,7 @@ def _push(
     moving, _ = split_inputs(tangents, len(problem.specs))
     moved: list[Any] = [None] * len(y)
     if any(t is not None for t in moving):
-        moved = pushed(lambda p: problem.residual([*p, *y]), parameters, moving)
+        moved = push_through(lambda p: problem.residual([*p, *y]), parameters, moving)
     if all(t is None for t in moved):
         return tuple(map(np.zeros_like, y))
     b = [np.zeros_like(x) if t is None else -t for t, x in zip(moved, y, strict=True)]
@@ -528,7 +528,9 @@ def _pull(
     filled = [np.zeros_like(x) if c is None else c for c, x in zip(g, y, strict=True)]
     w = problem.linear(parameters, y, filled, back=True)
     back = [-c for c in w]
-    return pulled(lambda p: problem.residual([*p, *y]), parameters, back) + nothing
+    return (
+        pull_through(lambda p: problem.residual([*p, *y]), parameters, back) + nothing
+    )
 
 
 def _infer(*inputs: Any, problem: Problem) -> tuple[Any, ...]:

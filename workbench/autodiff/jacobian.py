@@ -14,12 +14,12 @@ from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.autodiff.recorded_call import (
     Argnames,
     Argnums,
-    Call,
+    RecordedCall,
+    detach,
+    ensure_owned,
     is_expression,
     no_options,
     only_for_functions,
-    owned,
-    released,
     wrt_of,
 )
 from workbench.core.hooks import Override
@@ -101,7 +101,7 @@ def jacobian(
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        call = Call(
+        call = RecordedCall(
             f, argnums, args, kwargs, "jacobian", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
@@ -180,7 +180,7 @@ def hessian(
 
     @wraps(f)
     def dense(*args: Any, **kwargs: Any) -> Any:
-        call = Call(
+        call = RecordedCall(
             gradient, argnums, args, kwargs, "hessian", overrides,
             has_aux=has_aux, **settings,
         )  # fmt: skip
@@ -189,9 +189,9 @@ def hessian(
     return delayed(dense)
 
 
-def _matrix(call: Call, mode: Mode | None, optional: bool = False) -> Any:
+def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> Any:
     """Return all blocks of a recorded call, nested as its result."""
     linear = LinearMap(call.outputs, call.leaves, call.resolution)
     rows = linear.blocks(mode, optional)
-    made = iter(owned([released(b) for row in rows for b in row], call.known))
+    made = iter(ensure_owned([detach(b) for row in rows for b in row], call.known))
     return call.recording.tree([call.nested([next(made) for _ in row]) for row in rows])

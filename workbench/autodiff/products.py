@@ -13,12 +13,12 @@ from workbench.autodiff.grad import checked_seed, grad, jvp, vjp
 from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.recorded_call import (
     Argnames,
-    Call,
+    RecordedCall,
+    copy_arrays,
+    detach,
+    ensure_owned,
     is_expression,
-    kept,
     only_for_functions,
-    owned,
-    released,
     wrt_of,
 )
 from workbench.core import blame, dims, tree, types
@@ -68,9 +68,9 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     array([ 0.        , -3.14159265])
     """
     if is_expression(f):
-        return f, lambda *t: expressions.pushed(f, primals, t, name="linearize")
-    primals = kept(primals)
-    call = Call(f, range(len(primals)), primals, {}, "linearize")
+        return f, lambda *t: expressions.push_tangents(f, primals, t, name="linearize")
+    primals = copy_arrays(primals)
+    call = RecordedCall(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
     seeds = [blank(x) for x in call.leaves]
     made = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
@@ -92,10 +92,12 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         ]
         rest = iter(graph.run(fitted))
         results = [
-            np.zeros_like(released(y)) if t is None else next(rest)
+            np.zeros_like(detach(y)) if t is None else next(rest)
             for y, t in zip(call.outputs, made, strict=True)
         ]
-        return call.recording.tree(owned(results, (*call.known, *fitted), call.first))
+        return call.recording.tree(
+            ensure_owned(results, (*call.known, *fitted), call.first)
+        )
 
     return call.result(saved=True), f_jvp
 
@@ -173,9 +175,9 @@ def gnvp(f: Any, loss: Any, primals: Any, tangents: Any) -> Any:
     array([ 4., 16.])
     """
     if is_expression(f):
-        along = expressions.pushed(f, primals, tangents, name="gnvp")
+        along = expressions.push_tangents(f, primals, tangents, name="gnvp")
         bent = expressions.hessian_product(loss, f, along, name="gnvp")
-        return expressions.pulled(f, primals, bent, name="gnvp")
+        return expressions.pull_cotangents(f, primals, bent, name="gnvp")
     if not isinstance(primals, (tuple, list)):
         return gnvp(f, loss, (primals,), (tangents,))[0]
     y, pullback = vjp(f, *primals)
@@ -207,11 +209,15 @@ def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) 
     if isinstance(f, Tensor):
         only_for_functions("elementwise_grad", argnames=argnames)
         wrt = wrt_of("elementwise_grad", argnums, {})
-        return expressions.pulled(f, wrt, np.ones_like(f), name="elementwise_grad")
+        return expressions.pull_cotangents(
+            f, wrt, np.ones_like(f), name="elementwise_grad"
+        )
 
     @wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        call = Call(f, argnums, args, kwargs, "elementwise_grad", argnames=argnames)
+        call = RecordedCall(
+            f, argnums, args, kwargs, "elementwise_grad", argnames=argnames
+        )
         arrays = [
             shape_of(x)
             for x in tree.flatten((args, kwargs))[0]

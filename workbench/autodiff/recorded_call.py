@@ -1,4 +1,4 @@
-"""One call of a function that is differentiated: `Call`.
+"""One call of a function that is differentiated: `RecordedCall`.
 
 Which arguments vary (by position, by name), what is recorded, and how results are
 given back: nested as they came, each array the caller's own.
@@ -33,7 +33,7 @@ Argnums = int | Sequence[int] | None
 Argnames = str | Sequence[str] | None
 
 
-class Call:
+class RecordedCall:
     """One call of a function to differentiate: which leaves vary, what came out.
 
     Attributes
@@ -160,8 +160,8 @@ class Call:
         part in: where an override means one, the arrays of the other arguments are
         recorded too.
         """
-        x = drawing(x)
-        return recorded(self.f, place, x) if self.is_whole else x
+        x = record_draws(x)
+        return wrap_arrays(self.f, place, x) if self.is_whole else x
 
     def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """All leaves: the first ones where they vary, of the second ones the rest."""
@@ -186,7 +186,7 @@ class Call:
         hold = traces.LastingHold()
         sums: dict[int, tuple[Any, int]] = {}
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
-        for node in steps.everything(walk.order(roots, self.first)):
+        for node in steps.with_inner_nodes(walk.order(roots, self.first)):
             for x in node.inputs:
                 if (
                     type(x) is np.ndarray
@@ -214,9 +214,9 @@ class Call:
 
         ``saved``: a pullback still reads the values, so the caller gets copies.
         """
-        made = [released(x) for x in self.outputs]
+        made = [detach(x) for x in self.outputs]
         others = made if saved else self.known
-        return self.recording.tree(owned(made, others, self.first))
+        return self.recording.tree(ensure_owned(made, others, self.first))
 
     def with_aux(self, *results: Any, saved: bool = False) -> Any:
         """Return the results, and after them what was kept aside, if anything was.
@@ -226,11 +226,11 @@ class Call:
         if self.has_aux:
             flat, structure = tree.flatten(self.aux)
             self.aux = None  # a pullback keeps the call
-            made = [released(x) for x in flat]
+            made = [detach(x) for x in flat]
             seen = [*self.known, *tree.flatten(results)[0]]
             if saved:
                 seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
-            results = (*results, structure(owned(made, seen, self.first)))
+            results = (*results, structure(ensure_owned(made, seen, self.first)))
         return results if len(results) > 1 else results[0]
 
     def gradients(self, cotangents: Sequence[Any]) -> Any:
@@ -240,11 +240,11 @@ class Call:
         for i, g in enumerate(made):
             if g is None:
                 made[i] = zeros_like(self.values[i])
-        own = owned(made, [*self.known, *cotangents], self.first)
+        own = ensure_owned(made, [*self.known, *cotangents], self.first)
         return self.tree(own) if self.varying is None else self.nested(own)
 
 
-def recorded(f: Function, place: int | str, x: Any) -> Any:
+def wrap_arrays(f: Function, place: int | str, x: Any) -> Any:
     """An argument that nothing is differentiated by, its arrays as Tensors."""
     flat, structure = tree.flatten(x)
     names = ArgumentNames(f, [place], [structure])
@@ -259,7 +259,7 @@ def is_plain(x: Any) -> bool:
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
-def drawing(x: Any) -> Any:
+def record_draws(x: Any) -> Any:
     """An argument; a generator of NumPy's as one whose draws are nodes.
 
     Both share one stream, so the function draws what it would have drawn.
@@ -387,7 +387,7 @@ def has_derivative(value: Any) -> bool:
     return types.differentiable(value.dtype)
 
 
-def kept(primals: Sequence[Any]) -> tuple[Any, ...]:
+def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
     """The primals, each array a copy: the caller may change his before a pullback."""
     return tuple(
         tree.map_tree(
@@ -396,12 +396,14 @@ def kept(primals: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def released(x: Any) -> Any:
+def detach(x: Any) -> Any:
     """A Tensor of a closed trace as its value, unless an outer trace needs it."""
     return x if live(x) else value_of(x)
 
 
-def owned(arrays: Sequence[Any], others: Sequence[Any], since: int = 0) -> list[Any]:
+def ensure_owned(
+    arrays: Sequence[Any], others: Sequence[Any], since: int = 0
+) -> list[Any]:
     """Return the arrays, each the caller's own to write into: copies where shared.
 
     A rule passes on what it got, or a view of it: the gradients of ``a + b`` are one

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import (
+    drop_cut_parts,
     ends_of,
     inner_rules,
     outer_steps,
     outputs_of,
     part_of,
     plan,
-    settled,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.broadcasting import assumed
@@ -95,7 +95,7 @@ def pull_back(
                 closed=closed, nulls_pass=nulls_pass,
             )  # fmt: skip
     if rules:
-        rules = settled(rules, wrt, closed)
+        rules = drop_cut_parts(rules, wrt, closed)
     steps = plan(outputs, wrt, rules)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
@@ -108,7 +108,7 @@ def pull_back(
             arrived[x.serial] = g if old is None else old + g
     outer = set() if plain else outer_steps(outputs, steps, wrt)
     if record or outer or rules or visit or closed:
-        _sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
+        sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
     made = [arrived.get(x.serial) for x in wrt]
@@ -122,7 +122,7 @@ def _sweep_plain(
 ) -> None:
     """The backward sweep on plain arrays: no recording, no override, no watcher.
 
-    This is the hot loop of eager gradients; `_sweep` is the same with everything.
+    This is the hot loop of eager gradients; `sweep` is the same with everything.
     """
     get, pop = arrived.get, arrived.pop
     totals: dict[int, Any] = {}
@@ -190,7 +190,7 @@ def _collect(
         totals[s] = made
 
 
-def _sweep(
+def sweep(
     steps: list[tuple[Tensor, int]],
     arrived: dict[int, Any],
     wanted: set[int],
@@ -220,7 +220,7 @@ def _sweep(
             before = next_serial()
             inside = inner_rules(node, pull, rules)
             if recorded:
-                passed = _recorded(pull, mask, g, node, *inside)
+                passed = record_pull(pull, mask, g, node, *inside)
             else:
                 passed = pull(mask, g, node._value, node.args, node.params, *inside)
             fitted = [
@@ -255,7 +255,7 @@ def _through_part(
     return rule, [g if h else None for g, h in zip(got, held, strict=True)]
 
 
-def _recorded(
+def record_pull(
     pull: Any, mask: int, g: Any, node: Tensor, *inside: Any
 ) -> Sequence[Any]:
     """What a rule passes on; where it needs a length, a node that runs it later."""
@@ -330,7 +330,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
         c = c.dense()
     shape = shape_of(x)
     if types.weak(c):
-        c = np.full_like(_bare(x), c)
+        c = np.full_like(value_or_self(x), c)
     have = shape_of(c)
     if not dims.same(have, shape):
         if node is not None and node.facts and assumed(have, shape, node.facts):
@@ -348,7 +348,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
             )
         c = sum_to(c, shape)
     want = x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
-    if c.dtype == want or (types.weak(_bare(x)) and c.dtype.kind == want.kind):
+    if c.dtype == want or (types.weak(value_or_self(x)) and c.dtype.kind == want.kind):
         return c
     if c.dtype.kind == "c" and want.kind != "c":
         c = np.real(c)
@@ -364,7 +364,8 @@ def _stated(c: Any, x: Any) -> Any:
     return fit(c, x) if dims.same(c.shape, x.shape) else sum_to(c, x.shape)
 
 
-def _bare(x: Any) -> Any:
+def value_or_self(x: Any) -> Any:
+    """Return the value of a Tensor that has one; any other thing as it is."""
     return x if not isinstance(x, Tensor) or x._value is None else x._value
 
 

@@ -87,7 +87,7 @@ def ends_of(node: Tensor) -> tuple[Tensor, ...]:
     return node.outputs if isinstance(node, Part) else (node,)
 
 
-def settled(
+def drop_cut_parts(
     rules: Rules | None, wrt: Sequence[Tensor], stopped: Collection[int] = ()
 ) -> Rules | None:
     """Rules without those of patterns that would pass by what is asked for.
@@ -139,7 +139,7 @@ def refuse_around(part: Part, wrt: Iterable[Tensor]) -> None:
 # op, which differentiates its graphs with them.
 
 
-def everything(nodes: Sequence[Tensor]) -> list[Tensor]:
+def with_inner_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
     """Nodes, and those inside them, and inside these.
 
     What a derivative has made is no node of the user's, but may hold some: values that

@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.grad import jvp, vjp
-from workbench.autodiff.steps import Rules, everything, inner_rules
+from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
@@ -162,7 +162,7 @@ class Local:
         self.pulls: Rules = {}
         self.pushes: Rules = {}
         if overrides:
-            found = resolve(overrides, everything([node]))
+            found = resolve(overrides, with_inner_nodes([node]))
             self.pulls, self.pushes = found.pulls(), found.pushes()
         args = [host(x) for x in node.args]
         self.spots = [

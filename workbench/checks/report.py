@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.autodiff.steps import everything
+from workbench.autodiff.steps import with_inner_nodes
 from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.overrides.override import Override, override
@@ -224,7 +224,7 @@ def passing(nodes: Sequence[Tensor]) -> list[Override]:
     """
     found = {
         x.op.name
-        for x in everything(nodes)
+        for x in with_inner_nodes(nodes)
         if x.op.name in PURPOSE and not x.op.custom and x.origin is None
     }
     return [override(name, "g", jvp="t", name=name) for name in sorted(found)]

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.autodiff.grad import jvp, vjp
 from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.recorded_call import Call
+from workbench.autodiff.recorded_call import RecordedCall
 from workbench.backends.numpy import compile
 from workbench.checks.differences import (
     EXACT_STEP,
@@ -328,7 +328,7 @@ class Check:
 
         gradients = pullback(cotangent)
         noise = noises(lambda w: pullback(structure(w)), cotangents, gradients)
-        call = Call(f, range(len(values)), tuple(values), {}, "check_grads")
+        call = RecordedCall(f, range(len(values)), tuple(values), {}, "check_grads")
         held = resolve_call(None, call.outputs, call.leaves, "check_grads")
         derivative = LinearMap(call.outputs, call.leaves, held)
         rows: dict[tuple[int, str], Comparison] = {}

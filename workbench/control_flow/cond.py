@@ -11,9 +11,9 @@ from workbench.autodiff import steps
 from workbench.autodiff.higher_order import (
     Rules,
     batch_graph,
-    extract,
-    flagged,
+    detach_leaves,
     is_draw,
+    is_masked,
     outer_specs,
     pull_graph,
     push_graph,
@@ -179,7 +179,7 @@ def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> 
         )
         for y, d in zip(closed.graph.outputs, dtypes, strict=True)
     ]
-    return extract(Graph(leaves, outputs))
+    return detach_leaves(Graph(leaves, outputs))
 
 
 def _strong(y: Any) -> Any:
@@ -224,7 +224,7 @@ def _infer(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any,
 def _refuse_draws(branches: Sequence[Graph]) -> None:
     """Refuse a derivative that would run a branch once more, and draw anew."""
     for body in branches:
-        for node in steps.everything(body.between):
+        for node in steps.with_inner_nodes(body.between):
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.at(node.site)} is drawn in a branch"
@@ -263,13 +263,13 @@ def _pull(
         if mask >> (i + 1) & 1 and differentiable(x.spec.dtype)
     ]
     arriving = [i for i, c in enumerate(g) if c is not None]
-    flags = {i for i in arriving if flagged(g[i])}
+    flags = {i for i in arriving if is_masked(g[i])}
     sides = [pull_graph(body, arriving, wanted, flags, rules) for body in branches]
     kept = [
         k for k in range(len(wanted)) if any(side[1][k] is not None for side in sides)
     ]
     back = tuple(
-        extract(
+        detach_leaves(
             Graph(
                 [*body.leaves, *fresh, *_outcomes(body)],
                 [
@@ -286,7 +286,7 @@ def _pull(
     made = define.several(COND, values, {"branches": back})
     passed: list[Any] = [None] * len(inputs)
     for k, c in zip(kept, made, strict=True):
-        poisoned = any(flagged(side[1][k]) for side in sides)
+        poisoned = any(is_masked(side[1][k]) for side in sides)
         passed[wanted[k] + 1] = masked(c) if poisoned else c
     return passed
 
@@ -301,7 +301,7 @@ def _push(
     branches: tuple[Graph, Graph] = params["branches"]
     _refuse_draws(branches)
     moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
-    flags = {i for i in moving if flagged(tangents[i + 1])}
+    flags = {i for i in moving if is_masked(tangents[i + 1])}
     sides = [push_graph(body, moving, flags, rules) for body in branches]
     count = len(branches[0].outputs)
     kept = [k for k in range(count) if any(side[1][k] is not None for side in sides)]
@@ -314,11 +314,11 @@ def _push(
         outputs = [
             np.zeros_like(ends[k]) if results[k] is None else results[k] for k in kept
         ]
-        along.append(extract(Graph([*body.leaves, *fresh, *ends], outputs)))
+        along.append(detach_leaves(Graph([*body.leaves, *fresh, *ends], outputs)))
     values = (*inputs, *(tangents[i + 1] for i in moving), *y)
     moved = define.several(COND, values, {"branches": tuple(along)})
     for k, t in zip(kept, moved, strict=True):
-        poisoned = any(flagged(side[1][k]) for side in sides)
+        poisoned = any(is_masked(side[1][k]) for side in sides)
         made[k] = masked(t) if poisoned else t
     return tuple(made)
 
@@ -337,7 +337,7 @@ def _batch(
     else:
         many = [batch_graph(body, moving, size, everything)[0] for body in branches]
         if not batched[0]:
-            chosen = {"branches": tuple(map(extract, many))}
+            chosen = {"branches": tuple(map(detach_leaves, many))}
             return define.several(COND, (pred, *values), chosen)
         with np.errstate(all="ignore"):  # of the branch that an example does not take
             made = [body.run(values) for body in many]

@@ -18,8 +18,8 @@ from workbench.autodiff.higher_order import (
     Rules,
     batch_graph,
     bits,
-    extract,
-    flagged,
+    detach_leaves,
+    is_masked,
     outer_specs,
     pull_graph,
     push_graph,
@@ -116,7 +116,7 @@ def built(
         kept_seqs = [seqs[0]]
     kept = [i for i in range(len(carries)) if used >> (first + i) & 1]
     moved = [carries[i] for i in kept]
-    body = extract(
+    body = detach_leaves(
         Graph(
             [*leaves_of(kept_consts), *leaves_of(kept_seqs), *leaves_of(moved)],
             [*(x.output for x in moved), *stacked],
@@ -155,10 +155,10 @@ def built(
         lasts[i] = y
     ys = list(made[len(moved) : len(moved) + len(stacked)])
     for i, x in enumerate(carries):
-        if flagged(x.output) and lasts[i] is not None:
+        if is_masked(x.output) and lasts[i] is not None:
             lasts[i] = masked(lasts[i])
     return lasts, [
-        masked(y) if flagged(out) else y for y, out in zip(ys, stacked, strict=True)
+        masked(y) if is_masked(out) else y for y, out in zip(ys, stacked, strict=True)
     ]
 
 
@@ -298,7 +298,7 @@ def _uneven(
         first = np.broadcast_to(top - 1 if loop.reverse else top * 0, (size,))
         starts = [first < limits, first]
         end = []
-    whole = extract(
+    whole = detach_leaves(
         Graph(
             [most, *body.leaves, at_work, made], [*carries, work, done, *stacks, *end]
         )
@@ -580,11 +580,11 @@ def _pull(
     arriving = [*flows, *stacks]
     wanted = [i for i in range(first) if asked >> i & 1]
     wrt = [*wanted, *(first + i for i in flows)]
-    flags = {i for i in (*flows, *stacks) if flagged(g[i])}
+    flags = {i for i in (*flows, *stacks) if is_masked(g[i])}
     while True:  # a cotangent that leaves a mask stays one in all further steps
         fresh, results = pull_graph(body, arriving, wrt, flags, rules)
         back = results[len(wanted) :]
-        more = {i for i, c in zip(flows, back, strict=True) if flagged(c)} - flags
+        more = {i for i, c in zip(flows, back, strict=True) if is_masked(c)} - flags
         if not more:
             break
         flags |= more
@@ -682,7 +682,8 @@ def _saved(
         ]
         outs = [*(body.outputs[i] for i in at), *lost]
         source = Loop(
-            extract(Graph(leaves, outs)), loop.consts, loop.seqs + len(drawn), len(at),
+            detach_leaves(Graph(leaves, outs)),
+            loop.consts, loop.seqs + len(drawn), len(at),
             steps=None if count is not None else loop.steps,
             counted=count is not None,
         )  # fmt: skip
@@ -732,10 +733,12 @@ def _push(
     )
     mask = moving_leaves(loop, start, rules=rules)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]
-    flags = {i for i in moving if flagged(given[i])}
+    flags = {i for i in moving if is_masked(given[i])}
     while True:
         fresh, results = push_graph(body, moving, flags, rules)
-        more = {first + i for i, t in enumerate(results[: loop.carries]) if flagged(t)}
+        more = {
+            first + i for i, t in enumerate(results[: loop.carries]) if is_masked(t)
+        }
         if more <= flags:
             break
         flags |= more

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.higher_order import extract
+from workbench.autodiff.higher_order import detach_leaves
 from workbench.control_flow import rules, text  # noqa: F401  (they make the op whole)
 from workbench.control_flow.loop import Loop, window
 from workbench.control_flow.op import run_loop
@@ -446,7 +446,7 @@ class Assembled:
         leaves = [x for x, *_ in (*self.consts, *self.seqs, *self.carries)]
         outs = [out for _, _, out in self.carries]
         stop = [] if self.stop is None else [self.stop]
-        body = extract(Graph(leaves, [*outs, *stacked, *stop]))
+        body = detach_leaves(Graph(leaves, [*outs, *stacked, *stop]))
 
         def make(every: int | None) -> Loop:
             return Loop(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.higher_order import extract
+from workbench.autodiff.higher_order import detach_leaves
 from workbench.control_flow.loop import ENDLESS, Loop
 from workbench.control_flow.scan import run_saving
 from workbench.control_flow.signature import array, check_takes, condition
@@ -159,7 +159,7 @@ def _run(
     # Whether the condition was met, for who asks why the loop has ended.
     flag = blank(Spec((), np.dtype(bool)))
     outs = [*news, stop]
-    body = extract(Graph([*captured, *places, flag], [*outs, stop]))
+    body = detach_leaves(Graph([*captured, *places, flag], [*outs, stop]))
     where = blame.here()
 
     def limit(*finals: Any) -> None:

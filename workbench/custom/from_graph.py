@@ -231,11 +231,11 @@ class OpFromGraph(Call):
         """What it is made of, for inputs of these shapes."""
         if self.inline:
             return self._flat
-        return self.fitting(specs).graph
+        return self.specialize(specs).graph
 
-    def inside(self, inputs: Sequence[Any]) -> Call | None:
+    def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
         """The op whose derivatives are taken for these inputs; None: rules are."""
-        return None if self._has_rules else self.fitting(inputs)
+        return None if self._has_rules else self.specialize(inputs)
 
     # Derivatives
 
@@ -248,7 +248,7 @@ class OpFromGraph(Call):
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         """The graph, where no rule of the op's own stands in for those inside."""
-        return [] if self._has_rules else [self.fitting(inputs).graph]
+        return [] if self._has_rules else [self.specialize(inputs).graph]
 
     def _pull(self, *arguments: Any) -> list[Any]:
         if self._has_rules:
@@ -270,7 +270,7 @@ class OpFromGraph(Call):
         rules: Rules = None,
     ) -> list[Any]:
         """The cotangents that the graph passes on, as far as it is connected."""
-        op = self.fitting(inputs)
+        op = self.specialize(inputs)
         if self.declared is None:
             return op.pull_recorded(mask, g, y, inputs, {}, rules)
         parts = (g,) if self.single else tuple(g)
@@ -292,7 +292,7 @@ class OpFromGraph(Call):
         rules: Rules = None,
     ) -> Any:
         """The tangents of the graph."""
-        return self.fitting(inputs).push_recorded(tangents, y, inputs, {}, rules)
+        return self.specialize(inputs).push_recorded(tangents, y, inputs, {}, rules)
 
     # Many examples
 

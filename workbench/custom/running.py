@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.call import vectorized
+from workbench.autodiff.call import run_examples
 from workbench.core import dims
 from workbench.core.graph import Graph
 from workbench.core.op import Op
@@ -262,7 +262,7 @@ def record_one(
 ) -> list[Any] | None:
     """The outputs by a program recorded on one; None where it looks at values."""
     try:
-        return vectorized(run, values, batched)
+        return run_examples(run, values, batched)
     except (TraceError, IndexError):
         return None  # an IndexError: an array is indexed by what differs
 

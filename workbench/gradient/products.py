@@ -51,7 +51,7 @@ def Lop(
     >>> v.eval({W: np.arange(6.0).reshape(2, 3)})
     array([30., 41., 52.])
     """
-    return expressions.pulled(
+    return expressions.pull_cotangents(
         f, wrt, eval_points, consider_constant=consider_constant,
         disconnected_inputs=disconnected_inputs,
         return_disconnected=return_disconnected, name="Lop",
@@ -106,7 +106,7 @@ def Rop(
     >>> t.eval({W: np.arange(6.0).reshape(2, 3)})
     array([20., 53.])
     """
-    return expressions.pushed(
+    return expressions.push_tangents(
         f, wrt, eval_points, disconnected_outputs=disconnected_outputs,
         return_disconnected=return_disconnected, name="Rop",
     )  # fmt: skip
@@ -130,7 +130,7 @@ def pullback(
     >>> float(pullback(x**3, x, 10.0).eval({x: 2.0}))
     120.0
     """
-    return expressions.pulled(
+    return expressions.pull_cotangents(
         f, wrt, cotangents, consider_constant=consider_constant,
         disconnected_inputs=disconnected_inputs,
         return_disconnected=return_disconnected, name="pullback",
@@ -154,7 +154,7 @@ def pushforward(
     >>> float(pushforward(x**3, x, 10.0).eval({x: 2.0}))
     120.0
     """
-    return expressions.pushed(
+    return expressions.push_tangents(
         f, wrt, tangents, disconnected_outputs=disconnected_outputs,
         return_disconnected=return_disconnected, name="pushforward",
     )  # fmt: skip

@@ -88,7 +88,7 @@ def elementwise(
     made.compute = compute
     _more(made, more)
     made.elementwise = True
-    made.batch = _batch_elementwise(made)
+    made.batch = batch_elementwise(made)
     if isinstance(compute, np.ufunc):
         UFUNCS[compute] = made
     if not partials or all(p == "0" for p in partials):
@@ -380,7 +380,9 @@ def aligned(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ..
     )
 
 
-def _batch_elementwise(made: Op) -> Rule:
+def batch_elementwise(made: Op) -> Rule:
+    """Return the batch rule of an op that works entry by entry."""
+
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
     ) -> Any:

@@ -20,7 +20,7 @@ from workbench.core.tree import map_tree
 from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
-    _batch_elementwise,
+    batch_elementwise,
     dtype_of,
     elementwise,
     linear,
@@ -634,7 +634,7 @@ _sign = op(
     reads=(0, "y"),
 )
 _sign.elementwise = True
-_sign.batch = _batch_elementwise(_sign)
+_sign.batch = batch_elementwise(_sign)
 
 
 def sign(x: Any) -> Any:

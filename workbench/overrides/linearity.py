@@ -77,7 +77,8 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
     two = [example(x, 20 + i) for i, x in enumerate(likes)]
     both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
     rows = [
-        [None if c is None or gradients.first(c) is not None else reverse._bare(c)
+        [None if c is None or gradients.first(c) is not None
+         else reverse.value_or_self(c)
          for c in define.flat(run(g))]
         for g in (one, two, both)
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from workbench.autodiff.steps import everything
+from workbench.autodiff.steps import with_inner_nodes
 from workbench.core import hooks, walk
 from workbench.core.source import Block, in_force, take_left
 from workbench.core.tensor import IDENTITY, Tensor
@@ -149,7 +149,7 @@ class CallOverrides:
             for node in walk.order(roots, first)
             if node.op is not IDENTITY and node.serial not in inside
         ]
-        nodes = [x for x in everything(nodes) if x.origin is None]
+        nodes = [x for x in with_inner_nodes(nodes) if x.origin is None]
         found = [
             one for block in self.blocks for one in find_matching(block, nodes, wrt)
         ]

@@ -203,7 +203,7 @@ class Region(Part):
             assert rule is not None
             if tensor is not None:
                 rule = tensor.op.pull  # that of the masked op, say, where it is new
-                passed = reverse._recorded(rule, masks[j], c, tensor)
+                passed = reverse.record_pull(rule, masks[j], c, tensor)
             else:
                 passed = rule(masks[j], c, value, operands, node.params)
             for i, part in enumerate(passed):
@@ -229,7 +229,7 @@ class Region(Part):
             rule = op.push or (op.pull and forward.transposed(op.pull))
             if rule and any(c is not None for c in incoming):
                 if tensor is not None:
-                    t = forward._recorded(rule, incoming, tensor)
+                    t = forward.record_push(rule, incoming, tensor)
                 else:
                     t = rule(incoming, value, operands, node.params)
                 if t is not None and not isinstance(t, tuple):

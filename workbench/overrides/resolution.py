@@ -383,7 +383,7 @@ def in_loops(given: Override, found: Sequence[Tensor], nodes: Nodes) -> list[Ten
     inner = [y for x in loops for graph in steps.graphs_of(x) for y in graph.between]
     own = {y.serial for y in inner}
     chosen = [x for x in found if x.serial in own]
-    deeper = {x.serial for x in steps.everything(inner)} - own
+    deeper = {x.serial for x in steps.with_inner_nodes(inner)} - own
     for x in found:
         if x.serial in deeper:
             raise OverrideError(

@@ -61,14 +61,14 @@ class Values:
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.graph.nodes):
             if node.op.graphs is not None:
-                for x in steps.everything([node])[1:]:
+                for x in steps.with_inner_nodes([node])[1:]:
                     found.setdefault(x.serial, []).append(i)
         return found
 
     @cached_property
     def program(self) -> list[Tensor]:
         """The nodes, and after them those inside them: what an override may mean."""
-        return steps.everything(self.graph.nodes)
+        return steps.with_inner_nodes(self.graph.nodes)
 
     def places(self, node: Tensor) -> list[int]:
         """The id of a node; of one inside others, the ids of these; else nothing."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.steps import everything
+from workbench.autodiff.steps import with_inner_nodes
 from workbench.checks.doctor import steps
 from workbench.checks.doctor.case import Case, at, size
 from workbench.checks.doctor.finding import Finding, Fix
@@ -437,7 +437,8 @@ def _holds(node: Tensor) -> bool:
     if node.op.graphs is None:
         return False
     return any(
-        x.op.name in CONDITIONED or x.op.body is not None for x in everything([node])
+        x.op.name in CONDITIONED or x.op.body is not None
+        for x in with_inner_nodes([node])
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from workbench.autodiff.call import pulled, pushed
+from workbench.autodiff.call import pull_through, push_through
 from workbench.core import blame, source, types
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
@@ -571,10 +571,14 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
         )
 
     def vjp(self: KernelOp, node: Any, *cotangents: Any) -> Any:
-        return pulled(lambda xs: several(self.fallback(*xs)), node.inputs, cotangents)
+        return pull_through(
+            lambda xs: several(self.fallback(*xs)), node.inputs, cotangents
+        )
 
     def jvp(self: KernelOp, node: Any, *tangents: Any) -> Any:
-        moved = pushed(lambda xs: several(self.fallback(*xs)), node.inputs, tangents)
+        moved = push_through(
+            lambda xs: several(self.fallback(*xs)), node.inputs, tangents
+        )
         return moved[0] if len(moved) == 1 else tuple(moved)
 
     if not cls._gives("vjp") and not cls._gives("jvp"):

@@ -21,7 +21,7 @@ from workbench.core.types import differentiable
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops.define import (
     RULE_NAMES,
-    _batch_elementwise,
+    batch_elementwise,
     dtype_of,
     elementwise,
     op,
@@ -190,7 +190,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
         return tuple(sum(column[1:], column[0]) for column in zip(*moving, strict=True))
 
     made = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
-    made.batch = _batch_elementwise(made)
+    made.batch = batch_elementwise(made)
     CALLS[function.ufunc] = lambda *inputs: several(made, inputs)
     return made
 

@@ -15,7 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.call import pushed, record_once, valued, vectorized
+from workbench.autodiff.call import (
+    push_through,
+    record_once,
+    run_and_pull,
+    run_examples,
+)
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply
@@ -128,7 +133,7 @@ def _rates(problem: Problem, parameters: Sequence[Any], times: Any, y: Any) -> A
     """The rate of change at all times."""
     values = [*parameters, times, y]
     batched = [False] * len(parameters) + [True, True]
-    return vectorized(problem.rate, values, batched)[0]
+    return run_examples(problem.rate, values, batched)[0]
 
 
 def _push(
@@ -155,7 +160,7 @@ def _push(
 
         point = [*fixed, z[:n]]
         motion = [*[given.get(i) for i in range(count)], z[n:]]
-        (moved,) = pushed(at, point, motion)
+        (moved,) = push_through(at, point, motion)
         if moved is None:
             moved = np.zeros_like(z[n:])
         return [np.concatenate([at(point)[0], moved])]
@@ -194,7 +199,7 @@ def _pull(
             return problem.rate([*filled, t, ps[-1]])
 
         point = [*[fixed[i] for i in which], z[:n]]
-        (f,), back = valued(at, point, [z[n : 2 * n]])
+        (f,), back = run_and_pull(at, point, [z[n : 2 * n]])
         rows = [f]
         for c, p in zip([back[-1], *back[:-1]], [point[-1], *point[:-1]], strict=True):
             flat = np.zeros_like(p) if c is None else -c

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.call import pulled, pushed
+from workbench.autodiff.call import pull_through, push_through
 from workbench.core import blame, types
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
@@ -105,7 +105,7 @@ def _push(
         def value(xs: Sequence[Any]) -> list[Any]:
             fixed, along, x = xs[:count], xs[count:-1], xs[-1]
             given = dict(zip(which, along, strict=True))
-            (moved,) = pushed(
+            (moved,) = push_through(
                 lambda ps: integrand.value([*ps, x]),
                 fixed,
                 [given.get(i) for i in range(count)],
@@ -149,7 +149,7 @@ def _pull(
                     filled[i] = p
                 return integrand.value([*filled, x])
 
-            back = pulled(at, [fixed[i] for i in which], [c])
+            back = pull_through(at, [fixed[i] for i in which], [c])
             rows = [
                 np.reshape(np.zeros_like(fixed[i]) if m is None else m, -1)
                 for i, m in zip(which, back, strict=True)

@@ -224,11 +224,11 @@ def code_of(node: Tensor) -> str | None:
 def _inside(node: Tensor, held: bool) -> list[Tensor]:
     """The nodes that run inside a node, and those inside them."""
     if held:
-        return steps.everything([node])[1:]
+        return steps.with_inner_nodes([node])[1:]
     assert node.op.body is not None
     specs = [types.spec_of(x) for x in node.inputs]
     graph: Graph = node.op.body(*specs)
-    return steps.everything([x for x in graph.nodes if x.inputs])
+    return steps.with_inner_nodes([x for x in graph.nodes if x.inputs])
 
 
 def _alone(node: Tensor) -> Graph:
