@@ -215,6 +215,129 @@ def test_what_repeats_or_pads_says_its_lengths(f: Any, shape: str) -> None:
     assert made.eval({x: np.ones((2, 3))}).shape == f(np.ones((2, 3))).shape
 
 
+#: Functions that run when lengths are known, and say what they will be.
+LATE: dict[str, tuple[Any, str]] = {
+    "resize": (lambda x: np.resize(x, (3, x.shape[0])), "(3, x.shape[0])"),
+    "insert": (lambda x: np.insert(x, 1, 5.0, axis=0), "(x.shape[0] + 1, x.shape[1])"),
+    "insert several": (
+        lambda x: np.insert(x, [0, 1, 1], 2.0, axis=1),
+        "(x.shape[0], x.shape[1] + 3)",
+    ),
+    "insert rows": (
+        lambda x: np.insert(x, [1], x, axis=0),
+        "(2*x.shape[0], x.shape[1])",
+    ),
+    "insert flat": (lambda x: np.insert(x, 2, 1.0), "(x.shape[0]*x.shape[1] + 1,)"),
+    "insert at a slice": (
+        lambda x: np.insert(x, slice(-2, None), 1.0, axis=1),
+        "(x.shape[0], call[0].shape[1])",
+    ),
+    "delete": (lambda x: np.delete(x, -1, axis=1), "(x.shape[0], x.shape[1] - 1)"),
+    "delete several": (
+        lambda x: np.delete(x, [0, 1, 1]),
+        "(x.shape[0]*x.shape[1] - 2,)",
+    ),
+    "delete from both ends": (
+        lambda x: np.delete(x[0], [2, -2]),
+        "(call[0].shape[0],)",
+    ),
+    "delete every second": (
+        lambda x: np.delete(x[0], slice(1, None, 2)),
+        "(x.shape[1] - (x.shape[1] // 2),)",
+    ),
+    "cov": (np.cov, "(x.shape[0], x.shape[0])"),
+    "cov of columns": (
+        lambda x: np.cov(x, rowvar=False),
+        "(x.shape[1], x.shape[1])",
+    ),
+    "cov of two": (lambda x: np.cov(x, x), "(2*x.shape[0], 2*x.shape[0])"),
+    "corrcoef": (np.corrcoef, "(x.shape[0], x.shape[0])"),
+    "array_split": (
+        lambda x: np.array_split(x, 2, axis=1)[0],
+        "(x.shape[0], (x.shape[1] + 1) // 2)",
+    ),
+    "vsplit": (lambda x: np.vsplit(x, 2)[1], "(x.shape[0] // 2, x.shape[1])"),
+    "convolve": (
+        lambda x: np.convolve(x[0], x[:, 0], mode="same"),
+        "(max(x.shape[0], x.shape[1]),)",
+    ),
+    "correlate": (
+        lambda x: np.correlate(x[0], x[:, 0]),
+        "(max(x.shape[0], x.shape[1]) - min(x.shape[0], x.shape[1]) + 1,)",
+    ),
+    "pad with the mean": (
+        lambda x: np.pad(x, ((1, 2), (0, 3)), mode="mean"),
+        "(x.shape[0] + 3, x.shape[1] + 3)",
+    ),
+    "pad by a length": (
+        lambda x: np.pad(x[0], x.shape[0], mode="maximum"),
+        "(2*x.shape[0] + x.shape[1],)",
+    ),
+    "multi_dot": (
+        lambda x: np.linalg.multi_dot([x, x.T, x]),
+        "(x.shape[0], x.shape[1])",
+    ),
+    "multi_dot of a vector": (
+        lambda x: np.linalg.multi_dot([x[0], x.T, x]),
+        "(x.shape[1],)",
+    ),
+    "lstsq": (
+        lambda x: np.linalg.lstsq(x, x[:, :2])[0],
+        "(x.shape[1], min(2, x.shape[1]))",
+    ),
+    "partition": (lambda x: np.partition(x, 1), "(x.shape[0], x.shape[1])"),
+    "lexsort": (lambda x: np.lexsort((x[:, 0], x[:, 1])), "(x.shape[0],)"),
+    "histogram": (lambda x: np.histogram(x, 5)[1], "(6,)"),
+    "polyadd": (
+        lambda x: np.polyadd(x[0], x[:, 0]),
+        "(max(x.shape[0], x.shape[1]),)",
+    ),
+    "polyder": (lambda x: np.polyder(x[0]), "(max(0, x.shape[1] - 1),)"),
+    "polyint": (lambda x: np.polyint(x[0]), "(x.shape[1] + 1,)"),
+    "polyfit": (lambda x: np.polyfit(x[:, 0], x, 1), "(2, x.shape[1])"),
+    "vander": (lambda x: np.vander(x[0], 3), "(x.shape[1], 3)"),
+    "arange": (
+        lambda x: np.arange(2, x.shape[0] + 9, 3, like=x),
+        "((x.shape[0] // 3) + 3,)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_runs_late_says_its_lengths(name: str, rng: np.random.Generator) -> None:
+    f, shape = LATE[name]
+    x = wb.matrix("x")
+    made = f(x)
+    assert str(made.shape) == shape
+    function = wb.function([x], made)
+    counts = wb.function([x], [n * np.ones_like(x[0, 0]) for n in made.shape])
+    for size in ((4, 3), (2, 5), (6, 4)):
+        a = rng.standard_normal(size)
+        assert function(a).shape == f(a).shape
+        assert tuple(map(int, counts(a))) == f(a).shape
+
+
+def test_a_length_that_is_said_is_read_before_the_run() -> None:
+    v = wb.vector("v")
+    assert len(np.resize(v, 7)) == 7
+    assert len(np.polyfit(v, v, 2)) == 3
+
+
+def test_a_function_at_a_place_far_from_the_start() -> None:
+    v = wb.vector("v")
+    made = np.insert(v, 40, 1.0)
+    assert str(made.shape) == "(v.shape[0] + 1,)"
+    a = np.zeros(50)
+    np.testing.assert_array_equal(made.eval({v: a}), np.insert(a, 40, 1.0))
+    with pytest.raises(IndexError, match=r"index 40 is out of bounds"):
+        made.eval({v: np.zeros(7)})
+
+
+def test_too_many_widths_name_the_place() -> None:
+    with pytest.raises(ValueError, match=r"np.pad \(at .*: widths of shape \(3, 2\)"):
+        np.pad(wb.matrix("x"), ((1, 2), (3, 4), (5, 6)))
+
+
 def test_positions_far_from_the_start_fit_some_length() -> None:
     v = wb.vector("v")
     made = wb.at(v)[9].set(1.0)

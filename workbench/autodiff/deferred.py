@@ -20,7 +20,7 @@ from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import derive_by_running
 from workbench.core import deferred, dims, hooks, types
-from workbench.core.op import Op
+from workbench.core.op import LENGTHS, Op
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
@@ -323,8 +323,19 @@ def _called(
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
 
+def _called_lengths(
+    *operands: Any, function: Any, args: Any, settings: Any, single: bool = False
+) -> tuple[Any, ...]:
+    """The shapes of the results, where the function has a rule of them."""
+    rule = LENGTHS.get(function)
+    if rule is None:
+        raise UnknownLengthError("measured when it runs")
+    made = rule(*_given(args, operands), **_given(settings, operands))
+    return tuple(made) if isinstance(made, list) else (made,)
+
+
 CALL = declare_run("call", _called, None, "the derivative of the function")
-CALL.infer = _traced(_called)
+CALL.infer, CALL.lengths = _traced(_called), _called_lengths
 
 
 def _spelled(node: Tensor) -> tuple[str, dict[str, Any]] | None:

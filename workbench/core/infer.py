@@ -233,6 +233,8 @@ def _own(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
 
 #: At how many sets of known numbers an op is asked that accepted no other.
 MOST_TRIES = 100
+#: Of how many entries the largest example is.
+MOST_ENTRIES = 4**8
 
 
 def _asked_at_stand_ins(
@@ -286,7 +288,9 @@ def _asked_at_stand_ins(
 def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[Any]]:
     """Numbers for so many lengths: at which most ops answer, and some more."""
     known = sorted({n for n in _shapes(specs) if not isinstance(n, Dim)})
-    equal = [(n,) * count for n in (*known, *range(8, 0, -1), 16, 32)]
+    most = max((len(_shapes(x)) for x in specs), default=1) or 1
+    far = [4**k for k in range(2, 9) if 4 ** (k * most) <= MOST_ENTRIES]
+    equal = [(n,) * count for n in (*known, *range(8, 0, -1), 16, 32, *far)]
     uneven = islice(product((*known, 3, 2, 1), repeat=count), MOST_TRIES)
     usual = chain([(3,) * count, (2,) * count], product((3, 2), repeat=count))
     return islice(usual, 8), chain(equal, uneven)

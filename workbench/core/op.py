@@ -247,6 +247,10 @@ CALLS: dict[Any, Callable[..., Any]] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
+#: What shape such a function's result has (a list for several), where its answer needs
+#: a length that is not known yet. None in place of a length: it is measured.
+LENGTHS: dict[Any, Callable[..., Any]] = {}
+
 #: Those NumPy functions that make an array for ``like=x`` and are not told of x.
 MAKERS: set[Any] = set()
 
@@ -280,13 +284,15 @@ def load_all() -> None:
 
 
 def implements(
-    *functions: Any,
+    *functions: Any, lengths: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Answer these NumPy functions with the decorated one for Tensors."""
 
     def register(answer: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
             FUNCTIONS[function] = answer
+            if lengths is not None:
+                LENGTHS[function] = lengths
         return answer
 
     return register

@@ -13,14 +13,20 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.broadcasting import largest, smallest
-from workbench.core.dims import Dim, none
+from workbench.core.dims import Dim, found, none
 from workbench.core.op import Op, ViewParams, always, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec, weak
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of, shape_of_first
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
-from workbench.ops.shaping import distinct_axes, integers, normal_axes, normal_axis
+from workbench.ops.shaping import (
+    distinct_axes,
+    integer,
+    integers,
+    normal_axes,
+    normal_axis,
+)
 
 Params = dict[str, Any]
 Batched = tuple[bool, ...]
@@ -569,7 +575,11 @@ SETTINGS = {
 }
 
 
-@implements(np.pad)
+def _padded_lengths(array: Any, pad_width: Any, *args: Any, **settings: Any) -> Any:
+    return _pad_lengths(array, width=_widths(pad_width, len(shape_of(array))))
+
+
+@implements(np.pad, lengths=_padded_lengths)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> Any:
     """`numpy.pad`, in all modes but a function."""
     if callable(mode):
@@ -614,9 +624,16 @@ def _widths(pad_width: Any, rank: int) -> Widths:
             (w, w) if isinstance(w := given.get(n, 0), int) else tuple(w)
             for n in range(rank)
         ]
-    if np.asarray(pad_width).dtype.kind not in "iu":  # host array: widths
+    widths = np.asarray(pad_width)  # host array: widths
+    if widths.dtype.kind not in "iu" and not found(widths.tolist()):
         raise TypeError(f"`pad_width` must be of integral type{blame.here()}")
-    pairs = np.broadcast_to(pad_width, (rank, 2)).tolist()
+    try:
+        pairs = np.broadcast_to(widths, (rank, 2)).tolist()
+    except ValueError:
+        raise ValueError(
+            f"np.pad{blame.here()}: widths of shape {widths.shape} for {rank} axes."
+            " Write one number, one pair (before, after), or a pair for each axis."
+        ) from None
     if any(n < 0 for pair in pairs for n in pair):
         raise ValueError(f"index can't contain negative values{blame.here()}")
-    return tuple((int(a), int(b)) for a, b in pairs)
+    return tuple((integer(a), integer(b)) for a, b in pairs)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.broadcasting import largest, smallest
 from workbench.core.dims import below, differ, none
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
@@ -315,7 +316,14 @@ def _checked(mode: Any, name: str) -> str:
     return str(mode)
 
 
-@implements(np.convolve)
+def _line_lengths(a: Any, v: Any, mode: str = "valid") -> Any:
+    n, m = (shape_of(x)[0] if shape_of(x) else 1 for x in (a, v))
+    if mode == "same":
+        return (largest(n, m),)
+    return (n + m - 1 if mode == "full" else largest(n, m) - smallest(n, m) + 1,)
+
+
+@implements(np.convolve, lengths=_line_lengths)
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """`numpy.convolve`."""
     a, v = _line(a, "convolve", "a"), _line(v, "convolve", "v")
@@ -326,7 +334,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     return convolved(a, v, mode)
 
 
-@implements(np.correlate)
+@implements(np.correlate, lengths=_line_lengths)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """`numpy.correlate`; of complex ``v`` it takes the conjugate, as NumPy does."""
     a, v = _line(a, "correlate", "a"), _line(v, "correlate", "v")

@@ -24,7 +24,7 @@ from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Spec, weak
 from workbench.errors import DtypeError, TraceError
 from workbench.ops.define import dtype_of, no_out, shape_of
-from workbench.ops.indexing import GETITEM
+from workbench.ops.indexing import GETITEM, Slice, sliced
 from workbench.ops.shaping import integers, normal_axis
 
 Params = dict[str, Any]
@@ -254,7 +254,30 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     return np.concatenate([admit(arr), admit(values)], axis)
 
 
-@implements(np.delete)
+def _shape_along(x: Any, axis: int | None, change: Callable[[Any], Any]) -> Any:
+    """The shape of ``x`` with another length along an axis; of one axis for None."""
+    shape = shape_of(x)
+    if axis is None:
+        shape, axis = (math.prod(shape),), 0
+    axis = normal_axis(axis, len(shape))
+    return (*shape[:axis], change(shape[axis]), *shape[axis + 1 :])
+
+
+def _delete_lengths(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    def left(n: Any) -> Any:
+        if isinstance(obj, slice):
+            return n - sliced(n, Slice(obj.start, obj.stop, obj.step))
+        places = np.asarray(_plain_index(obj))  # host array: a plain index
+        if places.dtype == bool:
+            return n - int(np.count_nonzero(places))
+        ends = {bool(k < 0) for k in places.flat}
+        # Whether -1 and 3 are one place, the length decides.
+        return n - len({*places.flat}) if len(ends) < 2 else None
+
+    return _shape_along(arr, axis, left)
+
+
+@implements(np.delete, lengths=_delete_lengths)
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """`numpy.delete`; what a mask deletes never poisons, as in `numpy.where`."""
     arr = admit(arr)
@@ -269,7 +292,25 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     return np.take(arr, kept, axis)
 
 
-@implements(np.insert)
+def _insert_lengths(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    def longer(n: Any) -> Any:
+        if isinstance(obj, slice):
+            places = sliced(n, Slice(obj.start, obj.stop, obj.step))
+            return n + places if isinstance(places, int) and places != 1 else None
+        places = np.asarray(_plain_index(obj))  # host array: positions
+        if places.dtype == bool:
+            places = np.flatnonzero(places)
+        if places.size != 1:
+            return n + places.size
+        rank = 1 if axis is None else len(shape_of(arr))
+        lengths = (1,) * (rank - len(shape_of(values))) + shape_of(values)
+        at = 0 if places.ndim == 0 else normal_axis(axis or 0, rank)
+        return n + lengths[at]
+
+    return _shape_along(arr, axis, longer)
+
+
+@implements(np.insert, lengths=_insert_lengths)
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """`numpy.insert`: both are joined, and then taken in the new order."""
     arr, number, obj = admit(arr), admit(values), _plain_index(obj)
@@ -315,7 +356,7 @@ def _plain_index(obj: Any) -> Any:
     return obj
 
 
-@implements(np.resize)
+@implements(np.resize, lengths=lambda a, new_shape: integers(new_shape))
 def resize(a: Any, new_shape: Any) -> Any:
     """`numpy.resize`: the entries, over and over."""
     a, shape = np.ravel(admit(a)), integers(new_shape)
@@ -333,19 +374,28 @@ def resize(a: Any, new_shape: Any) -> Any:
 # split: slices, which are views
 
 
-@implements(np.array_split)
+def _split_lengths(ary: Any, sections: Any, axis: int = 0) -> list[Any]:
+    """The shapes of so many parts: the first ones may be one longer."""
+    count = operator.index(sections)
+    longest = _shape_along(ary, axis, lambda n: n + count - 1)
+    axis = normal_axis(axis, len(longest))
+    before, after = longest[:axis], longest[axis + 1 :]
+    return [(*before, (longest[axis] - i) // count, *after) for i in range(count)]
+
+
+@implements(np.array_split, lengths=_split_lengths)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """`numpy.array_split`."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
-@implements(np.split)
+@implements(np.split, lengths=_split_lengths)
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """`numpy.split`."""
     return _split(ary, indices_or_sections, axis, even=True)
 
 
-@implements(np.vsplit)
+@implements(np.vsplit, lengths=_split_lengths)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """`numpy.vsplit`."""
     _ranked(ary, 2, "vsplit")
@@ -359,7 +409,11 @@ def _ranked(x: Any, rank: int, name: str) -> None:
         )
 
 
-@implements(np.hsplit)
+def _hsplit_lengths(ary: Any, sections: Any) -> list[Any]:
+    return _split_lengths(ary, sections, min(len(shape_of(ary)) - 1, 1))
+
+
+@implements(np.hsplit, lengths=_hsplit_lengths)
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """`numpy.hsplit`."""
     _ranked(ary, 1, "hsplit")
@@ -367,7 +421,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split(ary, indices_or_sections, axis, even=True)
 
 
-@implements(np.dsplit)
+@implements(np.dsplit, lengths=lambda ary, n: _split_lengths(ary, n, 2))
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """`numpy.dsplit`."""
     _ranked(ary, 3, "dsplit")

@@ -167,10 +167,13 @@ def _like_lengths(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Spec:
     more = dict(keywords)
     dtype = np.dtype(more.pop("dtype", int if maker == "arange" else float))
     rows, *rest = args
-    if maker == "arange" and not more and len(rest) < 2:
-        start, stop = (rows, *rest) if rest else (0, rows)
-        if _is_whole(start) and _is_whole(stop):
-            return Spec((largest(stop - start, 0),), dtype)
+    if maker == "arange" and not more and all(map(_is_whole, args)):
+        start, stop, *steps = args if rest else (0, rows)
+        step = steps[0] if steps else 1
+        if not isinstance(step, Dim) and step:
+            side = 1 if step > 0 else -1
+            count = (side * (stop - start) + abs(step) - 1) // abs(step)
+            return Spec((largest(count, 0),), dtype)
     elif maker in ("zeros", "ones", "empty") and not more and not rest:
         return Spec(rows if isinstance(rows, tuple) else (rows,), dtype)
     elif maker in ("eye", "identity", "tri") and more.keys() <= {"k", "M"}:

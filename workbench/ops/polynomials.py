@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.broadcasting import largest
+from workbench.core.dims import none
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
+from workbench.errors import UnknownLengthError
 from workbench.ops.define import dtype_of, known, op, shape_of
 
 
@@ -61,11 +64,12 @@ def polyval(p: Any, x: Any) -> Any:
 def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
     """Two polynomials with as many coefficients."""
     a, b = _coefficients(a), _coefficients(b)
-    short = shape_of(b)[0] - shape_of(a)[0]
-    if short > 0:
-        a = np.concatenate([np.zeros_like(a, shape=(short,)), a])
-    elif short < 0:
-        b = np.concatenate([np.zeros_like(b, shape=(-short,)), b])
+    length = largest(shape_of(a)[0], shape_of(b)[0])
+    a, b = (
+        x if none(short := length - shape_of(x)[0])
+        else np.concatenate([np.zeros_like(x, shape=(short,)), x])
+        for x in (a, b)
+    )  # fmt: skip
     return a, b
 
 
@@ -140,7 +144,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
     for _ in range(m):
-        n = max(shape_of(p)[0] - 1, 0)
+        n = largest(shape_of(p)[0] - 1, 0)
         p = p[:-1] * np.arange(n, 0, -1, like=p)
     return p
 
@@ -261,7 +265,13 @@ def _descending(count: int, like: Any) -> Any:
     return np.arange(count - 1, -1, -1, like=like)
 
 
-@implements(np.polyfit)
+def _polyfit_lengths(x: Any, y: Any, deg: int, *rest: Any, **settings: Any) -> Any:
+    if rest[1:2] == (True,) or rest[3:] or settings.get("full") or "cov" in settings:
+        raise UnknownLengthError("several results are measured")
+    return (int(deg) + 1, *shape_of(y)[1:])
+
+
+@implements(np.polyfit, lengths=_polyfit_lengths)
 def polyfit(
     x: Any,
     y: Any,

@@ -141,7 +141,12 @@ def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return cross(x1, x2, axis=axis)
 
 
-@implements(np.linalg.multi_dot)
+def _multi_dot_lengths(arrays: Any, **settings: Any) -> Any:
+    first, *_, last = map(shape_of, arrays)
+    return (*first[:-1], *last[1:])
+
+
+@implements(np.linalg.multi_dot, lengths=_multi_dot_lengths)
 def multi_dot(arrays: Any, *, out: None = None) -> Any:
     """`numpy.linalg.multi_dot`, multiplied in the order that takes fewest steps."""
     no_out("np.linalg.multi_dot", out)

@@ -208,7 +208,12 @@ def _argpartition_batch(
     return apply(ARGPARTITION, inputs, {**params, "axis": params["axis"] + 1})
 
 
-ARGPARTITION = op("argpartition", _argpartition_compute, batch=_argpartition_batch)
+ARGPARTITION = op(
+    "argpartition",
+    _argpartition_compute,
+    batch=_argpartition_batch,
+    lengths=shape_of_first,
+)
 
 
 @implements(np.argpartition)
@@ -259,6 +264,7 @@ LEXSORT = op(
     "lexsort",
     _lexsort_compute,
     batch=_lexsort_batch,
+    lengths=lambda *keys, axis: Spec(shape_of(keys[0]), np.dtype(np.intp)),
     template="np.lexsort([{all}]{more})",
 )
 
@@ -618,7 +624,15 @@ def histogram_bin_edges(
     return _edges(np.ravel(admit(a)), bins, range, weights)
 
 
-@implements(np.histogram)
+def _histogram_lengths(
+    a: Any, bins: Any = 10, *rest: Any, **settings: Any
+) -> list[tuple[Any, ...]]:
+    found = shape_of(bins)
+    edges = found[0] if found else bins + 1 if isinstance(bins, int) else None
+    return [(None if edges is None else edges - 1,), (edges,)]
+
+
+@implements(np.histogram, lengths=_histogram_lengths)
 def histogram(
     a: Any,
     bins: Any = 10,

@@ -243,7 +243,18 @@ def _sample_weights(w: Any, name: str, rows: Any) -> Any:
     return w
 
 
-@implements(np.cov)
+def _cov_lengths(
+    m: Any, y: Any = None, rowvar: bool = True, *rest: Any, **settings: Any
+) -> Any:
+    def rows(x: Any) -> Any:
+        shape = shape_of(x)
+        return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
+
+    n = rows(m) + (0 if y is None else rows(y))
+    return () if not isinstance(n, Dim) and n == 1 else (n, n)
+
+
+@implements(np.cov, lengths=_cov_lengths)
 def cov(
     m: Any,
     y: Any = None,
@@ -296,7 +307,7 @@ def cov(
     return made if dtype_of(made) == np.dtype(dtype) else made.astype(dtype)
 
 
-@implements(np.corrcoef)
+@implements(np.corrcoef, lengths=_cov_lengths)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """`numpy.corrcoef`; what is cut off beyond 1 is rounding, and has no derivative."""
     c = cov(x, y, rowvar, dtype=dtype)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.broadcasting import broadcast_shapes, meet
+from workbench.core.broadcasting import broadcast_shapes, meet, smallest
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Spec, value_spec
@@ -308,7 +308,14 @@ def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
     return apply(LSTSQ, (a, b), params)
 
 
-@implements(np.linalg.lstsq)
+def _lstsq_lengths(a: Any, b: Any, rcond: Any = None) -> list[tuple[Any, ...]]:
+    rows, columns = shape_of(a)
+    return [
+        (columns, *shape_of(b)[1:]), (None,), (), (smallest(rows, columns),),
+    ]  # fmt: skip
+
+
+@implements(np.linalg.lstsq, lengths=_lstsq_lengths)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     """`numpy.linalg.lstsq`: solution, residuals, rank, singular values.
 
