@@ -126,6 +126,90 @@ def test_a_command_is_one_look_at_the_session_and_one_patch(
     assert len(looked) == 1
 
 
+@pytest.fixture
+def looped() -> Session:
+    def f(w: Any) -> Any:
+        return np.sum(wb.scan(lambda h, w: np.tanh(w * h), None, [w], w, n_steps=9))
+
+    return Session(wb.trace(f)(np.full(2, 0.5)))
+
+
+def test_steps_of_a_loop_are_shown_kept_and_set(looped: Session) -> None:
+    """An edited rule holds in the steps in which it held, or in those that are sent."""
+    page = Page(looped)
+    page.hello()
+    page.take()
+    target = {"kind": "op", "op": "tanh"}
+    for request, (event, fields, steps, words) in enumerate(
+        [
+            ("override", {"steps": "2:4"}, slice(2, 4), " in steps 2:4"),
+            ("override", {"id": 1}, slice(2, 4), " in steps 2:4"),
+            ("edit", {"id": 1}, slice(2, 4), " in steps 2:4"),
+            ("edit", {"id": 1, "steps": " -1 "}, -1, " in step -1"),
+            ("edit", {"id": 1, "steps": "::3"}, slice(None, None, 3), " in steps ::3"),
+            ("override", {"id": 1, "steps": ""}, None, ""),
+        ],
+        1,
+    ):
+        rule = f"{request} * d"
+        fields |= {"target": target, "rule": rule, "label": ""}
+        page.send(event, request=request, **fields)
+        page.wait(1)
+        assert [m["type"] for m in page.take()] == ["patch"]
+        (one,) = looped.overrides
+        assert (one.id, one.rule, one.override.steps) == (1, rule, steps)
+        assert one.where == f"every tanh{words}"
+        assert repr(one).startswith(f"<override 1: scale ×{request} on {one.where};")
+        assert looped.history.done[-1].endswith(f"every tanh{words}")
+        assert repr(one.override).endswith(f"every tanh{words}>")
+        page.acknowledge()
+        page.wait(1)
+        assert page.header["overrides"][0]["steps"] == words.rpartition(" ")[2]
+    assert looped.code() == "ad.override('tanh', vjp='6 * d')"
+
+
+@pytest.mark.parametrize(
+    "steps", ["x", "1.5", "1:2:3:4", "1e3", "9" * 30, "::0", "3,4"]
+)
+def test_what_names_no_steps_is_refused(looped: Session, steps: str) -> None:
+    page = Page(looped)
+    target = {"kind": "op", "op": "tanh"}
+    fields = {"target": target, "rule": "2 * d", "label": "", "steps": steps}
+    page.send("override", request=1, **fields)
+    (answer,) = page.take()
+    assert answer["type"] == "failure"
+    assert "names no" in answer["message"]
+    assert looped.overrides == []
+
+
+def test_steps_of_a_node_in_no_loop_are_refused(session: Session, page: Page) -> None:
+    target = {"kind": "op", "op": "tanh"}
+    fields = {"target": target, "rule": "2 * d", "label": "", "steps": "3"}
+    page.send("override", request=1, **fields)
+    (answer,) = page.take()
+    assert answer["type"] == "failure"
+    assert "target a node in the step of wb.scan" in answer["message"]
+    assert session.overrides == []
+
+
+def test_every_kind_of_target_can_be_edited(looped: Session) -> None:
+    page = Page(looped)
+    scan = looped.nodes.labels[-2]
+    for target in (
+        "tanh",
+        scan,
+        wb.pattern(lambda x: np.sum(x)),
+        wb.subgraph([-1 + looped.nodes.count], [scan]),
+        lambda node: node.op.name == "sum",
+    ):
+        one = looped.override(target, "2 * d")
+        page.send("edit", request=1, id=one.id, rule="3 * d", label="")
+        assert not page.take()
+        (edited,) = looped.overrides
+        assert (edited.rule, edited.where) == ("3 * d", one.where)
+        looped.remove(one.id)
+
+
 def test_a_scope_is_a_target(session: Session, page: Page) -> None:
     page.send(
         "override",

@@ -24,7 +24,14 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plots
 from workbench.session import Session
 from workbench.session.applied_override import Attached
-from workbench.session.wire import Snapshot, changes, detail, read_target, take
+from workbench.session.wire import (
+    Snapshot,
+    changes,
+    detail,
+    read_steps,
+    read_target,
+    take,
+)
 from workbench.session.wire.header import cut
 
 # Long work for the page: one check or diagnosis at a time, and plots.
@@ -385,13 +392,14 @@ QUESTIONS: dict[Any, Callable[[Session, Message], Message]] = {
 
 
 def _override(session: Session, message: Message) -> None:
-    replacing = integer(message, "id") if message.get("id") is not None else None
+    old = _attached(session, message) if message.get("id") is not None else None
     label = _text(message, "label").strip()
     session.override(
         _target(message),
         _text(message, "rule"),
         name=label or None,
-        replacing=replacing,
+        steps=_loop_steps(message, old),
+        replacing=old,
     )
 
 
@@ -407,8 +415,16 @@ def _remove(session: Session, message: Message) -> None:
 
 
 def _edit(session: Session, message: Message) -> None:
+    old = _attached(session, message)
     label = _text(message, "label").strip()
-    session.edit(integer(message, "id"), _text(message, "rule"), name=label or None)
+    session.override(
+        old.override.target,
+        _text(message, "rule"),
+        name=label or None,
+        enabled=old.enabled,
+        steps=_loop_steps(message, old),
+        replacing=old,
+    )
 
 
 def _fix(session: Session, message: Message) -> None:
@@ -462,6 +478,13 @@ def _text(message: Message, field: str) -> str:
     if not isinstance(value, str) or len(value) > MOST_TEXT:
         raise UsageError(f"{field} is no text of bearable length")
     return value
+
+
+def _loop_steps(message: Message, old: Attached | None) -> int | slice | None:
+    """The steps of a loop that a rule holds in; those of before, if it says none."""
+    if "steps" in message:
+        return read_steps(_text(message, "steps"))
+    return None if old is None else old.override.steps
 
 
 def _attached(session: Session, message: Message) -> Attached:

@@ -122,7 +122,8 @@ class Override:
 
     def __repr__(self) -> str:
         off = "" if self.enabled else ", off"
-        return f"<override {self.label!r} on {self.target}{off}>"
+        where = f"{self.target}{describe_steps(self.steps)}"
+        return f"<override {self.label!r} on {where}{off}>"
 
 
 def override(
@@ -206,6 +207,20 @@ def override(
             name = None  # it says that by itself, and its code stays short
     steps = _checked_steps(steps)
     return Override(target_of(target), vjp, jvp, name, enabled, steps)
+
+
+def write_steps(steps: int | slice | None) -> str:
+    """Return iterations as a subscript has them: ``"3"``, ``"10:20"``; "" for all."""
+    if not isinstance(steps, slice):
+        return "" if steps is None else str(steps)
+    ends = [steps.start, steps.stop, *([] if steps.step is None else [steps.step])]
+    return ":".join("" if n is None else str(n) for n in ends)
+
+
+def describe_steps(steps: int | slice | None) -> str:
+    """Return what follows a target in words: ``" in steps 10:20"``; "" for all."""
+    several = "s" if isinstance(steps, slice) else ""
+    return "" if steps is None else f" in step{several} {write_steps(steps)}"
 
 
 def _checked_steps(steps: Any) -> int | slice | None:

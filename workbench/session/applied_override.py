@@ -16,7 +16,7 @@ from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.linear_structures import ByLinear
-from workbench.overrides.override import Override, override
+from workbench.overrides.override import Override, describe_steps, override
 from workbench.overrides.patterns import ByPattern, lambda_text
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.rule_parser import check_on, read
@@ -74,9 +74,14 @@ class Attached:
         return self._resolution.notes[self._position]
 
     @property
-    def where(self) -> str:
+    def target(self) -> str:
         """Its target in words."""
         return target_text(self.override.target, self._state.objective.nodes)
+
+    @property
+    def where(self) -> str:
+        """Its target in words, and the steps of a loop if it names some."""
+        return where_text(self.override, self._state.objective.nodes)
 
     @property
     def code(self) -> str:
@@ -199,6 +204,11 @@ def target_text(target: Target, nodes: Nodes) -> str:
         reads = ", ".join(nodes.labels[nodes.find(x)] for x in target.inputs)
         return f"subgraph {ends} of {reads}"
     return str(target)
+
+
+def where_text(override: Override, nodes: Nodes) -> str:
+    """Return what an override is on in words: a target, and the steps of a loop."""
+    return f"{target_text(override.target, nodes)}{describe_steps(override.steps)}"
 
 
 def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:

@@ -169,15 +169,16 @@ export class GraphConnection implements IDisposable {
     };
   }
 
-  /** Attach a rule, or with `id` replace that of an override. */
+  /** Attach a rule, or with `id` replace that of an override; `steps` as shown. */
   async override(
     target: Target,
     rule: string,
     label: string,
-    id?: number
+    id?: number,
+    steps = ''
   ): Promise<void> {
     const known = id === undefined ? {} : { id };
-    const event = { event: 'override', target, rule, label, ...known } as const;
+    const event = { event: 'override', target, rule, label, steps, ...known } as const;
     await this._request(event, null);
   }
 
@@ -190,8 +191,14 @@ export class GraphConnection implements IDisposable {
   }
 
   /** Another rule for an override, whatever its target is. */
-  async editOverride(id: number, rule: string, label: string): Promise<void> {
-    await this._request({ event: 'edit', id, rule, label }, null);
+  async editOverride(
+    id: number,
+    rule: string,
+    label: string,
+    steps: string
+  ): Promise<void> {
+    const event = { event: 'edit', id, rule, label, steps } as const;
+    await this._request(event, null);
   }
 
   /** Put an override at another place in the order; 0 is the first. */

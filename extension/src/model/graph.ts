@@ -179,6 +179,12 @@ export class Graph {
     return this._string('dtype', node);
   }
 
+  /** Whether a loop is among its nodes: overrides can name steps of it. */
+  get hasLoops(): boolean {
+    const loop = this.header.strings.indexOf('scan');
+    return loop >= 0 && this._columns.op.includes(loop);
+  }
+
   /** "569×16", "()" for a scalar. */
   shape(node: number): string {
     return this._string('shape', node);
@@ -501,7 +507,9 @@ function coveredNodes({ overrides }: IHeader): Set<number> {
 /** Whether the same overrides run with the same rules. */
 function sameRules(a: IHeader, b: IHeader): boolean {
   const rules = ({ overrides }: IHeader): string =>
-    JSON.stringify(overrides.map(({ id, rule, enabled }) => [id, rule, enabled]));
+    JSON.stringify(
+      overrides.map(({ id, rule, steps, enabled }) => [id, rule, steps, enabled])
+    );
   return a.overrides === b.overrides || rules(a) === rules(b);
 }
 

@@ -74,8 +74,8 @@ export class Asking {
     this._command(kernel => kernel.moveOverride(override.id, to));
   }
 
-  /** Give an override another rule; rejects with the reason where it is refused. */
-  async edit(override: IOverride, rule: string): Promise<void> {
+  /** Give an override another rule and steps; rejects with the reason where it is refused. */
+  async edit(override: IOverride, rule: string, steps: string): Promise<void> {
     const kernel = this._options.connection();
     if (kernel !== null) {
       this._options.clear();
@@ -85,7 +85,8 @@ export class Asking {
       await kernel.editOverride(
         override.id,
         rule,
-        named && !told ? override.label : ''
+        named && !told ? override.label : '',
+        steps
       );
     }
   }

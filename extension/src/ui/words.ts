@@ -122,6 +122,12 @@ export function targetText(graph: Graph, target: Target): string {
   }
 }
 
+/** What an override is on: its target, and the steps of a loop if it names some. */
+export function whereText(graph: Graph, { target, steps }: IOverride): string {
+  const several = steps.includes(':') ? 's' : '';
+  return targetText(graph, target) + (steps === '' ? '' : ` in step${several} ${steps}`);
+}
+
 /** "12 %", with the angle if the direction changed: "12 %, 3.1°". */
 export function effectText(effect: IEffect): string {
   if (effect.relative === null) {

@@ -244,6 +244,7 @@ function checkOverride(value: unknown, where: string, nodes: number): IOverride 
     data: isData,
     stored: boolean(data['stored'] ?? isData, `${where}.stored`),
     target: checkTarget(data['target'], `${where}.target`, nodes),
+    steps: text(data['steps'] ?? '', `${where}.steps`),
     enabled: boolean(data['enabled'], `${where}.enabled`),
     matched: nodeList(data['matched'], `${where}.matched`, nodes),
     covered: nodeList(data['covered'] ?? [], `${where}.covered`, nodes),

@@ -128,6 +128,8 @@ export interface IOverride {
   /** True if the rule is data, so that it can be saved: a text or a list of nodes. */
   stored: boolean;
   target: Target;
+  /** The steps of a loop as one writes them: "3", "10:20"; "" for all. */
+  steps: string;
   enabled: boolean;
   /** The nodes whose gradient it gives; of a pattern the last node of each match. */
   matched: number[];
@@ -397,7 +399,10 @@ export type PageEvent =
       rule: string;
       id?: number;
     }
-  /** Attach a rule; with `id`, replace that override's rule and target. */
+  /**
+   * Attach a rule; with `id`, replace that override's rule and target. `steps` is
+   * written as in IOverride; without, those of the override that is replaced stay.
+   */
   | {
       type: 'event';
       seq: number;
@@ -407,6 +412,7 @@ export type PageEvent =
       target: Target;
       rule: string;
       label: string;
+      steps?: string;
     }
   | {
       type: 'event';
@@ -426,6 +432,7 @@ export type PageEvent =
       id: number;
       rule: string;
       label: string;
+      steps?: string;
     }
   /** Put an override at another place in the order; 0 is the first. */
   | {

@@ -99,6 +99,7 @@ export function clipOfH(changes: Partial<IOverride> = {}): IOverride {
     target: { kind: 'node', node: H },
     enabled: true,
     matched: [H],
+    steps: '',
     covered: [],
     note: '',
     effects: [{ node: W, name: 'W', relative: 0.123, angle: 3 }],

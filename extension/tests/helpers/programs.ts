@@ -270,6 +270,7 @@ export function clip(node: number, effects: IOverride['effects'] = []): IOverrid
     target: { kind: 'node', node },
     enabled: true,
     matched: [node],
+    steps: '',
     covered: [],
     note: '',
     effects,

@@ -53,6 +53,7 @@ describe('checks and findings', () => {
     const [override] = old['overrides'] as Data[];
     delete override['stored'];
     delete override['covered'];
+    delete override['steps'];
     delete override['note'];
     const graph = Graph.fromMessage(old, buffers);
     expect(graph.header.check).toBeNull();
@@ -122,6 +123,7 @@ describe('checks and findings', () => {
     ['findings.list.0.fix.attachable', 'yes', 'attachable is neither'],
     ['findings.list', new Array(10_001).fill(0), 'findings.list has 10001 entries'],
     ['overrides.0.covered', [7], 'overrides[0].covered[0] is 7'],
+    ['overrides.0.steps', 3, 'overrides[0].steps is not text'],
     ['overrides.0.note', 3, 'overrides[0].note is not text'],
     ['history', { done: [1], undone: [] }, 'history.done[0] is not text']
   ])('%s', (path, value, message) => {

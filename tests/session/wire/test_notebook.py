@@ -184,6 +184,7 @@ DAMAGES += [
     ("header.history.done", [1], "history.done holds what is not text"),
     ("header.overrides.0.covered", [24], "overrides[0].covered must be whole numbers"),
     ("header.overrides.0.note", 3, "overrides[0].note is 3, not text"),
+    ("header.overrides.0.steps", 3, "overrides[0].steps is 3, not text"),
     ("header.overrides.0.stored", "yes", "overrides[0].stored is 'yes'"),
     ("header.overrides.0.code", 3, "overrides[0].code is 3, not text"),
     ("header.overrides.0.target", "op", "overrides[0].target is not an object"),
@@ -317,7 +318,7 @@ def test_a_picture_of_the_first_schema_is_read() -> None:
     assert header["history"] == {"done": [], "undone": []}
     assert not {"check", "check_ratio"} & set(back.columns)
     for one in header["overrides"]:
-        assert (one["covered"], one["note"]) == ([], "")
+        assert (one["covered"], one["note"], one["steps"]) == ([], "", "")
         assert one["stored"] == one["data"]
 
 

@@ -7,7 +7,7 @@ suspicion. `detail.py` answers questions about one node.
 """
 
 from workbench.session.wire.columns import Patch, Snapshot, changes, failed, take
-from workbench.session.wire.detail import detail, read_target
+from workbench.session.wire.detail import detail, read_steps, read_target
 from workbench.session.wire.notebook import read_saved, saved
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 
@@ -20,6 +20,7 @@ __all__ = [
     "detail",
     "failed",
     "read_saved",
+    "read_steps",
     "read_target",
     "saved",
     "take",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +15,7 @@ from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.walk import is_leaf
-from workbench.errors import OverrideError, WorkbenchError
+from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session, statistics
@@ -128,6 +129,26 @@ def read_target(data: Mapping[str, Any]) -> Target:
         f"{cut(repr(dict(data)))} is no target that the page can give: a node, an op"
         " or a scope."
     )
+
+
+def read_steps(text: str) -> int | slice | None:
+    """Return the steps of a loop that a text names as a subscript has them.
+
+    Raises
+    ------
+    UsageError
+        If it names none.
+    """
+    parts = [part.strip() for part in text.split(":")]
+    if parts == [""]:
+        return None
+    if len(parts) > 3 or not all(re.fullmatch(r"(-?[0-9]{1,9})?", x) for x in parts):
+        raise UsageError(
+            f"{cut(text, 40)!r} names no steps of a loop: write one, 3, or -1 for the"
+            " last, or several, 10:20. An empty field means all."
+        )
+    numbers = [int(part) if part else None for part in parts]
+    return numbers[0] if len(numbers) == 1 else slice(*numbers)
 
 
 # What a node is made of, in words and as code: loops, branches, ops of the user's. All

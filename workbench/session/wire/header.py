@@ -14,6 +14,7 @@ from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
 from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
+from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session import Session
 from workbench.session.applied_override import Attached, is_data
@@ -78,6 +79,7 @@ def override_data(one: Attached, effects: bool = True) -> OverrideData:
         data=one.data,
         stored=one.stored,
         target=target_data(one),
+        steps=write_steps(one.override.steps),
         enabled=one.enabled,
         matched=list(one.matched),
         covered=list(one.covered),
@@ -104,7 +106,7 @@ def target_data(one: Attached) -> TargetData:
         return {"kind": "op", "op": target.op}
     if isinstance(target, ByScope):
         return {"kind": "scope", "scope": target.glob.removesuffix("/*")}
-    return {"kind": "other", "text": cut(one.where)}
+    return {"kind": "other", "text": cut(one.target)}
 
 
 def history_data(history: History) -> HistoryData:

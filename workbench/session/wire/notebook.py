@@ -169,7 +169,8 @@ def check_overrides(value: object, nodes: int) -> list[OverrideData]:
 
 def _override(data: dict[str, Any], where: str, nodes: int) -> OverrideData:
     known = data.get("data", False)
-    data = {"covered": [], "note": "", "stored": known, "data": False, **data}
+    absent = {"covered": [], "note": "", "stored": known, "data": False, "steps": ""}
+    data = {**absent, **data}
     if type(data.get("id")) is not int:
         damaged(f"{where}.id is {cut(repr(data.get('id')), 200)}")
     for name in ("matched", "covered"):
@@ -184,6 +185,7 @@ def _override(data: dict[str, Any], where: str, nodes: int) -> OverrideData:
         data=flag(data, "data", f"{where}.data"),
         stored=flag(data, "stored", f"{where}.stored"),
         target=_target(record(data.get("target"), f"{where}.target"), where, nodes),
+        steps=text(data, "steps", f"{where}.steps"),
         enabled=flag(data, "enabled", f"{where}.enabled"),
         matched=data["matched"],
         covered=data["covered"],

@@ -86,7 +86,7 @@ class EffectData(TypedDict):
 
 
 class OverrideData(TypedDict):
-    """One override of a session."""
+    """One override of a session; ``steps`` of a loop as a subscript has them."""
 
     id: int
     label: str
@@ -94,6 +94,7 @@ class OverrideData(TypedDict):
     data: bool
     stored: bool
     target: TargetData
+    steps: str
     enabled: bool
     matched: list[int]
     covered: list[int]

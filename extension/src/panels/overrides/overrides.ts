@@ -8,10 +8,11 @@ import { Widget } from '@lumino/widgets';
 import type { Graph } from '../../model/graph';
 import { Keyed, button, element, icon } from '../../ui/dom';
 import { formatPlural } from '../../ui/numbers';
-import { effectText, effectsLine, targetText } from '../../ui/words';
+import { effectText, effectsLine, whereText } from '../../ui/words';
 import type { IHistory, IOverride } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { copyLink, goTo, pill } from '../links';
+import { StepsField } from './rule';
 
 const EMPTY =
   'All gradients are the true ones. Select a node and attach another rule to see ' +
@@ -211,7 +212,7 @@ class OverrideItem {
     const words = `Move ${label}, ${place + 1} of ${count}: drag, or arrow keys`;
     this._handle.title = words;
     this._handle.setAttribute('aria-label', words);
-    this._target.textContent = targetText(graph, override.target);
+    this._target.textContent = whereText(graph, override);
     this._target.title =
       matched.length > 1 ? 'Select the next node' : 'Select the node';
     this._pill.fill([label, enabled, rule], () => [pill(override)]);
@@ -389,6 +390,12 @@ class RuleEdit {
       }
     });
     this._field.value = _override.rule;
+    this._steps = new StepsField(_override.steps);
+    const { target } = _override;
+    this._steps.node.hidden = target.kind === 'node' || !_host.state.graph?.hasLoops;
+    this._steps.node.addEventListener('input', () => {
+      this._show('', null);
+    });
     this._field.addEventListener('input', () => {
       this._refused = false;
       this._show('', null);
@@ -402,7 +409,7 @@ class RuleEdit {
         event.preventDefault();
         event.stopPropagation();
         this._close();
-      } else if (event.key === 'Enter' && event.target === this._field) {
+      } else if (event.key === 'Enter' && event.target instanceof HTMLInputElement) {
         // Notebooks do not let a form submit itself by Enter.
         event.preventDefault();
         event.stopPropagation();
@@ -415,6 +422,7 @@ class RuleEdit {
     });
     this.node.append(
       element('div', { class: 'workbench-Field' }, [this._field, this._apply]),
+      this._steps.node,
       element('div', { class: 'workbench-Under' }, [
         this._message,
         button('link', 'Cancel', () => {
@@ -474,7 +482,8 @@ class RuleEdit {
     clearTimeout(this._timer);
     const question = ++this._question;
     this._apply.disabled = true;
-    this._host.asking.edit(this._override, this._field.value.trim()).then(
+    const rule = this._field.value.trim();
+    this._host.asking.edit(this._override, rule, this._steps.text).then(
       () => {
         this._close();
       },
@@ -492,10 +501,13 @@ class RuleEdit {
     this._message.textContent = message;
     this._message.classList.toggle('workbench-mod-bad', this._refused);
     this._field.setAttribute('aria-invalid', String(this._refused));
-    this._apply.disabled = rule === '' || this._refused || rule === this._override.rule;
+    const { rule: before, steps } = this._override;
+    const same = rule === before && this._steps.text === steps;
+    this._apply.disabled = rule === '' || this._refused || same;
   }
 
   private readonly _field: HTMLInputElement;
+  private readonly _steps: StepsField;
   private readonly _apply = button('primary', 'Apply', () => undefined, {
     attributes: { type: 'submit' }
   });

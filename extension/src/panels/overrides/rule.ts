@@ -8,7 +8,7 @@ import { Widget } from '@lumino/widgets';
 import type { Graph } from '../../model/graph';
 import { Keyed, Segments, button, element } from '../../ui/dom';
 import { spellNumber } from '../../ui/numbers';
-import { effectsLine, targetText } from '../../ui/words';
+import { effectsLine, whereText } from '../../ui/words';
 import type { IOverride, Target } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { overrideLinks, pill } from '../links';
@@ -45,6 +45,10 @@ export class RuleForm extends Widget {
       this._show();
       this._checkSoon();
     });
+    this._steps.node.addEventListener('input', () => {
+      this._dirty = true;
+      this._show();
+    });
     this.node.addEventListener('keydown', event => {
       this._onKey(event);
     });
@@ -71,7 +75,8 @@ export class RuleForm extends Widget {
       ]),
       element('div', { class: 'workbench-Row' }, [
         element('span', { text: 'Apply to' }),
-        this._reaches.node
+        this._reaches.node,
+        this._steps.node
       ])
     );
   }
@@ -108,6 +113,7 @@ export class RuleForm extends Widget {
     if (graph !== null && selected !== null) {
       const override = overrideOf(graph, selected);
       this._field.value = override?.data === true ? override.rule : 'd';
+      this._steps.text = override?.steps ?? '';
       this._reaches.setChoices(reachesOf(graph, selected));
       const fitting = presetsFor(graph.op(selected));
       this._chips.setChoices(
@@ -135,6 +141,7 @@ export class RuleForm extends Widget {
     const { preset: name } = recognise(this._field.value);
     this._chips.choose(name);
     this._writeNumbers(false);
+    this._steps.node.hidden = this._reach === 'node' || !graph.hasLoops;
     this._showApply(override);
     this._showCurrent(graph, override, live);
   }
@@ -146,7 +153,8 @@ export class RuleForm extends Widget {
       override !== null &&
       override.enabled &&
       override.rule === this._field.value.trim() &&
-      reachOf(override) === this._reach;
+      reachOf(override) === this._reach &&
+      override.steps === this._readSteps();
     const removes =
       isTrue && override?.data === true && replaces(override, this._reach);
     this._applyButton.textContent = removes ? 'Remove' : 'Apply';
@@ -168,7 +176,7 @@ export class RuleForm extends Widget {
     const what =
       override.target.kind === 'node'
         ? override.label
-        : `${override.label} on ${targetText(graph, override.target)}`;
+        : `${override.label} on ${whereText(graph, override)}`;
     return [
       element('div', { class: 'workbench-Effect' }, [
         pill(override, what),
@@ -251,6 +259,11 @@ export class RuleForm extends Widget {
     }
   }
 
+  /** The steps of a loop as they are written; what is drawn itself is in none. */
+  private _readSteps(): string {
+    return this._reach === 'node' ? '' : this._steps.text;
+  }
+
   private _checkSoon(): void {
     clearTimeout(this._timer);
     this._timer = setTimeout(() => {
@@ -319,7 +332,13 @@ export class RuleForm extends Widget {
     const target = targetOf(graph, selected, this._reach);
     this._applyButton.disabled = true;
     connection
-      .override(target, rule, labelOf(rule), replaced ? override.id : undefined)
+      .override(
+        target,
+        rule,
+        labelOf(rule),
+        replaced ? override.id : undefined,
+        this._readSteps()
+      )
       .then(
         () => {
           this._dirty = false;
@@ -345,6 +364,7 @@ export class RuleForm extends Widget {
       maxlength: '1000'
     }
   });
+  private readonly _steps = new StepsField();
   private readonly _applyButton = button('primary', 'Apply', () => undefined, {
     attributes: { type: 'submit' }
   });
@@ -384,6 +404,34 @@ function largestPassedOn(graph: Graph, node: number): number {
     }
   }
   return largest;
+}
+
+/** In which steps of a loop a rule holds: a field that the kernel reads. */
+export class StepsField {
+  readonly node: HTMLElement;
+
+  constructor(text = '') {
+    this.node = element(
+      'label',
+      { title: 'Of a loop: one step, 3, or -1 for the last; several, 10:20' },
+      ['in steps ', this._field]
+    );
+    this.text = text;
+  }
+
+  /** What is written in it; "" for all steps. */
+  get text(): string {
+    return this._field.value.trim();
+  }
+
+  set text(text: string) {
+    this._field.value = text;
+  }
+
+  private readonly _field = element('input', {
+    class: 'workbench-Input workbench-Number',
+    attributes: { type: 'text', placeholder: 'all', autocomplete: 'off' }
+  });
 }
 
 // What the form of a node edits, and what its rule would apply to.

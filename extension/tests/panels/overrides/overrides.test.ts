@@ -104,6 +104,35 @@ describe('the panel of overrides', () => {
     expect(list.node.textContent).toContain('the lower one has the say');
   });
 
+  it('says in which steps of a loop each holds', () => {
+    const target = { kind: 'op', op: 'tanh' } as const;
+    show([clipOfH({ target, steps: '10:20' }), { ...scale, steps: '-1' }]);
+    const targets = rows().map(
+      row => row.querySelector('.workbench-Target')!.textContent
+    );
+    expect(targets).toEqual(['every tanh in steps 10:20', 'every matmul in step -1']);
+  });
+
+  it('lets one write other steps', () => {
+    const inner = clipOfH({ target: { kind: 'op', op: 'tanh' }, steps: '3' });
+    const strings = network().header.strings.map(s => (s === 'multiply' ? 'scan' : s));
+    host.show(network([inner], { strings }));
+    list.refresh('values');
+    button('Edit').click();
+    const [rule, steps] =
+      rows()[0].querySelectorAll<HTMLInputElement>('.workbench-Input');
+    expect([rule.value, steps.value]).toEqual(['clip(d, -0.1, 0.1)', '3']);
+    expect(button('Apply').disabled).toBe(true);
+    steps.value = '10:20';
+    steps.dispatchEvent(new Event('input', { bubbles: true }));
+    key(steps, 'Enter');
+    expect(kernel.last('edit')).toMatchObject({
+      id: 7,
+      rule: 'clip(d, -0.1, 0.1)',
+      steps: '10:20'
+    });
+  });
+
   it('switches and removes', () => {
     show([clip]);
     const box = rows()[0].querySelector('input')!;

@@ -10,11 +10,11 @@ import { RecordingHost } from '../../helpers/host';
 import { H, PRODUCT, W, clipOfH, network } from '../../helpers/network';
 
 /** The form of a node, with a kernel behind it. */
-function open(overrides: IOverride[] = [], node = H) {
+function open(overrides: IOverride[] = [], node = H, program = network(overrides)) {
   const kernel = new TestKernel();
   const connection = kernel.connect();
   const host = new RecordingHost(connection);
-  host.show(network(overrides));
+  host.show(program);
   host.state.select(node);
   const form = new RuleForm(host);
   form.refresh('graph');
@@ -195,6 +195,34 @@ describe('RuleForm', () => {
       rule: 'zeros_like(d)',
       target: { kind: 'scope', scope: 'layer' }
     });
+  });
+
+  it('offers the steps of a loop, where there is one', () => {
+    const every = clipOfH({ target: { kind: 'op', op: 'tanh' }, steps: '10:20' });
+    const strings = network().header.strings.map(s => (s === 'multiply' ? 'scan' : s));
+    const { kernel, form, find, apply, click, submit } = open(
+      [every],
+      H,
+      network([every], { strings })
+    );
+    const steps = find('[placeholder="all"]') as HTMLInputElement;
+    const label = steps.parentElement!;
+    expect(label.hidden).toBe(false);
+    expect(steps.value).toBe('10:20');
+    expect(find('.workbench-Effect').textContent).toContain('tanh in steps 10:20');
+    expect(apply.disabled).toBe(true);
+    steps.value = ' -1 ';
+    steps.dispatchEvent(new Event('input', { bubbles: true }));
+    expect(apply.disabled).toBe(false);
+    submit();
+    expect(kernel.last('override')).toMatchObject({ id: 7, steps: '-1' });
+    click('this node');
+    expect(label.hidden).toBe(true);
+    submit();
+    expect(kernel.last('override')).toMatchObject({ steps: '' });
+    expect(form.node.textContent).not.toContain('in step -1');
+    const straight = open([every]);
+    expect(straight.find('[placeholder="all"]').parentElement!.hidden).toBe(true);
   });
 
   it('shows the override that is there, what it does, and edits it in place', () => {
