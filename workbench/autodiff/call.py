@@ -28,7 +28,7 @@ from workbench.autodiff.steps import plan, with_inner_nodes
 from workbench.core import source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
-from workbench.core.op import Op
+from workbench.core.op import Lowering, Op
 from workbench.core.recorder import Recorder, close
 from workbench.core.tensor import Tensor, apply, masked, value_of
 from workbench.core.trace import blank, blanks, live, record
@@ -220,6 +220,13 @@ def derive(
     return Derived(Graph([leaves[i] for i in reads], outputs), reads, places)
 
 
+def lower_call(node: Tensor, backend: str) -> Lowering:
+    """Return the one function of a node that runs its Graph once."""
+    assert node.op.graphs is not None
+    (graph,) = node.op.graphs(node.inputs, node.params)
+    return Lowering(graph, [(node.op.name, graph)])
+
+
 def inner_serials(graph: Graph) -> set[int]:
     """Return the serials of all nodes inside, those inside others too."""
     return {x.serial for x in with_inner_nodes(graph.between)}
@@ -331,7 +338,7 @@ class Call(Op):
         self.custom = True
         self.rule = "the rules of the ops inside"
         self.reads = None
-        self.body = self._body
+        self.lower = lower_call
         self.graphs = self._graphs
         self.compute = self._compute
         self.unfold = lambda values, params: self.run(values)
@@ -342,10 +349,6 @@ class Call(Op):
         #: what they are asked.
         self.known: dict[Hashable, Any] = {}
         self.specs = [types.spec_of(y) for y in graph.outputs]
-
-    def _body(self, *specs: Any) -> Graph:
-        """Return what it is made of."""
-        return self.graph
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         return [self.graph]

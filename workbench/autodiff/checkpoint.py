@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from workbench.autodiff import steps
-from workbench.autodiff.call import apply_valued, derive_by_running
+from workbench.autodiff.call import apply_valued, derive_by_running, lower_call
 from workbench.autodiff.higher_order import is_draw, outer_specs
 from workbench.autodiff.recorded_call import ensure_owned
 from workbench.core import traces, tree
@@ -103,6 +103,7 @@ CHECKPOINT.inner_sources = lambda node: [
     for leaf, x in zip(node.params["graph"].leaves, node.inputs, strict=False)
 ]
 CHECKPOINT.graphs = lambda inputs, params: [params["graph"]]
+CHECKPOINT.lower = lower_call
 CHECKPOINT.compute = _compute
 CHECKPOINT.unfold = lambda values, params: params["graph"].run(values)
 CHECKPOINT.infer = _infer

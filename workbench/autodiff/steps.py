@@ -139,8 +139,10 @@ def refuse_around(part: Part, wrt: Iterable[Tensor]) -> None:
 # op, which differentiates its graphs with them.
 
 
-def with_inner_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
+def with_inner_nodes(nodes: Sequence[Tensor], ruled: bool = False) -> list[Tensor]:
     """Nodes, and those inside them, and inside these.
+
+    ``ruled``: those too that no derivative reaches, since the op has a rule of its own.
 
     What a derivative has made is no node of the user's, but may hold some: values that
     it computes again.
@@ -151,7 +153,7 @@ def with_inner_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
         node = stack.pop()
         if node.origin is not None and node.op.maker is not None:
             continue  # an op of the user's in a rule: none of the program
-        for graph in graphs_of(node):
+        for graph in graphs_of(node, ruled):
             new = [x for x in graph.between if x.serial not in seen]
             seen.update(x.serial for x in new)
             found += [x for x in new if x.origin is None]
@@ -159,10 +161,15 @@ def with_inner_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
-def graphs_of(node: Tensor) -> Sequence[Graph]:
-    """Return the programs that a node holds."""
+def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:
+    """Return the programs that a node holds, if its derivative is made of theirs.
+
+    ``ruled``: in any case.
+    """
     op, inputs, params = deferred.stripped(node)
-    return () if op.graphs is None else op.graphs(inputs, params)
+    if op.graphs is None or (op.has_own_rule and not ruled):
+        return ()
+    return op.graphs(inputs, params)
 
 
 def inner_rules(node: Tensor, rule: Any, rules: Rules | None) -> tuple[Any, ...]:

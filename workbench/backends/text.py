@@ -33,7 +33,7 @@ from workbench.core import dims
 from workbench.core.deferred import Late, Place, shape_at
 from workbench.core.dims import Dim, found, same
 from workbench.core.graph import Graph
-from workbench.core.op import Op
+from workbench.core.op import Lowering, Op
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
@@ -59,26 +59,6 @@ class Form(NamedTuple):
 Frame = Callable[["Lines", str, list[str], list[str]], list[str]]
 
 
-def call_text(functions: Sequence[str], operands: Sequence[str]) -> str:
-    """The code of a call of the one function that an op brings."""
-    return f"{functions[0]}({', '.join(operands)})"
-
-
-class Source(NamedTuple):
-    """The functions that an op brings into a text (`Op.source`), and its call."""
-
-    #: Nodes with equal keys share their functions.
-    key: Any
-    #: A name and a graph for each function.
-    graphs: Sequence[tuple[str, Graph]]
-    #: How the functions are written; None: the steps of the graph, and a return.
-    frame: Frame | None = None
-    #: The code of a call: the names of the functions, the operands.
-    call: Callable[[Sequence[str], Sequence[str]], str] = call_text
-    #: The helpers that the call names, as code.
-    helpers: Sequence[str] = ()
-
-
 class Module:
     """What the functions of one text share: what stands above and around them."""
 
@@ -92,7 +72,7 @@ class Module:
         #: What a function calls itself or hands over: no other may hide it.
         self.globals = {"np", "function", *keyword.kwlist, *dir(builtins)}
         #: What nodes bring along, by serial, and the names of its functions, by key.
-        self.brought: dict[int, Source] = {}
+        self.brought: dict[int, Lowering] = {}
         self.functions: dict[Any, list[str]] = {}
 
     def add_helper(self, code: str) -> None:
@@ -307,7 +287,7 @@ class Lines:
     def function(self, name: str, frame: Frame) -> list[str]:
         """The lines of one function."""
         arguments = []
-        for x in self.graph.inputs:
+        for x in self.graph.leaves:
             arguments.append(self.names.name(x.name or "x"))
             self.known[x.serial] = Expression(arguments[-1], ATOM)
         for node in self.nodes:
@@ -501,6 +481,9 @@ def returned(results: str) -> list[str]:
 
 # The whole text
 
+#: The name by which ops are asked for what they bring into a text.
+BACKEND = "numpy"
+
 
 class Text(NamedTuple):
     """The code, and the globals it needs besides what it imports."""
@@ -535,17 +518,16 @@ def _inner(last: Lines) -> list[list[str]]:
     """The functions that ops bring along, those inside others too."""
     module = last.module
     found: list[tuple[Any, str, Lines, Frame]] = []
-    known: dict[Any, Source] = {}
+    known: set[Any] = set()
     waiting = [last]
     while waiting:
         for node in waiting.pop().nodes:
-            brought = source_of(node, known)
-            if brought is None:
+            if node.op.lower is None:
                 continue
-            module.brought[node.serial] = brought
+            brought = module.brought[node.serial] = node.op.lower(node, BACKEND)
             if brought.key in known:
                 continue
-            known[brought.key] = brought
+            known.add(brought.key)
             for code in brought.helpers:
                 module.add_helper(code)
             form = Form(nested=listing if parts(node) is not None else None)
@@ -562,19 +544,6 @@ def _inner(last: Lines) -> list[list[str]]:
     # What is called stands above what calls it.
     named = [*zip(called, found, strict=True)]
     return [lines.function(name, frame) for name, (*_, lines, frame) in named[::-1]]
-
-
-def source_of(node: Tensor, known: dict[Any, Source]) -> Source | None:
-    """The functions that a node brings into a text; None for most."""
-    op = node.op
-    if op.source is not None:
-        brought: Source = op.source(node)
-        return brought
-    if op.body is None:
-        return None
-    specs = tuple(map(spec_of, node.inputs))
-    key = (op, specs)
-    return known.get(key) or Source(key, [(op.name, op.body(*specs))])
 
 
 def _kind(value: Any) -> str:

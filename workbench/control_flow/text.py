@@ -9,7 +9,6 @@ from typing import Any
 from workbench.backends.text import (
     INDENT,
     Lines,
-    Source,
     head,
     listing,
     returned,
@@ -18,7 +17,7 @@ from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
 from workbench.core import types
 from workbench.core.dims import Dim, Length, atoms_of, written
-from workbench.core.op import declare
+from workbench.core.op import Lowering, declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 
@@ -43,11 +42,11 @@ def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carrie
 Measured = dict[int, tuple[str, int]]
 
 
-def _scan(node: Tensor) -> Source:
+def _scan(node: Tensor, backend: str) -> Lowering:
     """A loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
     graphs = [(node.name or "scan", loop.body)]
-    return Source(("scan", id(loop), loop.keep), graphs, partial(_for, loop))
+    return Lowering(("scan", id(loop), loop.keep), graphs, partial(_for, loop))
 
 
 def _for(
@@ -157,7 +156,7 @@ def _length(n: Any, measured: Measured) -> str:
     return written(n, name, code=True)
 
 
-def _back(node: Tensor) -> Source:
+def _back(node: Tensor, backend: str) -> Lowering:
     """A loop back, some steps at a time, after the same steps forth."""
     chunks: Chunks = node.params["chunks"]
     source, back = chunks.source, chunks.back
@@ -181,10 +180,10 @@ def _back(node: Tensor) -> Source:
         return f"scan_pieces({first}, {', '.join(parts)})"
 
     graphs = [(AGAIN, source.body), ("scan_back", back.body)]
-    return Source(("scan_back", id(chunks)), graphs, frame, call, (PIECES,))
+    return Lowering(("scan_back", id(chunks)), graphs, frame, call, (PIECES,))
 
 
-def _cond(node: Tensor) -> Source:
+def _cond(node: Tensor, backend: str) -> Lowering:
     """A choice of two functions."""
     branches = node.params["branches"]
 
@@ -194,9 +193,9 @@ def _cond(node: Tensor) -> Source:
 
     yes, no = branches
     graphs = [("on_true", yes), ("on_false", no)]
-    return Source(("cond", id(branches)), graphs, call=call)
+    return Lowering(("cond", id(branches)), graphs, call=call)
 
 
-declare("scan").source = _scan
-declare("scan_back").source = _back
-declare("cond").source = _cond
+declare("scan").lower = _scan
+declare("scan_back").lower = _back
+declare("cond").lower = _cond

@@ -68,7 +68,7 @@ class Late(Op):
         self.rule, self.reads = base.rule, base.reads
         self.graphs, self.inner_sources = base.graphs, base.inner_sources
         self.repeats = base.repeats
-        self.source = base.source
+        self.lower = base.lower
 
     def settled(
         self, inputs: Sequence[Any], params: Params

@@ -299,10 +299,13 @@ def inline(graph: Graph) -> Graph:
     %1     = multiply(x, x)     float64[]
     %2     = multiply(%1, x)    float64[]
     """
-    if not any(node.op.inline for node in graph.nodes):
-        return graph
+    while any(node.op.inline for node in graph.nodes):
+        graph = _inline_once(graph)
+    return graph
+
+
+def _inline_once(graph: Graph) -> Graph:
     made: dict[int, Any] = {}
-    programs: dict[Any, Graph] = {}
     given = {x.serial for x in graph.leaves}
     for node in graph.nodes:
         if node.serial in given:
@@ -310,11 +313,8 @@ def inline(graph: Graph) -> Graph:
         inputs = tuple(
             [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
         )
-        if node.op.inline and node.op.body is not None:
-            key = node.op, tuple(map(_spec, inputs))
-            program = programs.get(key)
-            if program is None:
-                program = programs[key] = node.op.body(*map(_spec, inputs))
+        if node.op.inline and node.op.graphs is not None:
+            (program,) = node.op.graphs(inputs, node.params)
             outputs = program.run(inputs)
             several = isinstance(types.spec_of(node), tuple)
             made[node.serial] = tuple(outputs) if several else outputs[0]
@@ -329,10 +329,6 @@ def inline(graph: Graph) -> Graph:
         made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs
     ]
     return Graph(graph.inputs, outputs, graph.captures)
-
-
-def _spec(x: Any) -> Any:
-    return types.spec_of(x)
 
 
 def _name(made: Any, node: Tensor) -> None:

@@ -6,12 +6,33 @@ paragraph each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from importlib import import_module
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.core import hooks
+
+
+def call_text(functions: Sequence[str], operands: Sequence[str]) -> str:
+    """Return the code of a call of the one function that a node brings."""
+    return f"{functions[0]}({', '.join(operands)})"
+
+
+class Lowering(NamedTuple):
+    """A node that holds Graphs as a backend has it: functions, and their call."""
+
+    #: Nodes with equal keys share their functions.
+    key: Hashable
+    #: A name and a Graph for each function.
+    graphs: Sequence[tuple[str, Any]]
+    #: The lines of a function, of its steps and names, its name, arguments and outputs
+    #: (see `backends/text.py`). None: the steps of the Graph, and a return.
+    frame: Callable[[Any, str, list[str], list[str]], list[str]] | None = None
+    #: The code of a call: of the names of the functions, and the operands.
+    call: Callable[[Sequence[str], Sequence[str]], str] = call_text
+    #: The helpers that the call names, as code.
+    helpers: Sequence[str] = ()
 
 
 class Op:
@@ -59,9 +80,6 @@ class Op:
     reads
         Which values ``pull`` reads: ``"y"`` for the output, integers for inputs;
         the picture draws them as saved values. None: not known.
-    body
-        ``body(*specs) -> Graph``, what the op is made of, for the text of a program.
-        None: its ``compute`` is all there is.
     unfold
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
         it is made of, each recorded where values are Tensors: for who looks inside.
@@ -76,9 +94,10 @@ class Op:
     inner_sources
         ``inner_sources(node) -> pairs``, each leaf of those programs and what it takes
         its values from.
-    source
-        ``source(node) -> Source``, the functions that it brings into the text of a
-        program (see `backends/text.py`). None: it brings none.
+    lower
+        ``lower(node, backend) -> Lowering``, what a node that holds programs is to a
+        backend of that name: functions of its own, and their call. No backend knows
+        loops or branches; it asks here. None: ``compute`` is called.
     template
         How the text of a program writes it: Python code with ``{0}`` for an operand,
         ``{all}`` for all of them, ``{index:1}`` for the index whose arrays are the
@@ -91,7 +110,7 @@ class Op:
     output_names
         What several outputs are called where the user has not named them.
     inline
-        Whether a backend puts the ops of ``body`` in the place of its nodes.
+        Whether a backend puts the ops of its one graph in the place of its nodes.
     elementwise
         It works entry by entry, with broadcasting.
     keeps
@@ -114,7 +133,6 @@ class Op:
 
     __slots__ = (
         "batch",
-        "body",
         "compute",
         "connection",
         "cure",
@@ -128,6 +146,7 @@ class Op:
         "keeps",
         "late",
         "lengths",
+        "lower",
         "maker",
         "masked",
         "name",
@@ -137,7 +156,6 @@ class Op:
         "reads",
         "repeats",
         "rule",
-        "source",
         "template",
         "unfold",
         "view",
@@ -148,7 +166,6 @@ class Op:
         self.compute: Callable[..., Any] = _undefined
         self.late: Callable[[], None] = self._plain
         self.batch: Callable[..., Any] | None = None
-        self.body: Callable[..., Any] | None = None
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
         self.lengths: Callable[..., Any] | None = None
@@ -158,7 +175,7 @@ class Op:
         )
         self.graphs: Callable[..., Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
-        self.source: Callable[[Any], Any] | None = None
+        self.lower: Callable[[Any, str], Lowering] | None = None
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
@@ -195,6 +212,14 @@ class Op:
                 object.__getattribute__(self, attribute)
             except AttributeError:
                 setattr(self, attribute, value)
+
+    @property
+    def has_own_rule(self) -> bool:
+        """Whether a rule of its own stands in for the derivatives of its graphs.
+
+        Overrides of nodes in there mean nothing then.
+        """
+        return False
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

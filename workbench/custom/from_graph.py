@@ -17,7 +17,6 @@ from workbench.autodiff.call import Call, Rules
 from workbench.autodiff.steps import plan
 from workbench.core import source
 from workbench.core.graph import Graph
-from workbench.core.graph import inline as inline_ops
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.custom.from_graph_rules import (
@@ -160,7 +159,6 @@ class OpFromGraph(Call):
         if vjp is None and jvp is None:
             self.rule = "the rules of the ops inside"
         self.inline = inline
-        self._flat = inline_ops(self.graph) if inline else self.graph
         self.connection = self._connection
         self.pull, self.push = self._pull, self._push
         enter(self.entry, f'Write name="my_{self.name}".')
@@ -180,7 +178,7 @@ class OpFromGraph(Call):
         # As written: an op inside with rules stays until it is differentiated.
         unfolds = self.inline and self.declared is None
         unfolds = unfolds or any(isinstance(x, MaskedTensor) for x in given)
-        if unfolds and not self._has_rules:
+        if unfolds and not self.has_own_rule:
             made = self.run([*given, *self.implicit])
             return made[0] if self.single else tuple(made)
         if self.single:
@@ -192,7 +190,7 @@ class OpFromGraph(Call):
         everything = [True] * len(self.outputs)
         if self.declared is not None:
             return [*self.declared, *[everything] * len(self.implicit)]
-        if not self._has_rules:
+        if not self.has_own_rule:
             return self._found
         rules, none = self._runner.vjp, [False] * len(self.outputs)
         if not isinstance(rules, tuple):  # which only knows when it runs
@@ -227,36 +225,30 @@ class OpFromGraph(Call):
             columns.append([x.serial in reached for x in self.graph.leaves])
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def _body(self, *specs: Any) -> Graph:
-        """What it is made of, for inputs of these shapes."""
-        if self.inline:
-            return self._flat
-        return self.specialize(specs).graph
-
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
         """The op whose derivatives are taken for these inputs; None: rules are."""
-        return None if self._has_rules else self.specialize(inputs)
+        return None if self.has_own_rule else self.specialize(inputs)
 
     # Derivatives
 
     @property
-    def _has_rules(self) -> bool:
+    def has_own_rule(self) -> bool:
         """Whether it has rules of its own, be it one that was registered for it."""
         made = self._runner
         known = made.vjp is not None or made.jvp is not None
         return known or registered(self.entry.key) is not None
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
-        """The graph, where no rule of the op's own stands in for those inside."""
-        return [] if self._has_rules else [self.specialize(inputs).graph]
+        """The graph for inputs of these shapes."""
+        return [self.specialize(inputs).graph]
 
     def _pull(self, *arguments: Any) -> list[Any]:
-        if self._has_rules:
+        if self.has_own_rule:
             return self._runner.pull(*arguments[:5])
         return self._true_pull(*arguments)
 
     def _push(self, *arguments: Any) -> Any:
-        if self._has_rules:
+        if self.has_own_rule:
             return self._runner.push(*arguments[:4])
         return self._true_push(*arguments)
 

@@ -119,6 +119,11 @@ class ManyOp(Op):
         return [Spec(s.shape[1:], s.dtype) if b else s
                 for s, b in zip(given, self.batched, strict=True)]  # fmt: skip
 
+    @property
+    def has_own_rule(self) -> bool:
+        """Whether the op of one example has."""
+        return self.single.has_own_rule
+
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         graphs: Any = self.single.graphs
         found: Sequence[Graph] = graphs(self._examples(inputs), params)

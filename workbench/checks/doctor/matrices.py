@@ -434,11 +434,8 @@ def told(case: Case, node: Tensor) -> Finding | None:
 
 def _holds(node: Tensor) -> bool:
     """Whether an op whose results hang on the condition of a matrix is inside."""
-    if node.op.graphs is None:
-        return False
-    return any(
-        x.op.name in CONDITIONED or x.op.body is not None
-        for x in with_inner_nodes([node])
+    return node.op.graphs is not None and any(
+        x.op.name in CONDITIONED for x in with_inner_nodes([node], ruled=True)
     )
 
 

@@ -160,11 +160,8 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
 
 def _has_own_rule(node: Tensor) -> bool:
     """Return whether the derivative of a node is a rule of the user's own."""
-    inside = getattr(node.op, "inside", None)
-    args = node.args or node.inputs
-    return node.op.custom and (
-        inside is None or inside(list(map(value_of, args))) is None
-    )
+    op = node.op
+    return op.custom and (op.has_own_rule or op.graphs is None or op.unfold is None)
 
 
 def _unfolded_back(case: Case, node: Tensor, g: Any) -> Finding | None:

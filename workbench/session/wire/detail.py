@@ -228,11 +228,10 @@ def code_of(node: Tensor) -> str | None:
     texts = getattr(op.maker, "_texts", None)
     if texts:
         return _cut("\n\n".join(text.text.strip("\n") for text in texts.values()))
-    held = op.source is not None
-    if not held and op.body is None:
+    if op.lower is None:
         return None
     try:
-        inner = _inside(node, held)
+        inner = steps.with_inner_nodes([node], ruled=True)[1:]
         if len(inner) > MOST_NODES:
             counts = Counter(x.op.name for x in inner)
             told = ", ".join(f"{n:,} × {name}" for name, n in counts.most_common(8))
@@ -240,16 +239,6 @@ def code_of(node: Tensor) -> str | None:
         return _cut(backend.compile(_alone(node)).source)
     except WorkbenchError:
         return None
-
-
-def _inside(node: Tensor, held: bool) -> list[Tensor]:
-    """The nodes that run inside a node, and those inside them."""
-    if held:
-        return steps.with_inner_nodes([node])[1:]
-    assert node.op.body is not None
-    specs = [types.spec_of(x) for x in node.inputs]
-    graph: Graph = node.op.body(*specs)
-    return steps.with_inner_nodes([x for x in graph.nodes if x.inputs])
 
 
 def _alone(node: Tensor) -> Graph:
