@@ -13,7 +13,7 @@ import scipy.stats
 
 import workbench as wb
 import workbench.scipy.linalg as wl
-from workbench.checks.doctor import matrices
+from workbench.checks.doctor import matrices, steps
 from workbench.scipy.sparse.linalg import spsolve
 
 Rng = np.random.Generator
@@ -339,6 +339,29 @@ def test_a_matrix_inside_a_node_is_told_with_its_line() -> None:
         assert outer in found.title
         assert "return np.sum(np.log(np.diag(np.linalg.cholesky(K))))" in found.place
         assert list(wb.diagnose(f, np.float64(2))) == []
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+@pytest.mark.parametrize("holds", [False, True])
+def test_only_ops_that_hold_a_matrix_are_recorded(
+    monkeypatch: pytest.MonkeyPatch, holds: bool, ruled: bool
+) -> None:
+    s = wb.scalar("s")
+    inner = wb.OpFromGraph([s], [log_diagonal(s) if holds else np.sin(s)])
+    rules = {"vjp": lambda node, g: g} if ruled else {}
+    graph = wb.OpFromGraph([s], [inner(2 * s)], **rules)
+    recorded = []
+    record = steps.recorded
+
+    def counted(node: Any) -> Any:
+        recorded.append(node)
+        return record(node)
+
+    monkeypatch.setattr(steps, "recorded", counted)
+    found = wb.diagnose(lambda x: graph(x), np.float64(4))
+    assert bool(recorded) == holds
+    assert len(found) == holds
+    assert all("op_from_graph, inside" in one.title for one in found)
 
 
 def test_a_derivative_that_raises_is_told_of_its_node() -> None:
