@@ -451,3 +451,14 @@ def test_everything_nests_at_every_size(size: int, rng: np.random.Generator) -> 
     total = wb.grad(lambda X: np.sum(vmap(wb.grad(f))(X) ** 2))(X)
     rows = each(wb.grad(lambda x: np.sum(wb.grad(f)(x) ** 2)), X)
     np.testing.assert_allclose(total, rows, rtol=1e-10)
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_an_op_without_batch_rule_takes_no_examples_of_unknown_length(
+    size: int,
+) -> None:
+    x = wb.matrix("x")
+    f = wb.function([x], vmap(lambda row: np.packbits(row > 0))(x))
+    made = f(np.ones((size, 9)))
+    assert made.shape == (size, 2)
+    assert made.dtype == np.uint8

@@ -23,7 +23,7 @@ from workbench.core.deferred import Late, Place, shape_at
 from workbench.core.dims import Atom
 from workbench.core.graph import Graph
 from workbench.core.op import Op
-from workbench.core.tensor import Tensor, apply, next_serial, value_of
+from workbench.core.tensor import Tensor, apply, infer, next_serial, value_of
 from workbench.core.trace import ArgumentNames, check_function, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
@@ -121,7 +121,7 @@ def _apply_batched(node: Tensor, inputs: tuple[Any, ...], mask: int, size: Any) 
         return apply(op, inputs, params)
     batched = tuple([bool(mask >> i & 1) for i in range(len(inputs))])
     try:
-        return _ruled(node, op, inputs, batched, params, size)
+        return _ruled(op, inputs, batched, params, size)
     except UnknownLengthError:
         if isinstance(op, Late):
             raise
@@ -129,7 +129,6 @@ def _apply_batched(node: Tensor, inputs: tuple[Any, ...], mask: int, size: Any) 
 
 
 def _ruled(
-    node: Tensor | None,
     op: Op,
     inputs: tuple[Any, ...],
     batched: tuple[bool, ...],
@@ -143,8 +142,7 @@ def _ruled(
     if batch is None and op.elementwise:
         batch = batch_elementwise(op)
     if batch is None:
-        mask = sum(1 << i for i, b in enumerate(batched) if b)
-        return _loop(node, op, inputs, mask, size, params)
+        return _loop(op, inputs, batched, params, size)
     return batch(inputs, batched, params)
 
 
@@ -177,7 +175,7 @@ def applied(
     """An op for ``size`` examples, batch axis first in its result too."""
     if any(batched):
         try:
-            return _ruled(None, op, inputs, batched, params, size)
+            return _ruled(op, inputs, batched, params, size)
         except UnknownLengthError:
             if dims.found(size) or any(dims.found(shape_of(x)) for x in inputs):
                 return hooks.batch_late(op, inputs, batched, params)
@@ -190,23 +188,25 @@ def applied(
 
 
 def _loop(
-    node: Tensor | None,
     op: Op,
     inputs: tuple[Any, ...],
-    mask: int,
-    size: int,
+    batched: tuple[bool, ...],
     params: dict[str, Any],
+    size: int,
 ) -> Any:
-    """An op without a rule for batches, example by example."""
+    """Run an op without a rule for batches, example by example."""
     if size == 0:
-        assert node is not None
-        like = next(x for i, x in enumerate(inputs) if mask >> i & 1)
-        return _empty(node.spec, like)
+        pairs = list(zip(inputs, batched, strict=True))
+        example = tuple([example_spec(x, 0) if b else x for x, b in pairs])
+        return _empty(infer(op, example, params), next(x for x, b in pairs if b))
     rows = [
         apply(
             op,
             tuple(
-                [_example(x, k) if mask >> i & 1 else x for i, x in enumerate(inputs)]
+                [
+                    _example(x, k) if b else x
+                    for x, b in zip(inputs, batched, strict=True)
+                ]
             ),
             params,
         )
@@ -402,9 +402,6 @@ def placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
 
 
 # Every example of a batch at once: `vmap`.
-#
-# The function is recorded once, on one example's shapes; `autodiff/batch.py` runs
-# what was recorded on all of them.
 
 Function = Callable[..., Any]
 

@@ -9,7 +9,7 @@ written; or on the values at hand, and run at once, so that nothing is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from workbench.autodiff.higher_order import (
     pull_graph,
     push_graph,
 )
-from workbench.autodiff.steps import plan, with_inner_nodes
+from workbench.autodiff.steps import Rules, plan, reach_inside
 from workbench.core import source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
@@ -40,11 +40,13 @@ from workbench.ops.define import dtype_of, shape_of
 Params = dict[str, Any]
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
-Rules = Mapping[int, Any] | None
 
 
 def pull_through(
-    run: Run, values: Sequence[Any], cotangents: Sequence[Any], rules: Rules = None
+    run: Run,
+    values: Sequence[Any],
+    cotangents: Sequence[Any],
+    rules: Rules = None,
 ) -> list[Any]:
     """The cotangents of ``values``; None for one that ``run`` does not depend on.
 
@@ -58,7 +60,10 @@ def pull_through(
 
 
 def run_and_pull(
-    run: Run, values: Sequence[Any], cotangents: Sequence[Any], rules: Rules = None
+    run: Run,
+    values: Sequence[Any],
+    cotangents: Sequence[Any],
+    rules: Rules = None,
 ) -> tuple[list[Any], list[Any]]:
     """The outputs, and what `pull_through` gives, of one run.
 
@@ -227,11 +232,6 @@ def lower_call(node: Tensor, backend: str) -> Lowering:
     return Lowering(graph, [(node.op.name, graph)])
 
 
-def inner_serials(graph: Graph) -> set[int]:
-    """Return the serials of all nodes inside, those inside others too."""
-    return {x.serial for x in with_inner_nodes(graph.between)}
-
-
 # Ops that run again: a derivative is recorded on the values at hand, and kept by none.
 
 
@@ -280,9 +280,7 @@ def derive_by_running(
         return tuple(recorded(key, rules, params, inputs, tangents, count))
 
     def is_overridden(params: Params, rules: Rules) -> bool:
-        return bool(
-            rules and "graph" in params and inner_serials(params["graph"]) & {*rules}
-        )
+        return "graph" in params and reach_inside(rules, params["graph"])
 
     def recorded(
         key: Key,
@@ -416,7 +414,7 @@ class Call(Op):
         lie in each other, recording one never waits for another. One with ``rules``
         of overrides for nodes inside is recorded each time.
         """
-        if rules and not self._inner.isdisjoint(rules):
+        if reach_inside(rules, self.graph):
             return self._record(key, rules)
         waiting: list[tuple[Call, Key]] = [(self, key)]
         looked: set[tuple[int, Key]] = set()
@@ -431,10 +429,6 @@ class Call(Op):
             waiting.pop()
         found: tuple[Call, Derived] = self.known[key]
         return found
-
-    @cached_property
-    def _inner(self) -> set[int]:
-        return inner_serials(self.graph)
 
     def _asked(self, key: Key) -> list[tuple[Call, Key]]:
         """The derivatives of ops inside that one of this op is made of."""
@@ -498,9 +492,8 @@ class Call(Op):
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
     ) -> Any:
         specs = [types.spec_of(x) for x in inputs]
-        shapes = key_of(specs)
-        key = ("batch", batched, shapes)
-        many = None if shapes is None else self.known.get(key)
+        key = "batch", batched, key_of(specs)
+        many = self.known.get(key)
         if many is None:
             known = self.graph.leaves
             leaves = [blank(s, x.name) for s, x in zip(specs, known, strict=True)]
@@ -508,8 +501,8 @@ class Call(Op):
             many = Call(
                 self.name, Graph(leaves, run_examples(self.run, leaves, batched))
             )
-        if shapes is not None:  # which unknown lengths are equal differs by call
-            self.known[key] = many
+            if None not in key:  # which unknown lengths are equal differs by call
+                self.known[key] = many
         return apply(many, inputs)
 
 

@@ -169,10 +169,8 @@ def _tangents(
     tangents = tuple(next(rest) if there else None for there in moving)
     y: Any = next(rest) if count is None else tuple(next(rest) for _ in range(count))
     inputs = tuple(rest)
-    push = of.push
-    if push is None:
-        assert of.pull is not None
-        push = forward.transposed(of.pull)
+    push = forward.push_of(of)
+    assert push is not None
     made = push(tangents, y, inputs, settings)
     parts = (y,) if count is None else y
     found = (made,) if count is None else made

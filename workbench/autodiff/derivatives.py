@@ -447,7 +447,7 @@ def pull(
     rules: dict[int, Any] = {}
     if asked is not None:
         rules.update(asked.resolve(outputs, wrt, name).pulls())
-    rules = {**(drop_cut_parts(rules, wrt, stops | closed) or {})}
+    rules = {**drop_cut_parts(rules, wrt, stops | closed)}
     own_rules = {**rules}
     rules.update(dict.fromkeys(stops, nothing))
     before = next_serial()
@@ -494,7 +494,7 @@ def push(
     rules: dict[int, Any] = {}
     if asked is not None:
         rules.update(asked.resolve(outputs, wrt, name).pushes())
-    rules = {**(drop_cut_parts(rules, wrt, stops) or {})}
+    rules = {**drop_cut_parts(rules, wrt, stops)}
     at_rules = {**rules}
     rules.update(dict.fromkeys(stops, held))
     sources = {x.serial for x in wrt}

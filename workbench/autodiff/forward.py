@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import (
+    Rules,
     drop_cut_parts,
-    ends_of,
     inner_rules,
     outer_steps,
     outputs_of,
-    part_of,
     plan,
+    rule_of_step,
 )
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor, leaf, next_serial
 from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
-
-Push = Callable[..., Any]
 
 
 def push_forward(
@@ -33,7 +32,7 @@ def push_forward(
     wrt: Sequence[Tensor],
     tangents: Sequence[Any],
     *,
-    rules: Mapping[int, Push] | None = None,
+    rules: Rules = None,
     record: bool = False,
     nulls_pass: bool = False,
 ) -> list[Any]:
@@ -58,8 +57,7 @@ def push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
                 nulls_pass=nulls_pass,
             )  # fmt: skip
-    if rules:
-        rules = drop_cut_parts(rules, wrt)
+    rules = drop_cut_parts(rules, wrt)
     steps = plan(outputs, wrt, rules)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
@@ -72,36 +70,26 @@ def push_forward(
             )
             if all(t is None for t in incoming):
                 continue
-            op, ends = node.op, ends_of(node) if rules else (node,)
-            push = op.push if rules is None else rules.get(node.serial, op.push)
-            if rules and len(ends) > 1:
-                own_rules = (rules.get(x.serial) for x in ends)
-                push = next(r for r in own_rules if part_of(r) is node)
+            push, ends, holds = rule_of_step(node, rules, push_of(node.op))
             if push is None:
-                if op.pull is None:
-                    continue
-                push = transposed(op.pull)
+                continue
             recorded = record or node.serial in outer
             before = next_serial()
-            inside = inner_rules(node, push, rules)
+            inside = inner_rules(node, push, rules) if rules else ()
             if recorded:
                 t = record_push(push, incoming, node, *inside)
             else:
                 t = push(incoming, node._value, node.args, node.params, *inside)
             if t is None:
                 continue
-            for x, own in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
-                if rules and len(ends) > 1 and part_of(rules.get(x.serial)) is not node:
+            for x, own, held in zip(
+                ends, (t,) if len(ends) == 1 else t, holds, strict=True
+            ):
+                if not held:
                     continue  # it is held constant there
-                v = x._value
-                if type(own) is not np.ndarray or (
-                    type(v) is not np.ndarray
-                    or own.shape != v.shape
-                    or own.dtype is not v.dtype
-                ):
-                    own = _fit(own, x)
+                own = fitted(own, x)
                 if recorded:
-                    rule = push if rules and node.serial in rules else None
+                    rule = push if node.serial in rules else None
                     reverse.mark([own], before, ends[-1], rule)
                 # A node that is in `wrt` itself moves on its own too.
                 old = moving.get(x.serial)
@@ -116,7 +104,7 @@ def push_forward(
 
 
 def record_push(
-    push: Push, incoming: tuple[Any, ...], node: Tensor, *inside: Any
+    push: Any, incoming: tuple[Any, ...], node: Tensor, *inside: Any
 ) -> Any:
     """What a rule makes; where it needs a length, a node that runs it later."""
     try:
@@ -127,7 +115,12 @@ def record_push(
         return hooks.push_late(node, incoming)
 
 
-def transposed(pull: Callable[..., Sequence[Any]]) -> Push:
+def push_of(op: Op) -> Callable[..., Any] | None:
+    """Return the forward rule of an op: its own, else its reverse rule transposed."""
+    return op.push or (op.pull and transposed(op.pull))
+
+
+def transposed(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     """Forward mode from reverse mode: a rule is linear in ``g``, so transpose it.
 
     ``<push(t), g> = <t, pull(g)>`` for all ``g`` (the double-vjp of Townsend).
@@ -202,15 +195,14 @@ def zero_leaf(x: Any) -> Tensor:
     return made
 
 
-def _fit(t: Any, node: Tensor) -> Any:
-    """A tangent in the shape and dtype of its primal."""
+def fitted(t: Any, primal: Any) -> Any:
+    """Return a tangent in the shape and dtype of its primal, a Tensor or an array."""
     if isinstance(t, tuple):
         return t  # one per output, each fitted when it is taken out
-    return fitted(t, node._value if node._value is not None else node)
-
-
-def fitted(t: Any, value: Any) -> Any:
-    """A tangent in the shape and dtype of a value."""
+    value = reverse.value_or_self(primal)
+    if type(t) is np.ndarray is type(value):
+        if t.shape == value.shape and t.dtype is value.dtype:
+            return t
     shape = shape_of(value)
     if types.weak(t):
         t = np.full_like(value, t)

@@ -7,13 +7,14 @@ read the values of the step that they belong to, and no value is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
+from workbench.autodiff.steps import Rules
 from workbench.core import blame, dims, types
 from workbench.core.broadcasting import meet
 from workbench.core.dims import Dim, Length, atoms_of, replaced
@@ -24,8 +25,6 @@ from workbench.core.types import Spec
 from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import shape_of
-
-Rules = Mapping[int, Any] | None
 
 
 def bits(places: Iterable[int]) -> int:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import (
+    Rules,
     drop_cut_parts,
-    ends_of,
     inner_rules,
     outer_steps,
     outputs_of,
-    part_of,
     plan,
+    rule_of_step,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.broadcasting import assumed
@@ -30,8 +30,6 @@ from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
 from workbench.ops.indexing import Scattered
-
-Pull = Callable[..., Sequence[Any]]
 
 
 class Origin(NamedTuple):
@@ -62,7 +60,7 @@ def pull_back(
     wrt: Sequence[Tensor],
     *,
     record: bool = False,
-    rules: Mapping[int, Pull] | None = None,
+    rules: Rules = None,
     visit: Callable[[Visit], None] | None = None,
     closed: Collection[int] = (),
     nulls_pass: bool = False,
@@ -94,8 +92,7 @@ def pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
                 closed=closed, nulls_pass=nulls_pass,
             )  # fmt: skip
-    if rules:
-        rules = drop_cut_parts(rules, wrt, closed)
+    rules = drop_cut_parts(rules, wrt, closed)
     steps = plan(outputs, wrt, rules)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
@@ -108,7 +105,7 @@ def pull_back(
             arrived[x.serial] = g if old is None else old + g
     outer = set() if plain else outer_steps(outputs, steps, wrt)
     if record or outer or rules or visit or closed:
-        sweep(steps, arrived, wanted, outer, record, rules or {}, visit, closed)
+        sweep(steps, arrived, wanted, outer, record, rules, visit, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
     made = [arrived.get(x.serial) for x in wrt]
@@ -196,21 +193,20 @@ def sweep(
     wanted: set[int],
     outer: set[int],
     record: bool,
-    rules: Mapping[int, Pull],
+    rules: Mapping[int, Any],
     visit: Callable[[Visit], None] | None,
     closed: Collection[int],
 ) -> None:
     """The backward sweep: recorded where it must be, overridden, watched."""
     try:
         for node, mask in reversed(steps):
-            serial, ends = node.serial, ends_of(node)
+            serial = node.serial
+            pull, ends, holds = rule_of_step(node, rules, node.op.pull)
             got = [
                 arrived.get(s) if s in wanted else arrived.pop(s, None)
                 for s in (x.serial for x in ends)
             ]
-            pull = rules.get(serial, node.op.pull)
-            if len(ends) > 1:
-                pull, got = _through_part(node, got, rules)
+            got = [g if held else None for g, held in zip(got, holds, strict=True)]
             if all(g is None for g in got):
                 continue
             g = got[0] if len(ends) == 1 else define.Parts(got)
@@ -218,7 +214,7 @@ def sweep(
                 continue
             recorded = record or serial in outer
             before = next_serial()
-            inside = inner_rules(node, pull, rules)
+            inside = inner_rules(node, pull, rules) if rules else ()
             if recorded:
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
@@ -242,17 +238,6 @@ def sweep(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
-
-
-def _through_part(
-    part: Tensor, got: list[Any], rules: Mapping[int, Pull]
-) -> tuple[Any, list[Any]]:
-    """Return the rule of a part, and what arrives at those outputs where it holds."""
-    ends = ends_of(part)
-    of = [rules.get(x.serial) for x in ends]
-    held = [part_of(rule) is part for rule in of]
-    rule = of[held.index(True)]
-    return rule, [g if h else None for g, h in zip(got, held, strict=True)]
 
 
 def record_pull(

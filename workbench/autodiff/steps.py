@@ -25,7 +25,8 @@ from workbench.ops import define
 # not change, and a sweep without such rules pays nothing. What a part computes stands
 # in `overrides/regions.py`.
 
-Rules = Mapping[int, Any]
+#: Rules that stand in for those of ops, by the serial of the node.
+Rules = Mapping[int, Any] | None
 
 
 class Part(Tensor):
@@ -67,10 +68,8 @@ def part_of(rule: Any) -> Part | None:
     return node if isinstance(node, Part) else None
 
 
-def parts_among(rules: Rules | None) -> dict[int, Part]:
+def parts_among(rules: Mapping[int, Any]) -> dict[int, Part]:
     """Return the parts that rules are for, by the serials of their outputs."""
-    if not rules:
-        return {}
     found = ((s, part_of(rule)) for s, rule in rules.items())
     return {s: part for s, part in found if part is not None}
 
@@ -87,10 +86,25 @@ def ends_of(node: Tensor) -> tuple[Tensor, ...]:
     return node.outputs if isinstance(node, Part) else (node,)
 
 
+def rule_of_step(
+    node: Tensor, rules: Mapping[int, Any], true: Any
+) -> tuple[Any, tuple[Tensor, ...], Sequence[bool]]:
+    """Return the rule of a step, what it computes, and for which of that it holds.
+
+    ``true`` is the rule of the op, where none of the others stands in. An output of a
+    part that has another rule, or is held constant, is passed by.
+    """
+    if not isinstance(node, Part):
+        return rules.get(node.serial, true), (node,), (True,)
+    own = [rules.get(x.serial) for x in node.outputs]
+    holds = [part_of(rule) is node for rule in own]
+    return own[holds.index(True)], node.outputs, holds
+
+
 def drop_cut_parts(
-    rules: Rules | None, wrt: Sequence[Tensor], stopped: Collection[int] = ()
-) -> Rules | None:
-    """Rules without those of patterns that would pass by what is asked for.
+    rules: Rules, wrt: Sequence[Tensor], stopped: Collection[int] = ()
+) -> Mapping[int, Any]:
+    """Return the rules without those of parts that pass by what is asked for.
 
     A derivative by a value inside a match, or one that holds it constant, is of a
     program in which the whole structure does not stand.
@@ -100,9 +114,8 @@ def drop_cut_parts(
     OverrideError
         If a ``wrt`` lies inside a cut-out subgraph, or reaches it past its inputs.
     """
-    found = parts_among(rules)
-    if not found or rules is None:
-        return rules
+    if not rules or not (found := parts_among(rules)):
+        return rules or {}
     asked = {x.serial: x for x in wrt}
     held = {s for s, rule in rules.items() if not hasattr(rule, "label")}
     held |= set(stopped)
@@ -172,11 +185,18 @@ def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:
     return op.graphs(inputs, params)
 
 
-def inner_rules(node: Tensor, rule: Any, rules: Rules | None) -> tuple[Any, ...]:
+def inner_rules(node: Tensor, rule: Any, rules: Rules) -> tuple[Any, ...]:
     """Return what the true rule of a node is given besides: rules for nodes inside."""
     op = node.op
-    inside = rules and op.graphs is not None and rule in (op.pull, op.push)
+    inside = op.graphs is not None and rule in (op.pull, op.push)
     return (rules,) if inside else ()
+
+
+def reach_inside(rules: Rules, graph: Graph) -> bool:
+    """Return whether one of the rules is for a node inside a graph, however deep."""
+    if not rules:
+        return False
+    return any(x.serial in rules for x in with_inner_nodes(graph.between))
 
 
 # The steps of a walk
@@ -185,9 +205,9 @@ def inner_rules(node: Tensor, rule: Any, rules: Rules | None) -> tuple[Any, ...]
 def plan(
     outputs: Sequence[Any],
     wrt: Sequence[Tensor],
-    rules: Mapping[int, Any] | None = None,
+    rules: Rules = None,
 ) -> list[tuple[Tensor, int]]:
-    """The nodes between ``wrt`` and ``outputs``, ascending, and the inputs that vary.
+    """Return the nodes from ``wrt`` to ``outputs``, ascending, and which inputs vary.
 
     Bit i of the mask says that input i depends on a ``wrt`` Tensor. What passes only
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
@@ -221,7 +241,7 @@ def plan(
                 mask |= bit
             bit += bit
         if mask:
-            if node.op.pull is None and (rules is None or serial not in rules):
+            if node.op.pull is None and not (rules and serial in rules):
                 continue
             if instead:
                 varying.update(x.serial for x in ends_of(node))

@@ -388,12 +388,9 @@ class Local:
 
     def pushed(self, spot: int, way: Array) -> Array:
         """What forward mode makes of a direction."""
-        op = self.node.op
-        push = op.push
+        push = forward.push_of(self.node.op)
         if push is None:
-            if op.pull is None:
-                return np.zeros(len(self.outputs))
-            push = forward.transposed(op.pull)
+            return np.zeros(len(self.outputs))
         x = np.asarray(self.values[spot])
         tangent = self.shaped(way, x).astype(x.dtype)
         tangents: list[Any] = [None] * len(self.values)

@@ -9,7 +9,6 @@ import numpy as np
 
 from workbench.autodiff import steps
 from workbench.autodiff.higher_order import (
-    Rules,
     batch_graph,
     detach_leaves,
     is_draw,
@@ -18,6 +17,7 @@ from workbench.autodiff.higher_order import (
     pull_graph,
     push_graph,
 )
+from workbench.autodiff.steps import Rules
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
 from workbench.control_flow.signature import check_takes, condition

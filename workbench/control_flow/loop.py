@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.higher_order import (
-    Rules,
     is_draw,
     knows_lengths,
     needed_values,
     read_values,
     smooth_reads,
 )
+from workbench.autodiff.steps import Rules
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of

@@ -15,7 +15,6 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import derive_by_running
 from workbench.autodiff.higher_order import (
-    Rules,
     batch_graph,
     bits,
     detach_leaves,
@@ -26,6 +25,7 @@ from workbench.autodiff.higher_order import (
     refuse_inner_draws,
     smooth_reads,
 )
+from workbench.autodiff.steps import Rules
 from workbench.control_flow.loop import Loop, moving_leaves, pad, window
 from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.running import Absent, runner
@@ -456,7 +456,7 @@ class StepRule:
         node = self.node
         here = self.rule(*arguments)
         if len(arguments) == 4:
-            push = node.op.push or (node.op.pull and forward.transposed(node.op.pull))
+            push = forward.push_of(node.op)
             there = push(*arguments) if push else None
             if isinstance(here, tuple):
                 rest = there or (None,) * len(here)

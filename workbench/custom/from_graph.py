@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 from weakref import ref
 
-from workbench.autodiff.call import Call, Rules
-from workbench.autodiff.steps import plan
+from workbench.autodiff.call import Call
+from workbench.autodiff.steps import Rules, plan
 from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.op import Op

@@ -226,15 +226,14 @@ class Region(Part):
             incoming = tuple([moving[s] if s >= 0 else None for s in sources])
             t = None
             op = node.op if tensor is None else tensor.op
-            rule = op.push or (op.pull and forward.transposed(op.pull))
+            rule = forward.push_of(op)
             if rule and any(c is not None for c in incoming):
                 if tensor is not None:
                     t = forward.record_push(rule, incoming, tensor)
                 else:
                     t = rule(incoming, value, operands, node.params)
                 if t is not None and not isinstance(t, tuple):
-                    held = value_of(value)
-                    t = forward.fitted(t, value if held is None else held)
+                    t = forward.fitted(t, value)
             moving.append(t)
         count = len(self.inputs)
         made = tuple(moving[count + place] for place in self.places)
