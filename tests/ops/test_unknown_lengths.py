@@ -227,6 +227,10 @@ LATE: dict[str, tuple[Any, str]] = {
         lambda x: np.insert(x, [1], x, axis=0),
         "(2*x.shape[0], x.shape[1])",
     ),
+    "insert a list": (
+        lambda x: np.insert(x, 1, [[1.0], [2.0]], axis=0),
+        "(x.shape[0] + 2, x.shape[1])",
+    ),
     "insert flat": (lambda x: np.insert(x, 2, 1.0), "(x.shape[0]*x.shape[1] + 1,)"),
     "insert at a slice": (
         lambda x: np.insert(x, slice(-2, None), 1.0, axis=1),
@@ -260,6 +264,10 @@ LATE: dict[str, tuple[Any, str]] = {
     "convolve": (
         lambda x: np.convolve(x[0], x[:, 0], mode="same"),
         "(max(x.shape[0], x.shape[1]),)",
+    ),
+    "convolve with a list": (
+        lambda x: np.convolve(x[0], [1.0, 2.0, 1.0], mode="same"),
+        "(max(3, x.shape[1]),)",
     ),
     "correlate": (
         lambda x: np.correlate(x[0], x[:, 0]),

@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.broadcasting import largest, smallest
+from workbench.core.deferred import shape_at
 from workbench.core.dims import Dim, found, none
 from workbench.core.op import Op, ViewParams, always, implements
 from workbench.core.tensor import Tensor, admit, apply
@@ -576,7 +577,7 @@ SETTINGS = {
 
 
 def _padded_lengths(array: Any, pad_width: Any, *args: Any, **settings: Any) -> Any:
-    return _pad_lengths(array, width=_widths(pad_width, len(shape_of(array))))
+    return _pad_lengths(array, width=_widths(pad_width, len(shape_at(array))))
 
 
 @implements(np.pad, lengths=_padded_lengths)

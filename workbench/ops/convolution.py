@@ -17,6 +17,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.broadcasting import largest, smallest
+from workbench.core.deferred import shape_at
 from workbench.core.dims import below, differ, none
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
@@ -317,7 +318,7 @@ def _checked(mode: Any, name: str) -> str:
 
 
 def _line_lengths(a: Any, v: Any, mode: str = "valid") -> Any:
-    n, m = (shape_of(x)[0] if shape_of(x) else 1 for x in (a, v))
+    n, m = (shape_at(x)[0] if shape_at(x) else 1 for x in (a, v))
     if mode == "same":
         return (largest(n, m),)
     return (n + m - 1 if mode == "full" else largest(n, m) - smallest(n, m) + 1,)

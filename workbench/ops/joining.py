@@ -19,6 +19,7 @@ from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
 from workbench.core.blame import library_call
 from workbench.core.broadcasting import meet
+from workbench.core.deferred import shape_at
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Spec, weak
@@ -256,7 +257,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 def _shape_along(x: Any, axis: int | None, change: Callable[[Any], Any]) -> Any:
     """The shape of ``x`` with another length along an axis; of one axis for None."""
-    shape = shape_of(x)
+    shape = shape_at(x)
     if axis is None:
         shape, axis = (math.prod(shape),), 0
     axis = normal_axis(axis, len(shape))
@@ -302,8 +303,8 @@ def _insert_lengths(arr: Any, obj: Any, values: Any, axis: int | None = None) ->
             places = np.flatnonzero(places)
         if places.size != 1:
             return n + places.size
-        rank = 1 if axis is None else len(shape_of(arr))
-        lengths = (1,) * (rank - len(shape_of(values))) + shape_of(values)
+        rank = 1 if axis is None else len(shape_at(arr))
+        lengths = (1,) * (rank - len(shape_at(values))) + shape_at(values)
         at = 0 if places.ndim == 0 else normal_axis(axis or 0, rank)
         return n + lengths[at]
 

@@ -8,9 +8,9 @@ which axes to sum. How settings hold lengths stands in `core/deferred.py`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from workbench.core import blame, deferred, hooks, source, traces
 from workbench.core.deferred import Late, later, waits
 from workbench.core.dims import Dim
-from workbench.core.op import OPS, severed
+from workbench.core.op import LENGTHS, OPS, severed
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Spec
 from workbench.errors import TraceError
@@ -46,12 +46,18 @@ def _length(n: Dim) -> Tensor:
     return made
 
 
-def delayed(function: Callable[..., Any], *, pin: bool = False) -> Callable[..., Any]:
+def delayed(
+    function: Callable[..., Any],
+    *,
+    pin: bool = False,
+    lengths: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
     """The same function; called when the program runs, where it needs a length.
 
     NumPy's own functions do so by themselves. This is for functions of ours that
     NumPy does not hand to Tensors. With ``pin`` all ops that it makes stand on the
-    user's line; not so for one that runs a function of the user's.
+    user's line; not so for one that runs a function of the user's. ``lengths`` tells
+    the shape of its result from the arguments, a list of several.
     """
 
     @wraps(function)
@@ -69,14 +75,22 @@ def delayed(function: Callable[..., Any], *, pin: bool = False) -> Callable[...,
                 raise
             raise told from error
 
+    if lengths is not None:
+        LENGTHS[called] = lengths
     return called
 
 
-def delay(namespace: dict[str, Any], names: Iterable[str]) -> None:
-    """Make the functions of a module `delayed`."""
+def delay(
+    namespace: dict[str, Any],
+    names: Iterable[str],
+    lengths: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+) -> None:
+    """Make the functions of a module `delayed`; ``lengths`` holds rules of some."""
     for name in names:
         if isinstance(namespace.get(name), FunctionType):
-            namespace[name] = delayed(namespace[name], pin=True)
+            namespace[name] = delayed(
+                namespace[name], pin=True, lengths=lengths.get(name)
+            )
 
 
 # Lengths that values decide: slices whose ends are Tensors, and `arange` up to one.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.broadcasting import largest
+from workbench.core.deferred import shape_at
 from workbench.core.dims import Dim, differ, none
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
@@ -247,7 +248,7 @@ def _cov_lengths(
     m: Any, y: Any = None, rowvar: bool = True, *rest: Any, **settings: Any
 ) -> Any:
     def rows(x: Any) -> Any:
-        shape = shape_of(x)
+        shape = shape_at(x)
         return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
 
     n = rows(m) + (0 if y is None else rows(y))

@@ -28,7 +28,7 @@ from workbench.core.tensor import Tensor, admit, value_of
 from workbench.errors import TraceError
 from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolved, turned
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import dtype_of, shape_of, shape_of_first
 from workbench.ops.elementwise import conjugate
 from workbench.ops.lengths import delay
 from workbench.ops.shaping import distinct_axes, normal_axis
@@ -543,4 +543,4 @@ def uniform_filter(
     return x if output is None or dtype_of(x) == np.dtype(output) else x.astype(output)
 
 
-delay(globals(), __all__)
+delay(globals(), __all__, dict.fromkeys(__all__, shape_of_first))

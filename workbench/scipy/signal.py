@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.broadcasting import broadcast_shapes, largest, smallest
+from workbench.core.deferred import shape_at
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Spec, spec_of
+from workbench.errors import UnknownLengthError
 from workbench.ops.arranging import pad
 from workbench.ops.convolution import centred, convolved, turned
 from workbench.ops.define import dtype_of, shape_of
@@ -512,4 +514,21 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     return centred(y, tuple(n for n, _ in lengths)) if mode == "same" else y
 
 
-delay(globals(), __all__)
+def _lengths(
+    in1: Any, in2: Any, mode: str = "full", *rest: Any, axes: Any = None, **_: Any
+) -> Any:
+    """The shape of a convolution, or correlation, along all axes."""
+    if axes is not None or not all(isinstance(x, str) for x in rest[:1]):
+        raise UnknownLengthError("measured when it runs")
+    if mode == "same":
+        return shape_at(in1)
+    pairs = [*zip(shape_at(in1), shape_at(in2), strict=True)]
+    if mode == "full":
+        return tuple(n + m - 1 for n, m in pairs)
+    return tuple(largest(n, m) - smallest(n, m) + 1 for n, m in pairs)
+
+
+_CONVOLUTIONS = (
+    "convolve convolve2d correlate correlate2d fftconvolve oaconvolve"
+).split()
+delay(globals(), __all__, dict.fromkeys(_CONVOLUTIONS, _lengths))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.broadcasting import broadcast_shapes, meet, smallest
+from workbench.core.deferred import shape_at
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Spec, value_spec
@@ -309,9 +310,9 @@ def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
 
 
 def _lstsq_lengths(a: Any, b: Any, rcond: Any = None) -> list[tuple[Any, ...]]:
-    rows, columns = shape_of(a)
+    rows, columns = shape_at(a)
     return [
-        (columns, *shape_of(b)[1:]), (None,), (), (smallest(rows, columns),),
+        (columns, *shape_at(b)[1:]), (None,), (), (smallest(rows, columns),),
     ]  # fmt: skip
 
 

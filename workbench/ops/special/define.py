@@ -15,6 +15,7 @@ from scipy import special as scipy_special
 from scipy.special import _ufuncs as private
 
 from workbench.core import blame
+from workbench.core.broadcasting import broadcast_shapes
 from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.refusals import REFUSED
 from workbench.core.types import differentiable
@@ -26,6 +27,7 @@ from workbench.ops.define import (
     elementwise,
     op,
     several,
+    shape_of,
 )
 
 Slope = Callable[..., Any]
@@ -191,6 +193,9 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
 
     made = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
     made.batch = batch_elementwise(made)
+    made.lengths = lambda *inputs: (
+        (broadcast_shapes(*map(shape_of, inputs)),) * function.ufunc.nout
+    )
     CALLS[function.ufunc] = lambda *inputs: several(made, inputs)
     return made
 

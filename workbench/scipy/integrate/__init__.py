@@ -15,9 +15,15 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, traces, tree, types
+from workbench.core.deferred import shape_at
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, value_of
-from workbench.errors import ConvergenceError, ShapeError, UsageError
+from workbench.errors import (
+    ConvergenceError,
+    ShapeError,
+    UnknownLengthError,
+    UsageError,
+)
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delay
 from workbench.scipy.integrate.initial import Problem
@@ -356,4 +362,17 @@ def _between(a: Any, b: Any) -> float:
     return low + 0.5 * (high - low)
 
 
-delay(globals(), ("cumulative_trapezoid", "simpson", "trapezoid"))
+def _less(y: Any, *rest: Any, axis: int = -1, **settings: Any) -> Any:
+    """The shape of samples without their axis."""
+    if rest[1:]:
+        raise UnknownLengthError("measured when it runs")
+    shape = list(shape_at(y))
+    del shape[axis]
+    return tuple(shape)
+
+
+delay(
+    globals(),
+    ("cumulative_trapezoid", "simpson", "trapezoid"),
+    {"simpson": _less, "trapezoid": _less},
+)

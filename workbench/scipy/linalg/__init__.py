@@ -10,8 +10,14 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+import numpy as np
 import scipy.linalg as _scipy
 
+from workbench.core.broadcasting import largest, smallest
+from workbench.core.deferred import shape_at
+from workbench.core.op import LENGTHS
+from workbench.errors import UnknownLengthError
+from workbench.ops.define import shape_of_first
 from workbench.ops.lengths import delay
 from workbench.scipy.linalg import factors, functions, solving, structured
 from workbench.scipy.linalg.factors import *  # noqa: F403
@@ -100,4 +106,74 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_PLAIN])
 
 
-delay(globals(), __all__)
+# Shapes of what runs when lengths are known, from those of the arguments
+
+
+def _toeplitz_lengths(c: Any, r: Any = None) -> Any:
+    shape, other = shape_at(c) or (1,), shape_at(c if r is None else r) or (1,)
+    return (*shape, other[-1])
+
+
+def _companion_lengths(a: Any) -> Any:
+    (*loop, n) = shape_at(a)
+    return (*loop, n - 1, n - 1)
+
+
+def _convolution_lengths(a: Any, n: int, mode: str = "full") -> Any:
+    (*loop, m) = shape_at(a) or (1,)
+    if mode == "full":
+        return (*loop, m + n - 1, n)
+    return (*loop, largest(m, n) - (smallest(m, n) - 1 if mode == "valid" else 0), n)
+
+
+def _block_lengths(*arrs: Any) -> Any:
+    shapes = [(1, 1)[len(shape_at(x)) :] + shape_at(x) for x in arrs]
+    if any(len(shape) > 2 for shape in shapes):
+        raise UnknownLengthError("measured when it runs")
+    return tuple(map(sum, zip(*shapes, strict=True)))
+
+
+def _factor_lengths(a: Any, *settings: Any, **more: Any) -> Any:
+    shape = shape_at(a)
+    return [shape, (*shape[:-2], smallest(*shape[-2:]))]
+
+
+def _lstsq_lengths(a: Any, b: Any, *settings: Any, **more: Any) -> Any:
+    if len(shape_at(b)) == 1:  # the residues of one vector have another rank, or none
+        raise UnknownLengthError("measured when it runs")
+    return LENGTHS[np.linalg.lstsq](a, b)
+
+
+def _right_lengths(a: Any, b: Any, *settings: Any, **more: Any) -> Any:
+    """The shape of a solution for one matrix, which that of its right side is."""
+    if len(shape_at(a[0] if isinstance(a, tuple) else a)) > 1:
+        raise UnknownLengthError("measured when it runs")
+    return shape_at(b)
+
+
+def _pinv_lengths(a: Any, *, return_rank: bool = False, **settings: Any) -> Any:
+    if return_rank:
+        raise UnknownLengthError("measured when it runs")
+    (*loop, rows, columns) = shape_at(a)
+    return (*loop, columns, rows)
+
+
+delay(
+    globals(),
+    __all__,
+    {
+        "block_diag": _block_lengths,
+        "circulant": _toeplitz_lengths,
+        "companion": _companion_lengths,
+        "convolution_matrix": _convolution_lengths,
+        "hankel": _toeplitz_lengths,
+        "lstsq": _lstsq_lengths,
+        "lu_factor": _factor_lengths,
+        "pinv": _pinv_lengths,
+        "solve_circulant": _right_lengths,
+        "solve_discrete_lyapunov": shape_of_first,
+        "solve_toeplitz": _right_lengths,
+        "solveh_banded": lambda ab, b, *settings, **more: shape_at(b),
+        "toeplitz": _toeplitz_lengths,
+    },
+)
