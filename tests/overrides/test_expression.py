@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import sys
 from typing import Any
@@ -13,7 +14,12 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.errors import ExpressionError, OverrideError
-from workbench.overrides.expression import FUNCTIONS, parse
+from workbench.overrides.expression import (
+    _CONSTANT,
+    FUNCTIONS,
+    MOST_CHARACTERS,
+    parse,
+)
 
 G = np.array([[0.5, -2.0, 0.25], [1.5, 0.0, -0.75]])
 D = np.array([[3.0, -0.1, 0.7], [-1.0, 2.0, 0.4]])
@@ -244,6 +250,9 @@ def test_hostile_texts_run_nothing(text: str) -> None:
     _watching = True
     try:
         rule = parse(text)  # nothing but an ExpressionError may come out here
+        # What it may cost to run: a step for each character, numbers of 64 bits.
+        assert len(rule.steps) <= len(text)
+        assert all(type(what) is float for k, what in rule.steps if k == _CONSTANT)
         names = {**dict.fromkeys(rule.names, X[:0]), "d": D, "g": G, "x": X, "y": Y}
         with np.errstate(all="ignore"), contextlib.suppress(ValueError, TypeError):
             rule(names)  # good, but perhaps not for these shapes
@@ -252,6 +261,29 @@ def test_hostile_texts_run_nothing(text: str) -> None:
     finally:
         _watching = False
     assert _seen == []
+
+
+def test_what_is_too_long_is_not_given_to_the_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What parsing may cost is bounded by the length of what is parsed."""
+    parsed: list[int] = []
+    plain = ast.parse
+
+    def counted(source: str, *args: Any, **settings: Any) -> Any:
+        parsed.append(len(source))
+        return plain(source, *args, **settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ast, "parse", counted)
+        for part in ("(", "-", "d+", "9", "2**", "where(", "d if d else ", " "):
+            for count in (MOST_CHARACTERS + 1, 10**6):
+                with pytest.raises(ExpressionError, match="at most 1000 are read"):
+                    parse(part * count)
+        assert not parsed
+        with pytest.raises(ExpressionError):
+            parse("(" * MOST_CHARACTERS)
+    assert parsed == [MOST_CHARACTERS]
 
 
 def test_the_watch_over_hostile_texts_would_see_them() -> None:
