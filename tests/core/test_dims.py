@@ -161,6 +161,22 @@ def test_what_needs_the_number_says_what_to_write() -> None:
         assert "shape=(3,)" in text
 
 
+def test_functions_that_iterate_first_name_the_symbol() -> None:
+    for function in (np.poly, np.roots):
+        with pytest.raises(UnknownLengthError, match=r"the length of axis 0 of 'v'"):
+            function(wb.vector("v"))
+
+
+def test_any_negative_number_is_the_length_that_follows() -> None:
+    x = wb.matrix("x")
+    assert str(x.reshape(-2, 3).shape) == "((x.shape[0]*x.shape[1]) // 3, 3)"
+    got = wb.function([x], x.reshape(-2, 3))(np.ones((2, 3)))
+    assert got.shape == np.ones((2, 3)).reshape(-2, 3).shape
+    for shape in ((-1, -1), (-3, -2)):
+        with pytest.raises(ValueError, match="can only specify one unknown dimension"):
+            x.reshape(shape)
+
+
 def test_makers_of_arrays_say_like() -> None:
     x = wb.vector("x")
     with pytest.raises(UnknownLengthError, match=r"np\.zeros_like\(x, shape=\.\.\.\)"):

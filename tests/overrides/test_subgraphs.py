@@ -204,6 +204,13 @@ def test_what_cuts_nothing_out_is_refused() -> None:
     refused(wb.subgraph(3, 0), y, x, "ids belong to a session")
 
 
+def test_what_is_no_value_is_refused() -> None:
+    given: Any
+    for given in (3.5, None, [3.5]):
+        with pytest.raises(OverrideError, match=r"among the outputs is no value"):
+            wb.subgraph(given, "x")
+
+
 def test_an_order_in_which_no_rule_can_run_is_refused() -> None:
     x = wb.vector("x")
     a = np.sin(x)

@@ -341,7 +341,8 @@ class Conversions:
                 f"{_name(self)} is gone through entry by entry{blame.here()}, and has"
                 " no axis: it is one number. np.atleast_1d(x) makes an axis."
             )
-        return (self[i] for i in range(len(self)))
+        # NumPy says nothing of an error by iter(x), so a length is asked for later.
+        return (self[i] for part in (self,) for i in range(len(part)))
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))

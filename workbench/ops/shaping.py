@@ -98,6 +98,8 @@ def _known(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
 
 
 def _reshape_lengths(x: Any, *, shape: tuple[Any, ...], order: Any = "C") -> Spec:
+    if sum(not isinstance(n, Dim) and n == -1 for n in shape) > 1:
+        raise ValueError("can only specify one unknown dimension")
     entries = math.prod(shape_of(x))
     return Spec(_known(shape, entries), dtype_of(x))
 
@@ -121,10 +123,15 @@ def reshape(
 ) -> Any:
     """`numpy.reshape`."""
     kind = CopyParams if copy else dict
-    params: Params = kind(shape=integers(shape))
+    params: Params = kind(shape=tuple(map(_open, integers(shape))))
     if _reading(a, order) == "F":
         params["order"] = "F"
     return apply(declare("reshape"), (a,), params)
+
+
+def _open(n: Any) -> Any:
+    """A length, or -1 for the one that follows: NumPy takes any negative number."""
+    return -1 if type(n) is int and n < 0 else n
 
 
 @implements(np.ravel)

@@ -163,7 +163,8 @@ def subgraph(
 
 def places(given: Any, what: str) -> list[Place]:
     """One value or several, as a list."""
-    found = [given] if isinstance(given, (Tensor, str, int)) else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, (Tensor, str))
+    found = list(given) if several else [given]
     for x in found:
         if not isinstance(x, (Tensor, str, int)) or isinstance(x, bool):
             raise OverrideError(
