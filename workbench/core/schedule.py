@@ -135,7 +135,10 @@ class Schedule:
         for i, value in zip(self.inputs, values, strict=True):
             if i >= 0:
                 slots[i] = value
-                recorded = recorded or _is_recorded(value)
+                if type(value) is np.ndarray:
+                    recorded = recorded or value.dtype.hasobject
+                elif isinstance(value, Tensor):
+                    recorded = True
         if recorded:
             self._record(slots, observer or _apply_node)
         elif observer is None:
@@ -241,11 +244,6 @@ def _inherit(
         for new in walk.order([made], before):
             if new.origin is None:
                 new.origin = origin
-
-
-def _is_recorded(x: Any) -> bool:
-    """Return whether it is a Tensor, or an array of Tensors."""
-    return isinstance(x, Tensor) or (type(x) is np.ndarray and x.dtype.hasobject)
 
 
 def _computed(graph: Graph, whole: bool) -> tuple[list[Tensor], set[int]]:

@@ -50,21 +50,21 @@ def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
     ``others`` are arrays that somebody has: arguments, states. What is read-only is
     a constant of the program, and is copied too.
     """
-    if all(isinstance(x, _NUMBERS) for x in arrays):
-        return list(arrays)  # nobody can write into a number
-    taken = set(map(_memory, others))
+    taken: set[int] | None = None
     made = []
     for x in arrays:
-        memory = _memory(x)
-        if isinstance(x, np.ndarray):
-            if memory in taken or not x.flags.writeable:
+        if isinstance(x, np.ndarray) or not isinstance(x, _NUMBERS):
+            if taken is None:
+                taken = set(map(_memory, others))
+            memory = _memory(x)
+            if (
+                (memory in taken and hasattr(x, "shape"))
+                or (isinstance(x, np.ndarray) and not x.flags.writeable)
+            ):  # fmt: skip
                 x = x.copy()
                 memory = id(x)
-        elif memory in taken and hasattr(x, "shape"):  # of another library
-            x = x.copy()
-            memory = id(x)
-        taken.add(memory)
-        made.append(x)
+            taken.add(memory)
+        made.append(x)  # nobody can write into a number
     return made
 
 
