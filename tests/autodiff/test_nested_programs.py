@@ -185,8 +185,6 @@ PAIRS = list(combinations(TRANSFORMS, 2))
 def is_known_fault(program: Program, transform: str) -> bool:
     """Whether this may be one of the faults of today: those of the tests at the end."""
     second = transform in ("hessian", "hvp", "grad of grad")
-    if program.rules.startswith("steps"):
-        return second
     if program.rules and "wb.checkpoint" in program.built:
         return transform == "unknown lengths" or second
     return False
@@ -320,7 +318,6 @@ def test_second_order_of_an_override_in_a_while_loop_in_a_checkpoint() -> None:
     np.testing.assert_allclose(found, wb.hessian(written, overrides=given)(X))
 
 
-@pytest.mark.xfail(raises=AssertionError, strict=True)
 def test_second_order_of_steps_of_a_while_loop_in_a_loop() -> None:
     def f(x: Any) -> Any:
         def step(e: Any, h: Any) -> Any:

@@ -7,7 +7,7 @@ of overrides that reach into them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.core import blame, deferred, traces, walk
@@ -160,7 +160,18 @@ def with_inner_nodes(nodes: Sequence[Tensor], ruled: bool = False) -> list[Tenso
     What a derivative has made is no node of the user's, but may hold some: values that
     it computes again.
     """
-    found, stack = list(nodes), list(nodes)
+    inside = [x for _, new in inner_nodes(nodes, ruled) for x in new]
+    return [*nodes, *(x for x in inside if x.origin is None)]
+
+
+def inner_nodes(
+    nodes: Sequence[Tensor], ruled: bool = False
+) -> Iterator[tuple[Tensor, list[Tensor]]]:
+    """Yield each node that holds a program, and what is in there: the outer ones first.
+
+    What two of them hold comes with one.
+    """
+    stack = list(nodes)
     seen: set[int] = set()
     while stack:
         node = stack.pop()
@@ -169,9 +180,8 @@ def with_inner_nodes(nodes: Sequence[Tensor], ruled: bool = False) -> list[Tenso
         for graph in graphs_of(node, ruled):
             new = [x for x in graph.between if x.serial not in seen]
             seen.update(x.serial for x in new)
-            found += [x for x in new if x.origin is None]
             stack += new
-    return found
+            yield node, new
 
 
 def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:

@@ -144,12 +144,12 @@ class CallOverrides:
         roots = [x for x in outputs if isinstance(x, Tensor)]
         first = min((x.serial for x in wrt), default=0)
         inside = {x.serial for x in wrt}
-        nodes = [
+        program = [
             node
             for node in walk.order(roots, first)
             if node.op is not IDENTITY and node.serial not in inside
         ]
-        nodes = [x for x in with_inner_nodes(nodes) if x.origin is None]
+        nodes = [x for x in with_inner_nodes(program) if x.origin is None]
         found = [
             one for block in self.blocks for one in find_matching(block, nodes, wrt)
         ]
@@ -171,6 +171,7 @@ class CallOverrides:
             since=first,
             wrt=wrt,
             around=len(found),
+            program=program,
         )
 
 

@@ -302,6 +302,7 @@ def resolve(
     since: float = inf,
     wrt: Nodes = (),
     around: int = 0,
+    program: Nodes = (),
 ) -> Resolution:
     """Find the nodes of a program that each override applies to.
 
@@ -322,6 +323,8 @@ def resolve(
     around
         How many of the overrides, the first ones, are those of ``with`` blocks, which
         need not mean this program.
+    program
+        All that holds the nodes, also what derivatives have made; else ``nodes``.
 
     Raises
     ------
@@ -353,7 +356,7 @@ def resolve(
         else:
             found = target.select(among)
         if given.steps is not None and found:
-            found = in_loops(given, found, nodes)
+            found = in_loops(given, found, program or nodes)
         if by_id and found and found[0].op is IDENTITY:
             raise OverrideError(
                 f"{blame.describe(found[0])} has no op, so no rule to override."
@@ -379,11 +382,14 @@ def in_loops(given: Override, found: Sequence[Tensor], nodes: Nodes) -> list[Ten
     OverrideError
         If none does, or one stands in a branch or the like inside the step.
     """
-    loops = [x for x in nodes if x.op.repeats]
-    inner = [y for x in loops for graph in steps.graphs_of(x) for y in graph.between]
-    own = {y.serial for y in inner}
+    own: set[int] = set()
+    deeper: set[int] = set()
+    for holder, inner in steps.inner_nodes(nodes):
+        if holder.op.repeats:
+            own.update(x.serial for x in inner)
+        elif holder.serial in own or holder.serial in deeper:
+            deeper.update(x.serial for x in inner)
     chosen = [x for x in found if x.serial in own]
-    deeper = {x.serial for x in steps.with_inner_nodes(inner)} - own
     for x in found:
         if x.serial in deeper:
             raise OverrideError(
