@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core import types
-from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply
+from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor, apply, take_name
 
 
 def is_leaf(node: Tensor) -> bool:
@@ -84,8 +84,7 @@ def like(
     )
     if value is None:
         made.spec = types.spec_of(node)
-    if node.name is not None:
-        made.name = node.name
+    take_name(made, node)
     if node.origin is not None:
         made.origin = node.origin
     return made

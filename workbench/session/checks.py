@@ -29,16 +29,16 @@ from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.targets import ByNode, ByOp, ByPart, ByPredicate, Target
 from workbench.session import stages
-from workbench.session.applied_override import Attached, code_line
+from workbench.session.applied_override import Attached, attached_overrides, code_line
 from workbench.session.derivative import in_force, one_array
 from workbench.session.history import Entry
-from workbench.session.nodes import Node, as_list, handed
+from workbench.session.nodes import Node, Nodes, as_list, handed
 from workbench.session.stages import Values
+from workbench.session.state import HasState, State
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
-    from workbench.session.session import Session
 
 #: How many numbers a check may compute for the entries of the gradients: of a large
 #: program fewer entries are checked, and at least so many of all inputs together.
@@ -50,13 +50,52 @@ CALL = 1e4
 
 
 def check(
-    session: Session,
-    wrt: Iterable[Node] | Node | None,
-    nodes: bool,
-    progress: Progress | None,
-    settings: dict[str, Any],
+    session: HasState,
+    wrt: Iterable[Node] | Node | None = None,
+    *,
+    nodes: bool = True,
+    progress: Progress | None = None,
+    **settings: Any,
 ) -> Report:
-    """See `Session.check`."""
+    """Check each node's rule by itself, and the gradients as a whole.
+
+    The truth is what the ops compute, by the complex step or differences; see
+    `workbench.checks.nodes` for what an entry may be off by. Where overrides run
+    the true gradient is compared, and the report tells what they change.
+
+    Parameters
+    ----------
+    wrt
+        Some of the session's ``wrt``; by default all.
+    nodes
+        Whether to check the rules of the nodes too.
+    progress
+        Called with (done, all) before each node and each entry; true stops the
+        check, and so does an interrupt: the report then holds what was found. By
+        default a check of more than a second says how far it is.
+    settings
+        ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
+        ``order``: 1 leaves out the derivatives of the rules. Of a large program
+        fewer entries are checked by default, and all along a direction.
+
+    Returns
+    -------
+    A report, be it good or bad; ``report.raise_if_wrong()`` raises. It is kept as
+    `report`, and shown in the picture.
+
+    Raises
+    ------
+    UsageError
+        If the session has no values.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
+    >>> report = session.check()
+    >>> report.ok, report.counts
+    (True, {'right': 2})
+    """
     from workbench.checks.differences import Tolerance
     from workbench.checks.local import carries
     from workbench.checks.nodes import check_nodes, checkable
@@ -72,18 +111,16 @@ def check(
             f"session.check got {given}. Its settings are entries and order, of 1 or"
             " more, rtol, atol and seed; entries=8 say."
         )
-    with session.lock:  # a run in another thread changes all of them at once
-        part = Part(session, None, wrt)
-        known = session.needed().cotangents
-        state, resolution = session._state, session.resolution
-        truth = session.truth
-        assert truth is not None  # where gradients are, the true ones are too
-        true = truth.cotangents
-        forward, labels = session.forward, session.nodes.labels
-        attached, cotangent = session.overrides, state.cotangent
+    state, labels = session._state, session.nodes.labels
+    forward, resolution, objective = state.forward, state.resolution, state.objective
+    part = Part(state, session.nodes, wrt)
+    known, cotangent = state.needed().cotangents, state.cotangent
+    truth = state.truth
+    assert truth is not None  # where gradients are, the true ones are too
+    true, attached = truth.cotangents, attached_overrides(state)
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
-    report = Report(labels[session.output], fresh_seed() if seed is None else seed)
+    report = Report(labels[objective.output], fresh_seed() if seed is None else seed)
     # What the program itself stops or scales is not the true gradient either.
     ops = passing([x for x in forward.program if x.serial in part.inside])
     passed = None
@@ -91,11 +128,11 @@ def check(
         passed = resolve(ops, forward.program)
         with np.errstate(all="ignore"):
             true = stages.sweep(
-                forward, session.output, cotangent, part.wrt, passed
+                forward, objective.output, cotangent, part.wrt, passed
             ).cotangents
     report.overridden = tuple(override.label for override in [*part.overrides, *ops])
-    report.labels = {x.serial: labels[i] for x, i in _ids(forward)}
     program = forward.graph.nodes
+    report.labels = {x.serial: label for x, label in zip(program, labels, strict=True)}
     work = sum(1 if x._value is None else max(np.size(x._value), 1)
                for x in program if not isinstance(x._value, tuple))  # fmt: skip
     fair = int(WORK / (RUNS * max(work, len(program) * CALL)))
@@ -106,7 +143,7 @@ def check(
         to_host(true.get(i, np.zeros_like(x)))
         for i, x in zip(part.wrt, part.values, strict=True)
     ]
-    number, values = from_host(_number(part.function, session.seed), part.values)
+    number, values = from_host(_number(part.function, objective.seed), part.values)
     whole = Given(
         Check(
             report,
@@ -176,10 +213,6 @@ def _labels(resolution: Resolution | None, positions: list[int]) -> tuple[str, .
     return tuple(resolution.overrides[k].label for k in positions)
 
 
-def _ids(forward: Any) -> Iterable[tuple[Any, int]]:
-    return [(x, i) for i, x in enumerate(forward.graph.nodes)]
-
-
 def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
     """What rounding does to the gradients, without overrides."""
     from workbench.checks.differences import noises
@@ -198,12 +231,12 @@ def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
 
 
 class Part:
-    """One node of a session as a function of others.
+    """The output of a session as a function of other nodes.
 
     Attributes
     ----------
     function
-        Takes the values of ``wrt``, arrays or Tensors, and gives that of ``of``.
+        Takes the values of ``wrt``, arrays or Tensors, and gives the output's.
     values
         The values of ``wrt`` as they are.
     overrides
@@ -215,23 +248,22 @@ class Part:
     """
 
     def __init__(
-        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, state: State, names: Nodes, wrt: Iterable[Node] | Node | None
     ) -> None:
-        find = session.nodes.find
-        with session.lock:  # a run in another thread changes both at once
-            nodes, resolution = session.graph.nodes, session.resolution
-            held = session.forward.held
-        self.wrt = session.wrt if wrt is None else [find(x) for x in as_list(wrt)]
-        self.labels = [session.nodes.labels[i] for i in self.wrt]
-        self.output = nodes[session.output if of is None else find(of)]
+        forward, resolution = state.forward, state.resolution
+        nodes, objective, held = forward.graph.nodes, state.objective, forward.held
+        given = objective.wrt if wrt is None else as_list(wrt)
+        self.wrt = [names.find(x) for x in given]
+        self.labels = [names.labels[i] for i in self.wrt]
+        self.output = nodes[objective.output]
         self.sources = [nodes[i] for i in self.wrt]
         for node in (self.output, *self.sources):
-            one_array(node, nodes, session.nodes.labels)
+            one_array(node, nodes, names.labels)
         self.values = [handed(x._value) for x in self.sources]
         self.graph = Graph(self.sources, [self.output])
         self.winners = {} if resolution is None else resolution.winners
         self.parts = {} if resolution is None else resolution.parts
-        self.known = session.forward.ids
+        self.known = forward.ids
         inside = self.inside = self._inside()
         #: What has taken the place of a node, by its serial.
         self.moved: dict[int, Any] = {}
@@ -327,24 +359,48 @@ class Moved(ByPart):
 # The doctor
 
 
-def diagnose(session: Session, progress: Progress | None = None) -> Findings:
-    """Look at the state that a session has; kept as its `findings`."""
-    with session.lock:  # a run in another thread changes all of it at once
-        state = session._state
-        session.needed()
-        nodes = state.forward.graph.nodes
-        seed = state.cotangent
-        output = session.output
-        wrt = list(session.wrt)
+def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
+    """Find the nodes to blame for what is wrong with values and gradients.
+
+    Overrides are in force: it looks at what runs. What it finds is kept as
+    `findings`, and shown in the picture.
+
+    Parameters
+    ----------
+    progress
+        Called with (done, all) now and then; true stops it, and what was found so
+        far is returned.
+
+    Returns
+    -------
+    `Findings`, most important first; empty for a healthy program.
+
+    Raises
+    ------
+    UsageError
+        If the session has no values.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> length = lambda x: np.sqrt(np.sum(x**2))
+    >>> with np.errstate(all="ignore"):
+    ...     session = wb.Session(wb.trace(length)(np.zeros(2)))
+    >>> [finding.title for finding in session.diagnose()]
+    ['sqrt 3 has an infinite slope at 0']
+    """
+    state = session._state
+    state.needed()
+    nodes, output = state.forward.graph.nodes, state.objective.output
     case = Case(
         f"session {session.name!r}",
         [nodes[output]],
-        [seed],
-        [nodes[i] for i in wrt],
+        [state.cotangent],
+        [nodes[i] for i in state.objective.wrt],
         None if state.resolution is None else state.resolution.pulls(),
         named=_namer(session, state),
         progress=progress,
-        unread=_unread(state.forward.graph, nodes[output], wrt, nodes),
+        unread=_unread(state.forward.graph, nodes[output]),
     )
     found = examine(case)
     found = replace(found, found=tuple(_said(session, state, one) for one in found))
@@ -352,7 +408,7 @@ def diagnose(session: Session, progress: Progress | None = None) -> Findings:
     return found
 
 
-def _said(session: Session, state: Any, finding: Finding) -> Finding:
+def _said(session: HasState, state: State, finding: Finding) -> Finding:
     """The finding with the line that attaches its fix to this session."""
     mend, i = finding.fix, state.forward.ids.get(finding.node.serial)
     if mend is None or mend.rule is None or i is None:
@@ -363,7 +419,7 @@ def _said(session: Session, state: Any, finding: Finding) -> Finding:
     return replace(finding, fix=replace(mend, code=line))
 
 
-def _namer(session: Session, state: Any) -> Callable[[Tensor], str]:
+def _namer(session: HasState, state: State) -> Callable[[Tensor], str]:
     """What the picture calls a node."""
     ids, labels = state.forward.ids, session.nodes.labels
 
@@ -374,7 +430,7 @@ def _namer(session: Session, state: Any) -> Callable[[Tensor], str]:
     return named
 
 
-def _unread(graph: Any, output: Tensor, wrt: list[int], nodes: Any) -> list[Tensor]:
+def _unread(graph: Graph, output: Tensor) -> list[Tensor]:
     """Float inputs of the program that its output does not depend on at all."""
     reached = {x.serial for x in walk.order([output])}
     return [
@@ -384,8 +440,12 @@ def _unread(graph: Any, output: Tensor, wrt: list[int], nodes: Any) -> list[Tens
     ]
 
 
-def fix(session: Session, which: Finding | int) -> Attached | str:
-    """Attach what mends a finding; or the code to write, where that is not enough.
+def mend(
+    session: HasState, which: Finding | int, known: tuple[State, Findings] | None
+) -> tuple[str | int, str] | str:
+    """Return the target and rule that mend a finding; or the code to write.
+
+    ``known`` is what was found last, and of which state.
 
     Raises
     ------
@@ -400,12 +460,12 @@ def fix(session: Session, which: Finding | int) -> Attached | str:
             f" {session.name}.findings."
         )
     else:
-        found = session.findings
-        if found is None:
+        if known is None:
             raise UsageError(
                 f"{session.name}.fix({which}): nothing was found yet. Call"
                 f" {session.name}.diagnose() first."
             )
+        found = known[1]
         if not -len(found) <= which < len(found):
             raise UsageError(
                 f"{session.name}.fix({which}): there are {len(found)} findings, from 0"
@@ -414,14 +474,10 @@ def fix(session: Session, which: Finding | int) -> Attached | str:
                 else f"{session.name}.fix({which}): there is no finding."
             )
         finding = found[which]
-    mend = fix_of(finding)
-    if mend.rule is None:
-        return mend.code
-    node = finding.node
-    known = session._diagnosed
+    fix, node = fix_of(finding), finding.node
+    if fix.rule is None:
+        return fix.code
     # Of a run that others have followed the Tensors are gone, their ids are not.
     i = None if known is None else known[0].forward.ids.get(node.serial)
     at = session.nodes.find(node) if i is None else i
-    target = node.op.name if mend.everywhere else at
-    made: Attached = session.override(target, mend.rule)
-    return made
+    return (node.op.name if fix.everywhere else at), fix.rule

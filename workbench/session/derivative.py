@@ -7,7 +7,7 @@ computed. A `Derivative` and a `Second` are computed where they are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from workbench.overrides.resolution import Resolution
 from workbench.session.matrix import Matrix, host
 from workbench.session.nodes import Node, as_list, is_node
 from workbench.session.stages import Values
-
-if TYPE_CHECKING:
-    from workbench.session.session import Session
+from workbench.session.state import HasState
 
 
 class Endpoints:
@@ -39,21 +37,19 @@ class Endpoints:
     """
 
     def __init__(
-        self, session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+        self, session: HasState, of: Node | None, wrt: Iterable[Node] | Node | None
     ) -> None:
-        find = session.nodes.find
-        with session.lock:  # a run in another thread changes both at once
-            nodes, self.resolution = session.graph.nodes, session.resolution
-            self.forward: Values = session.forward
-            self.ids: Mapping[int, int] = self.forward.ids
-            self.seed = session.seed
+        state, names, find = session._state, session.nodes.labels, session.nodes.find
+        objective, nodes = state.objective, state.forward.graph.nodes
+        self.forward, self.resolution = state.forward, state.resolution
+        self.ids: Mapping[int, int] = self.forward.ids
+        self.seed = objective.seed
         self.session = session.name
         self.single = wrt is not None and is_node(wrt)
         given = [] if wrt is None else as_list(wrt)
-        asked = session.wrt if wrt is None else [find(x) for x in given]
+        asked = objective.wrt if wrt is None else [find(x) for x in given]
         self.wrt = list(dict.fromkeys(asked))
-        self.of = session.output if of is None else find(of)
-        names = session.nodes.labels
+        self.of = objective.output if of is None else find(of)
         self.label, self.labels = names[self.of], [names[i] for i in self.wrt]
         self.output: Tensor = nodes[self.of]
         self.sources: list[Tensor] = [nodes[i] for i in self.wrt]
@@ -311,13 +307,52 @@ class Second(Matrix):
 
 
 def derivative(
-    session: Session,
-    of: Node | None,
-    wrt: Iterable[Node] | Node | None,
-    mode: str = "auto",
+    session: HasState,
+    of: Node | None = None,
+    wrt: Iterable[Node] | Node | None = None,
+    *,
+    mode: Literal["auto", "forward", "reverse"] = "auto",
     overrides: bool = True,
 ) -> Derivative:
-    """See `Session.derivative`."""
+    """The derivative of any node by others, computed where it is looked at.
+
+    Parameters
+    ----------
+    of
+        The node, its name or id; by default the output.
+    wrt
+        One node or several, side by side; by default the session's ``wrt``. One
+        that is computed from another is held while that varies.
+    mode
+        ``"forward"``: one sweep for each entry of ``wrt``; ``"reverse"``: one for
+        each entry of ``of``; ``"auto"``: what costs less, by the number of sweeps
+        and the sizes of what lies between.
+    overrides
+        Whether they are applied; False for the true derivative.
+
+    Raises
+    ------
+    DisconnectedInputError
+        If no path leads from ``wrt`` to ``of``; it says if one leads back.
+    DtypeError
+        If one of them is of integer dtype.
+    UsageError
+        If the session has no values.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def f(W, x):
+    ...     h = np.tanh(W @ x)
+    ...     return np.sum(h**2)
+    >>> session = wb.Session(wb.trace(f)(np.eye(2), np.zeros(2)))
+    >>> d = session.derivative("tanh 3", "x")
+    >>> d.value
+    array([[1., 0.],
+           [0., 1.]])
+    >>> [session.nodes.labels[i] for i in d.path], d.singular_values
+    (['x', 'matmul 2', 'tanh 3'], array([1., 1.]))
+    """
     if mode not in MODES:
         raise UsageError(
             f"derivative: mode={mode!r}. Write 'forward', 'reverse', or 'auto' for the"
@@ -373,7 +408,7 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
     return notes
 
 
-def second(session: Session, wrt: Iterable[Node] | Node | None) -> Second:
+def second(session: HasState, wrt: Iterable[Node] | Node | None) -> Second:
     """The Hessian of a session's output; with a seed, that of their product's sum."""
     endpoints = Endpoints(session, None, wrt)
     seed = endpoints.seed
@@ -414,9 +449,27 @@ def split(
 
 
 def jacobian(
-    session: Session, of: Node | None, wrt: Iterable[Node] | Node | None
+    session: HasState,
+    of: Node | None = None,
+    wrt: Iterable[Node] | Node | None = None,
 ) -> Any:
-    """See `Session.jacobian`."""
+    """The derivative of any node by others, overrides applied.
+
+    Parameters
+    ----------
+    of
+        The node, its name or id; by default the output.
+    wrt
+        One node: an array of the shapes of both. Several (by default the
+        session's ``wrt``): a dict of such arrays.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.arange(3.0)))
+    >>> session.jacobian(wrt="x")
+    array([0., 2., 4.])
+    """
     endpoints = Endpoints(session, of, wrt)
     linear = endpoints.linear()
     spans = (0, linear.tops[-1]), (0, linear.lefts[-1])
@@ -426,8 +479,20 @@ def jacobian(
     return _by_name(endpoints, blocks[0])
 
 
-def hessian(session: Session, wrt: Iterable[Node] | Node | None) -> Any:
-    """See `Session.hessian`."""
+def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
+    """The second derivative of the output, overrides applied.
+
+    One node: an array; several (by default the session's ``wrt``): a dict of
+    dicts, with the cross blocks.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
+    >>> session.hessian("x")
+    array([[6., 0.],
+           [0., 6.]])
+    """
     endpoints = Endpoints(session, None, wrt)
     found = second(session, wrt)
     blocks = split(found.held(), found.row_parts, found.column_parts)

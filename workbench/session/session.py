@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
-from workbench.checks.progress import Progress
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
 from workbench.core.graph import Graph
@@ -31,9 +30,9 @@ from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
-from workbench.session import applied_override, checks, derivative, stages, storage
+from workbench.session import applied_override, checks, stages, storage
+from workbench.session import derivative as derivatives
 from workbench.session.applied_override import Attached, attached_overrides
-from workbench.session.derivative import Derivative
 from workbench.session.fair_lock import Turns, changing
 from workbench.session.history import Entry, History, entry_of
 from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
@@ -724,177 +723,13 @@ class Session:
             self._change(self._state.edit(f"load {count}", entries), "overrides")
         return lines
 
-    # Other derivatives
+    # Other derivatives, and whether they are right: functions of a session
 
-    def derivative(
-        self,
-        of: Node | None = None,
-        wrt: Iterable[Node] | Node | None = None,
-        *,
-        mode: Literal["auto", "forward", "reverse"] = "auto",
-        overrides: bool = True,
-    ) -> Derivative:
-        """The derivative of any node by others, computed where it is looked at.
-
-        Parameters
-        ----------
-        of
-            The node, its name or id; by default the output.
-        wrt
-            One node or several, side by side; by default the session's ``wrt``. One
-            that is computed from another is held while that varies.
-        mode
-            ``"forward"``: one sweep for each entry of ``wrt``; ``"reverse"``: one for
-            each entry of ``of``; ``"auto"``: what costs less, by the number of sweeps
-            and the sizes of what lies between.
-        overrides
-            Whether they are applied; False for the true derivative.
-
-        Raises
-        ------
-        DisconnectedInputError
-            If no path leads from ``wrt`` to ``of``; it says if one leads back.
-        DtypeError
-            If one of them is of integer dtype.
-        UsageError
-            If the session has no values.
-
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> def f(W, x):
-        ...     h = np.tanh(W @ x)
-        ...     return np.sum(h**2)
-        >>> session = wb.Session(wb.trace(f)(np.eye(2), np.zeros(2)))
-        >>> d = session.derivative("tanh 3", "x")
-        >>> d.value
-        array([[1., 0.],
-               [0., 1.]])
-        >>> [session.nodes.labels[i] for i in d.path], d.singular_values
-        (['x', 'matmul 2', 'tanh 3'], array([1., 1.]))
-        """
-        return derivative.derivative(self, of, wrt, mode, overrides)
-
-    def jacobian(
-        self, of: Node | None = None, wrt: Iterable[Node] | Node | None = None
-    ) -> Any:
-        """The derivative of any node by others, overrides applied.
-
-        Parameters
-        ----------
-        of
-            The node, its name or id; by default the output.
-        wrt
-            One node: an array of the shapes of both. Several (by default the
-            session's ``wrt``): a dict of such arrays.
-
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.arange(3.0)))
-        >>> session.jacobian(wrt="x")
-        array([0., 2., 4.])
-        """
-        return derivative.jacobian(self, of, wrt)
-
-    def hessian(self, wrt: Iterable[Node] | Node | None = None) -> Any:
-        """The second derivative of the output, overrides applied.
-
-        One node: an array; several (by default the session's ``wrt``): a dict of
-        dicts, with the cross blocks.
-
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
-        >>> session.hessian("x")
-        array([[6., 0.],
-               [0., 6.]])
-        """
-        return derivative.hessian(self, wrt)
-
-    # Whether it is right
-
-    def check(
-        self,
-        wrt: Iterable[Node] | Node | None = None,
-        *,
-        nodes: bool = True,
-        progress: Progress | None = None,
-        **settings: Any,
-    ) -> Report:
-        """Check each node's rule by itself, and the gradients as a whole.
-
-        The truth is what the ops compute, by the complex step or differences; see
-        `workbench.checks.nodes` for what an entry may be off by. Where overrides run
-        the true gradient is compared, and the report tells what they change.
-
-        Parameters
-        ----------
-        wrt
-            Some of the session's ``wrt``; by default all.
-        nodes
-            Whether to check the rules of the nodes too.
-        progress
-            Called with (done, all) before each node and each entry; true stops the
-            check, and so does an interrupt: the report then holds what was found. By
-            default a check of more than a second says how far it is.
-        settings
-            ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
-            ``order``: 1 leaves out the derivatives of the rules. Of a large program
-            fewer entries are checked by default, and all along a direction.
-
-        Returns
-        -------
-        A report, be it good or bad; ``report.raise_if_wrong()`` raises. It is kept as
-        `report`, and shown in the picture.
-
-        Raises
-        ------
-        UsageError
-            If the session has no values.
-
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**3))(np.ones(2)))
-        >>> report = session.check()
-        >>> report.ok, report.counts
-        (True, {'right': 2})
-        """
-        return checks.check(self, wrt, nodes, progress, settings)
-
-    def diagnose(self, progress: Progress | None = None) -> Findings:
-        """Find the nodes to blame for what is wrong with values and gradients.
-
-        Overrides are in force: it looks at what runs. What it finds is kept as
-        `findings`, and shown in the picture.
-
-        Parameters
-        ----------
-        progress
-            Called with (done, all) now and then; true stops it, and what was found so
-            far is returned.
-
-        Returns
-        -------
-        `Findings`, most important first; empty for a healthy program.
-
-        Raises
-        ------
-        UsageError
-            If the session has no values.
-
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> length = lambda x: np.sqrt(np.sum(x**2))
-        >>> with np.errstate(all="ignore"):
-        ...     session = wb.Session(wb.trace(length)(np.zeros(2)))
-        >>> [finding.title for finding in session.diagnose()]
-        ['sqrt 3 has an infinite slope at 0']
-        """
-        return checks.diagnose(self, progress)
+    derivative = derivatives.derivative
+    jacobian = derivatives.jacobian
+    hessian = derivatives.hessian
+    check = checks.check
+    diagnose = checks.diagnose
 
     def fix(self, which: Finding | int) -> Attached | str:
         """Attach what mends a finding, as an override on the node to blame.
@@ -922,7 +757,8 @@ class Session:
         >>> session.fix(session.diagnose()[0]).matched, session.grads["x"]
         ((3,), array([0., 0.]))
         """
-        return checks.fix(self, which)
+        found = checks.mend(self, which, self._diagnosed)
+        return found if isinstance(found, str) else self.override(*found)
 
     @property
     def report(self) -> Report | None:

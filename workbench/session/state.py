@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from keyword import iskeyword
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -393,3 +393,14 @@ class State:
 
     def _enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]
+
+
+class HasState(Protocol):
+    """A session, as its derivatives and its checks see it."""
+
+    name: str
+    nodes: Nodes
+    _state: State
+
+    def _keep(self, what: str, found: Any, state: State) -> None:
+        """Keep what was found out about one of its states."""
