@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.session.network import NAMES, fresh
-from workbench.session.fair_lock import Turns
+from workbench.session.state import Turns
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="no timers on this system"

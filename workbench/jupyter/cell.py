@@ -46,7 +46,6 @@ from workbench.jupyter import rewrite
 from workbench.jupyter.memory import Memory, Plain, is_array, is_buffer, plain, root
 from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
-from workbench.session.stages import own
 
 # What surrounds the run of a cell: its number, its warnings, interrupts.
 
@@ -685,15 +684,13 @@ class Cell:
                     f"{close(options.seed, self.names)}"
                 )
             seed = self.names[options.seed]
-        graph = Graph(inputs, [output])
-        ids = graph.ids
         session = Session(
-            own(graph, self.handed),
-            ids[output],
-            [ids[x] if isinstance(x, Tensor) else x for x in wrt] or None,
+            Graph(inputs, [output]),
+            output,
+            wrt or None,
             name=options.name,
             seed=seed,
-            copy=False,
+            lent=self.handed,
         )
         session.needed()  # what a derivative has to say belongs to this cell
         return session

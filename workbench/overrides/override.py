@@ -205,7 +205,8 @@ def override(
         _check_name(name)
         if name == label_of(vjp):
             name = None  # it says that by itself, and its code stays short
-    steps = _checked_steps(steps)
+    if steps is not None:
+        steps = _checked_steps(steps)
     return Override(target_of(target), vjp, jvp, name, enabled, steps)
 
 
@@ -223,20 +224,18 @@ def describe_steps(steps: int | slice | None) -> str:
     return "" if steps is None else f" in step{several} {write_steps(steps)}"
 
 
-def _checked_steps(steps: Any) -> int | slice | None:
+def _checked_steps(steps: Any) -> int | slice:
     """Return what names iterations of a loop, with a number of NumPy's as Python's."""
     if not isinstance(steps, bool) and isinstance(steps, Integral):
         return int(steps)
-    good = steps is None
-    if isinstance(steps, slice):
+    if isinstance(steps, slice) and steps.step != 0:
         ends = steps.start, steps.stop, steps.step
-        good = all(n is None or type(n) is int for n in ends) and steps.step != 0
-    if not good:
-        raise OverrideError(
-            f"steps={steps!r} names no iterations of a loop: give a number, steps=3 or"
-            " steps=-1 for the last, or several, steps=slice(10, 20)."
-        )
-    return steps if isinstance(steps, slice) else None
+        if all(n is None or type(n) is int for n in ends):
+            return steps
+    raise OverrideError(
+        f"steps={steps!r} names no iterations of a loop: give a number, steps=3 or"
+        " steps=-1 for the last, or several, steps=slice(10, 20)."
+    )
 
 
 def _check_name(name: Any) -> None:

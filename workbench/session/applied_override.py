@@ -31,10 +31,8 @@ from workbench.overrides.targets import (
     name_of,
     target_of,
 )
-from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
-from workbench.session.stages import Values
-from workbench.session.state import State
+from workbench.session.state import Entry, HasState, State
 from workbench.session.statistics import Effect
 
 
@@ -195,6 +193,12 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
     return meant
 
 
+def where_text(override: Override, nodes: Nodes) -> str:
+    """Return what an override is on in words: a target, and the steps of a loop."""
+    words = target_text(override.target, nodes)
+    return words if override.steps is None else words + describe_steps(override.steps)
+
+
 def target_text(target: Target, nodes: Nodes) -> str:
     """A target in words, nodes by their names."""
     if isinstance(target, ByNode) and isinstance(target.node, int):
@@ -204,11 +208,6 @@ def target_text(target: Target, nodes: Nodes) -> str:
         reads = ", ".join(nodes.labels[nodes.find(x)] for x in target.inputs)
         return f"subgraph {ends} of {reads}"
     return str(target)
-
-
-def where_text(override: Override, nodes: Nodes) -> str:
-    """Return what an override is on in words: a target, and the steps of a loop."""
-    return f"{target_text(override.target, nodes)}{describe_steps(override.steps)}"
 
 
 def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
@@ -228,21 +227,30 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     return list(found.values())
 
 
-def check_rule(
-    forward: Values, by: list[int], nodes: Nodes, target: Any, rule: str
-) -> str:
-    """Check whether a rule's text would do for a target, or for that of an override.
+def check_rule(session: HasState, target: Any, rule: str) -> str:
+    """Whether a rule's text would do for a target, as it is typed.
+
+    The target is as for `override`, or an override of the session, whose target
+    is meant. Returns a few words about where it would run.
 
     Raises
     ------
     OverrideError
         If it would not; an `ExpressionError` if the expression is refused.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+    >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
+    ('ok', [])
     """
+    forward, nodes = session._state.forward, session.nodes
     program = forward.program
     read(rule)
     meant = target.override.target if isinstance(target, Attached) else target
     found = override(target_in(nodes, program, meant), rule)
-    wrt = [forward.graph.nodes[i] for i in by]
+    wrt = [forward.graph.nodes[i] for i in session._state.objective.wrt]
     resolution = resolve([found], program, wrt=wrt)
     (matched,) = resolution.matched
     parts = resolution.parts

@@ -31,10 +31,9 @@ from workbench.overrides.targets import ByNode, ByOp, ByPart, ByPredicate, Targe
 from workbench.session import stages
 from workbench.session.applied_override import Attached, attached_overrides, code_line
 from workbench.session.derivative import in_force, one_array
-from workbench.session.history import Entry
 from workbench.session.nodes import Node, Nodes, as_list, handed
 from workbench.session.stages import Values
-from workbench.session.state import HasState, State
+from workbench.session.state import Entry, HasState, State
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:

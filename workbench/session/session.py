@@ -33,11 +33,18 @@ from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session.applied_override import Attached, attached_overrides
-from workbench.session.fair_lock import Turns, changing
-from workbench.session.history import Entry, History, entry_of
 from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
 from workbench.session.stages import Backward, Values
-from workbench.session.state import Objective, State, check_name
+from workbench.session.state import (
+    Entry,
+    History,
+    Objective,
+    State,
+    Turns,
+    changing,
+    check_name,
+    entry_of,
+)
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report
@@ -66,6 +73,9 @@ class Session:
         Whether to copy the inputs and what shares their memory, so that what later
         happens to them in place does not reach the session. False for who hands its
         arrays over.
+    lent
+        Other arrays that may change: of values that share memory with one of them
+        there is a copy too.
 
     Raises
     ------
@@ -102,8 +112,10 @@ class Session:
         name: str = "ad",
         seed: Any = None,
         copy: bool = True,
+        lent: Iterable[Any] = (),
     ) -> None:
-        check_graph(graph, "a Session", "wb.Session({})")
+        if type(graph) is not Graph:
+            check_graph(graph, "a Session", "wb.Session({})")
         #: What its own code calls it.
         self.name = check_name(name)
         #: Its nodes by name and id.
@@ -121,7 +133,8 @@ class Session:
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
         #: What it has at this moment.
-        self._state = State(objective, Values(stages.own(graph) if copy else graph))
+        owned = stages.own(graph, lent) if copy else graph
+        self._state = State(objective, Values(owned))
         self.nodes.graph = self._state.forward.graph
 
     # What it shows
@@ -600,27 +613,7 @@ class Session:
         """
         return applied_override.lines_of([one.code for one in self.overrides])
 
-    def check_rule(self, target: Any, rule: str) -> str:
-        """Whether a rule's text would do for a target, as it is typed.
-
-        The target is as for `override`, or an override of the session, whose target
-        is meant. Returns a few words about where it would run.
-
-        Raises
-        ------
-        OverrideError
-            If it would not; an `ExpressionError` if the expression is refused.
-
-        Examples
-        --------
-        >>> import numpy as np, workbench as wb
-        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
-        >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
-        ('ok', [])
-        """
-        return applied_override.check_rule(
-            self.forward, self.wrt, self.nodes, target, rule
-        )
+    check_rule = applied_override.check_rule
 
     def save(self, path: str | PathLike[str]) -> list[str]:
         """Write the overrides to a file, those that are data.

@@ -1,16 +1,20 @@
-"""`State`: inputs and overrides of a session, and the values that follow from them.
+"""`State`: what a session has at one moment, what it had, and who may change it.
 
 The `Objective` says what is differentiated by what, and is checked before anything
 runs. A state never changes. A change of a session makes another state, and the session
 takes it when all of it is computed: what fails or is interrupted leaves the last one.
+Its `History` says how it came about. `Turns` let one thread at a time change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from keyword import iskeyword
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +27,7 @@ from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
     NonScalarOutputError,
+    OverrideError,
     ShapeError,
     UsageError,
 )
@@ -30,7 +35,6 @@ from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session import stages
-from workbench.session.history import NOTHING_DONE, Entries, History
 from workbench.session.nodes import Node, Nodes
 from workbench.session.stages import Backward, Values
 from workbench.session.statistics import Effect, measure_effects
@@ -190,6 +194,120 @@ def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
     if hasattr(seed, "astype"):
         return seed.astype(node.dtype)
     return np.array(seed, node.dtype)
+
+
+# The overrides of a session as they are, and as they were: undo and redo.
+
+#: So many changes can be undone; a loop that switches one must not fill the memory.
+MOST_STEPS = 1000
+
+
+class Entry(NamedTuple):
+    """One override of a session and its number, which stays when it is edited."""
+
+    id: int
+    override: Override
+
+
+Entries = tuple[Entry, ...]
+
+
+def entry_of(entries: Entries, number: int) -> Entry:
+    """The override of this number.
+
+    Raises
+    ------
+    OverrideError
+        If there is none; with those that there are.
+    """
+    for entry in entries:
+        if entry.id == number:
+            return entry
+    known = ", ".join(str(e.id) for e in entries) or "none"
+    raise OverrideError(f"there is no override {number}; there are: {known}.")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was changed, in words, with the overrides as they were before.
+
+    Since overrides are values, going back is taking an earlier tuple of them. The
+    last thousand changes are kept. A history never changes: a session swaps it.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
+    >>> one = session.override("tanh", "0.5 * d")
+    >>> session.switch(one, False)
+    >>> session.undo()
+    >>> session.history
+    <history: scale ×0.5 on every tanh | switch off scale ×0.5>
+    """
+
+    _done: tuple[tuple[str, Entries], ...] = ()
+    _undone: tuple[tuple[str, Entries], ...] = ()
+
+    @property
+    def done(self) -> list[str]:
+        """What was changed, oldest first."""
+        return [text for text, _ in self._done]
+
+    @property
+    def undone(self) -> list[str]:
+        """What was taken back, in the order of redo."""
+        return [text for text, _ in reversed(self._undone)]
+
+    @property
+    def undo(self) -> str | None:
+        """What was changed last; None if nothing was."""
+        return self._done[-1][0] if self._done else None
+
+    @property
+    def redo(self) -> str | None:
+        """What was taken back last; None if nothing was."""
+        return self._undone[-1][0] if self._undone else None
+
+    def noted(self, text: str, before: Entries) -> History:
+        """The history after one more change; what was taken back is forgotten."""
+        return History((*self._done[1 - MOST_STEPS :], (text, before)))
+
+    def stepped(
+        self, back: bool, now: Entries, steps: int = 1
+    ) -> tuple[History, Entries]:
+        """The history after so many steps back (or forth), and where they lead.
+
+        Raises
+        ------
+        UsageError
+            If there are not as many.
+        """
+        word, left = ("undo", self._done) if back else ("redo", self._undone)
+        if type(steps) is not int or steps < 1:
+            raise UsageError(f"{word}({steps!r}): the steps are a number from 1.")
+        if not left:
+            raise UsageError(f"there is nothing to {word}.")
+        if steps > len(left):
+            there = "is 1 change" if len(left) == 1 else f"are {len(left)} changes"
+            raise UsageError(f"{word}({steps}): there {there} to {word}.")
+        moved = []
+        for text, before in reversed(left[-steps:]):
+            moved.append((text, now))
+            now = before
+        rest = left[:-steps]
+        if back:
+            return History(rest, (*self._undone, *moved)), now
+        return History((*self._done, *moved), rest), now
+
+    def __repr__(self) -> str:
+        parts = [", ".join(self.done[-10:]) or "nothing done"]
+        if self._undone:
+            parts.append(", ".join(self.undone[:10]))
+        return f"<history: {' | '.join(parts)}>"
+
+
+#: That of a session that is new.
+NOTHING_DONE = History()
 
 
 class State:
@@ -404,3 +522,48 @@ class HasState(Protocol):
 
     def _keep(self, what: str, found: Any, state: State) -> None:
         """Keep what was found out about one of its states."""
+
+
+# A fair lock: a loop that changes a session lets other threads in.
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def changing(method: F) -> F:
+    """A method that one thread at a time may run: the page has one of its own."""
+
+    @wraps(method)
+    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._turns.lock:
+            return method(self, *args, **kwargs)
+
+    return cast(F, alone)
+
+
+class Turns:
+    """A re-entrant lock that goes to those who wait for it in the order they came.
+
+    `threading.RLock` goes to whoever is quickest, which is a loop that has just
+    let go of it. Here who comes stands in line first, behind who waits already.
+
+    An interrupt may come between any two steps of Python, but not inside of those
+    that take and release a lock of Python's own in a ``with``. So what is handed out
+    is one of these: written in Python, a lock that was interrupted as it is taken or
+    released would be held for ever.
+
+    >>> turns = Turns()
+    >>> with turns.lock, turns.lock:
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._line = threading.Lock()
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock, once it is one's turn: to be taken at once."""
+        if not self._lock._is_owned():  # type: ignore[attr-defined]
+            with self._line, self._lock:  # whoever comes next waits behind us
+                pass
+        return self._lock

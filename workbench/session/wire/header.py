@@ -18,8 +18,8 @@ from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session import Session
 from workbench.session.applied_override import Attached, is_data
-from workbench.session.history import History
 from workbench.session.stages import Values
+from workbench.session.state import History
 from workbench.session.wire.protocol import (
     STATUSES,
     CheckData,
