@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, source, traces
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.op import OPS
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, apply, value_of

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.core import dims
-from workbench.core.broadcasting import common, largest, smallest
-from workbench.core.dims import Dim, Length, written
+from workbench.core.dims import Dim, Length, common, largest, smallest, written
 from workbench.core.graph import Graph
 from workbench.core.tensor import leaf
 from workbench.errors import ShapeError, UnknownLengthError

@@ -16,8 +16,7 @@ from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.steps import Rules
 from workbench.core import blame, dims, types
-from workbench.core.broadcasting import meet
-from workbench.core.dims import Dim, Length, atoms_of, replaced
+from workbench.core.dims import Dim, Length, atoms_of, meet, replaced
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.tensor import MaskedTensor, Tensor, masked
 from workbench.core.trace import blank, blanks

@@ -22,7 +22,7 @@ from workbench.autodiff.recorded_call import (
     wrt_of,
 )
 from workbench.core import blame, dims, tree, types
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor

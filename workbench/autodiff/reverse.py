@@ -22,8 +22,7 @@ from workbench.autodiff.steps import (
     rule_of_step,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
-from workbench.core.broadcasting import assumed
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, assumed
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.core.trace import live
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError

@@ -29,7 +29,7 @@ from workbench.control_flow.signature import (
     sequenced,
 )
 from workbench.core import blame, dims, tree, types
-from workbench.core.broadcasting import smallest
+from workbench.core.dims import smallest
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.shared import Shared

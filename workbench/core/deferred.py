@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, hooks
-from workbench.core.dims import Atom, Dim, Length
+from workbench.core.dims import Atom, Dim, Length, of_atom
 from workbench.core.infer import inferred
 from workbench.core.op import OPS, Op
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
@@ -134,14 +134,14 @@ def bound(
     operands = list(inputs)
 
     def place(atom: Atom) -> Any:
-        alone = Dim({(atom,): 1})
+        alone = of_atom(atom)
         at = known.get(alone.key)
         if at is None and isinstance(atom, Length):
             operands.append(_array_of(atom))
             _places(known, operands[-1], len(operands) - 1)
             at = Place(len(operands) - 1, atom.axis)
             known[alone.key] = at
-        return None if at is None else Dim({(at,): 1})
+        return None if at is None else of_atom(at)
 
     made: Params = {k: _bind(v, known, place) for k, v in params.items()}
     return late(op, len(inputs)), tuple(operands), made
@@ -151,7 +151,7 @@ def _bind(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
     """A setting with places for lengths: a whole length first, then its parts."""
     if isinstance(x, Dim):
         at = known.get(x.key)
-        return x.replaced(place) if at is None else Dim({(at,): 1})
+        return x.replaced(place) if at is None else of_atom(at)
     if isinstance(x, (tuple, list)) and dims.found(x):
         parts = [_bind(y, known, place) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
@@ -200,7 +200,7 @@ def _owned(node: Any, spec: Any, part: int | None) -> Any:
     if None not in spec.shape:
         return spec
     shape = tuple(
-        Dim({(Length(node, axis, part),): 1}) if n is None else n
+        of_atom(Length(node, axis, part)) if n is None else n
         for axis, n in enumerate(spec.shape)
     )
     return type(spec)(shape, spec.dtype, spec.weak)

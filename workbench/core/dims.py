@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from typing import Any
 
@@ -22,7 +24,7 @@ import numpy as np
 from workbench.core import hooks, source
 from workbench.errors import UnknownLengthError
 
-# Atoms: the lengths that others are made of, and polynomials of them.
+# Atoms: the lengths that others are made of.
 #
 # The length of an axis of a Tensor is an atom; so is a quotient, the larger of two,
 # what two lengths broadcast to. A length that is not known is a polynomial of atoms
@@ -31,14 +33,11 @@ from workbench.errors import UnknownLengthError
 Key = tuple[Any, ...]
 #: What stands for an atom in another place; None keeps it.
 Replace = Callable[["Atom"], Any]
-#: The least and the greatest number that a length can be; None: any.
-Bounds = tuple[int | None, int | None]
+#: The least and the greatest number that a length can be; infinite for any.
+Bounds = tuple[float, float]
 #: The factor of each product of atoms, which stand in order; () for 1.
 Terms = dict[tuple["Atom", ...], int]
 INF = float("inf")
-#: How a length that is no polynomial is made again, from other arguments; filled where
-#: each kind is defined.
-KINDS: dict[str, Callable[..., Any]] = {}
 
 
 class Atom:
@@ -58,8 +57,8 @@ class Atom:
         return str(self)
 
     def bounds(self) -> Bounds:
-        """The least and the greatest number that it can be; None: any."""
-        return 0, None
+        """Return the least and the greatest number that it can be."""
+        return 0, INF
 
 
 class Length(Atom):
@@ -94,31 +93,221 @@ class Made(Atom):
         return f"{self.kind}({', '.join(map(str, self.args))})"
 
     def bounds(self) -> Bounds:
-        """The least and the greatest number that it can be; None: any."""
-        ends = [bounds_of(x) for x in self.args]
-        lows = [low for low, _ in ends if low is not None]
-        highs = [high for _, high in ends if high is not None]
-        every = len(highs) == len(ends)
+        """Return the least and the greatest number that it can be."""
+        lows, highs = zip(*map(bounds_of, self.args), strict=True)
         if self.kind == "max":
-            return max(lows, default=None), max(highs) if every else None
+            return max(lows), max(highs)
         if self.kind == "min":
-            return min(lows) if len(lows) == len(ends) else None, min(
-                highs, default=None
-            )
-        below = ends[-1][0]
+            return min(lows), min(highs)
         if self.kind == "broadcast":
-            return 0, None
-        if below is None or below < 1:
-            return None, None  # of a negative divisor anything
+            return 0, INF
+        if lows[-1] < 1:
+            return -INF, INF  # of a negative divisor anything
         if self.kind == "mod":
-            top = ends[1][1]
-            return 0, None if top is None else top - 1
-        low = ends[0][0]
-        return (0, None) if low is not None and low >= 0 else (None, None)
+            return 0, highs[1] - 1
+        return (0 if lows[0] >= 0 else -INF), INF
 
 
-class Polynomial:
-    """What a length is made of: products of atoms, each with a factor."""
+def key_of(x: Any) -> Key:
+    """What tells a length or an integer from others."""
+    return x.key if isinstance(x, Dim) else (0, x)
+
+
+def bounds_of(x: Any) -> Bounds:
+    """Return the least and the greatest number that it can be."""
+    return x.bounds() if isinstance(x, Dim) else (x, x)
+
+
+def least(x: Any) -> float:
+    """Return the least number that a length can be; minus infinity for any."""
+    return bounds_of(x)[0]
+
+
+def _scale(ends: Bounds, others: Bounds) -> Bounds:
+    """Return the bounds of a product, from those of its factors."""
+    products = [m * n if m and n else 0 for m in ends for n in others]
+    return min(products), max(products)
+
+
+def atoms_of(x: Any) -> Iterator[Atom]:
+    """All atoms in a length, a shape or settings, those inside others too."""
+    stack = [x]
+    while stack:
+        y = stack.pop()
+        if isinstance(y, Dim):
+            stack += [atom for product in y.terms for atom in product]
+        elif isinstance(y, Made):
+            yield y
+            stack += y.args
+        elif isinstance(y, Atom):
+            yield y
+        elif isinstance(y, (tuple, list)):
+            stack += y
+        elif isinstance(y, dict):
+            stack += y.values()
+
+
+# Arithmetic of terms
+
+
+def of_atom(atom: Atom) -> Dim:
+    """Return the length that an atom is."""
+    return Dim({(atom,): 1})
+
+
+def _terms(x: Any) -> Terms:
+    return x.terms if isinstance(x, Dim) else {(): int(x)}
+
+
+def _reduced(terms: Terms) -> Any:
+    """Return the length of these terms: an integer if no atom is left."""
+    terms = {product: factor for product, factor in terms.items() if factor}
+    if not terms:
+        return 0
+    return terms[()] if terms.keys() == {()} else Dim(terms)
+
+
+def _add(a: Any, b: Any) -> Any:
+    made = dict(_terms(a))
+    for product, factor in _terms(b).items():
+        made[product] = made.get(product, 0) + factor
+    return _reduced(made)
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    return _add(a, _multiply(b, -1))
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    made: Terms = {}
+    for p, c in _terms(a).items():
+        for q, d in _terms(b).items():
+            product = tuple(sorted((*p, *q), key=lambda atom: atom.key))
+            made[product] = made.get(product, 0) + c * d
+    return _reduced(made)
+
+
+def _divide(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return ``a // b`` and ``a % b``; what divides evenly is a polynomial."""
+    if not isinstance(a, Dim) and not isinstance(b, Dim):
+        return a // b, a % b
+    if key_of(a) == key_of(b):
+        return 1, 0
+    if len(_terms(b)) == 1 and (least(b) >= 0 if isinstance(b, Dim) else b > 0):
+        whole, rest = _divide_terms(a, b)
+        low, high = bounds_of(rest)
+        if (low, high) == (0, 0):
+            return whole, 0
+        if not isinstance(b, Dim):
+            if 0 <= low and high < b:
+                return whole, rest
+            quotient, remainder = (Made(kind, (rest, b)) for kind in SIGNS)
+            return whole + of_atom(quotient), of_atom(remainder)
+    return of_atom(Made("floordiv", (a, b))), of_atom(Made("mod", (a, b)))
+
+
+def _divide_terms(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return ``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
+    ((below, factor),) = _terms(b).items()
+    whole: Terms = {}
+    rest: Terms = {}
+    for product, c in _terms(a).items():
+        left = list(product)
+        for atom in below:
+            if atom not in left:
+                rest[product] = c
+                break
+            left.remove(atom)
+        else:
+            whole[tuple(left)], rest[product] = divmod(c, factor)
+    return _reduced(whole), _reduced(rest)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return _divide(a, b)[0]
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return _divide(a, b)[1]
+
+
+def _is_never(a: Any, b: Any) -> bool:
+    """Return whether two lengths are unequal, whatever the unknown ones are."""
+    if not isinstance(a, Dim) and not isinstance(b, Dim):
+        return bool(a != b)
+    low, high = bounds_of(a - b)
+    return low > 0 or high < 0
+
+
+# A length
+
+
+def _is_length(x: Any) -> bool:
+    return isinstance(x, (Dim, int, np.integer))
+
+
+def _as_tensors(x: Any) -> Any:
+    """Return an operand with each Dim as a Tensor, in lists too."""
+    if isinstance(x, Dim):
+        return hooks.length(x)
+    if type(x) in (list, tuple):
+        return type(x)(map(_as_tensors, x))
+    return x
+
+
+def _apply_ufunc(name: str, a: Any, b: Any) -> Any:
+    """Apply a ufunc to a length and what is none: a Tensor."""
+    other = b if isinstance(a, Dim) else a
+    if isinstance(other, (float, complex, np.generic, Dim, int)):
+        return getattr(np, name)(_as_tensors(a), _as_tensors(b))
+    return NotImplemented
+
+
+def _operators(
+    name: str, exact: Callable[[Any, Any], Any] | None = None
+) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """Return an operator and its reflection: of lengths ``exact``, else a ufunc."""
+
+    def forward(self: Any, other: Any) -> Any:
+        if exact is not None and _is_length(other):
+            return exact(self, other)
+        return _apply_ufunc(name, self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        if exact is not None and _is_length(other):
+            return exact(other, self)
+        return _apply_ufunc(name, other, self)
+
+    return forward, reflected
+
+
+def _comparison(sign: str) -> Callable[[Any, Any], bool]:
+    """Return a comparison that holds at all lengths, or at none; else it refuses."""
+    margin = 0 if "=" in sign else 1
+
+    def compare(self: Any, other: Any) -> bool:
+        if not _is_length(other):
+            return NotImplemented  # type: ignore[no-any-return]
+        low, high = bounds_of(other - self if sign[0] == "<" else self - other)
+        if low >= margin:
+            return True
+        if high < margin:
+            return False
+        raise asked(f"{self} {sign} {other}", self)
+
+    return compare
+
+
+class Dim:
+    """A length that is known only when the program runs.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> n, m = wb.matrix("x").shape
+    >>> 2 * n + 1, n * m // n, n + m == m + n, n >= 0
+    (2*x.shape[0] + 1, x.shape[1], True, True)
+    """
 
     __slots__ = ("key", "terms")
 
@@ -138,202 +327,15 @@ class Polynomial:
         return product[0] if factor == 1 and len(product) == 1 else None
 
     def bounds(self) -> Bounds:
-        """The least and the greatest number that it can be; None: any."""
-        low: int | None = 0
-        high: int | None = 0
+        """Return the least and the greatest number that it can be."""
+        low: float = 0
+        high: float = 0
         for product, factor in self.terms.items():
             ends: Bounds = (factor, factor)
             for atom in product:
-                a, b = atom.bounds()
-                ends = _scaled(ends, a, b)
-            low = None if low is None or ends[0] is None else low + ends[0]
-            high = None if high is None or ends[1] is None else high + ends[1]
+                ends = _scale(ends, atom.bounds())
+            low, high = low + ends[0], high + ends[1]
         return low, high
-
-
-def key_of(x: Any) -> Key:
-    """What tells a length or an integer from others."""
-    return x.key if isinstance(x, Polynomial) else (0, x)
-
-
-def bounds_of(x: Any) -> Bounds:
-    """The least and the greatest number that it can be; None: any."""
-    return x.bounds() if isinstance(x, Polynomial) else (x, x)
-
-
-def least(x: Any) -> float:
-    """The least number that a length can be; minus infinity for any."""
-    low = bounds_of(x)[0]
-    return -INF if low is None else low
-
-
-def _scaled(ends: Bounds, a: int | None, b: int | None) -> Bounds:
-    """The bounds of a product, from those of its factors."""
-    left = (-INF if ends[0] is None else ends[0], INF if ends[1] is None else ends[1])
-    right = (-INF if a is None else a, INF if b is None else b)
-    products = [m * n if m and n else 0 for m in left for n in right]
-    low, high = min(products), max(products)
-    return None if low == -INF else int(low), None if high == INF else int(high)
-
-
-def atoms_of(x: Any) -> Iterator[Atom]:
-    """All atoms in a length, a shape or settings, those inside others too."""
-    stack = [x]
-    while stack:
-        y = stack.pop()
-        if isinstance(y, Polynomial):
-            stack += [atom for product in y.terms for atom in product]
-        elif isinstance(y, Made):
-            yield y
-            stack += y.args
-        elif isinstance(y, Atom):
-            yield y
-        elif isinstance(y, (tuple, list)):
-            stack += y
-        elif isinstance(y, dict):
-            stack += y.values()
-
-
-# Arithmetic of terms
-
-
-def terms_of(x: Any) -> Terms:
-    """The terms of a polynomial or an integer."""
-    return x.terms if isinstance(x, Polynomial) else {(): int(x)}
-
-
-def added(a: Any, b: Any) -> Terms:
-    """The sum of two polynomials or integers."""
-    made = dict(terms_of(a))
-    for product, factor in terms_of(b).items():
-        made[product] = made.get(product, 0) + factor
-    return made
-
-
-def multiplied(a: Any, b: Any) -> Terms:
-    """The product of two polynomials or integers."""
-    made: Terms = {}
-    for p, c in terms_of(a).items():
-        for q, d in terms_of(b).items():
-            product = tuple(sorted((*p, *q), key=lambda atom: atom.key))
-            made[product] = made.get(product, 0) + c * d
-    return made
-
-
-def divided(a: Any, b: Any) -> tuple[Terms, Terms]:
-    """``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
-    ((below, factor),) = terms_of(b).items()
-    whole: Terms = {}
-    rest: Terms = {}
-    for product, c in terms_of(a).items():
-        left = list(product)
-        for atom in below:
-            if atom not in left:
-                rest[product] = c
-                break
-            left.remove(atom)
-        else:
-            q, r = divmod(c, factor)
-            whole[tuple(left)] = q
-            rest[product] = r
-    return whole, rest
-
-
-# How lengths are written, and the error for one that is not known yet.
-
-#: Those of two arguments that are written between them.
-SIGNS = {"floordiv": "//", "mod": "%"}
-
-
-def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
-    """A length as text, with the names of its atoms; ``code`` as Python runs it."""
-    if not isinstance(x, Polynomial):
-        return str(x)
-    order = sorted(
-        x.terms.items(), key=lambda t: (-len(t[0]), t[1] < 0, [a.key for a in t[0]])
-    )
-    shown = ""
-    between = " * " if code else "*"
-    for product, factor in order:
-        alone = len(product) == 1 and factor == 1 and len(order) == 1
-        names = [_atom_text(a, name, code, alone=alone) for a in product]
-        if abs(factor) != 1 or not names:
-            names.insert(0, str(abs(factor)))
-        text = between.join(names)
-        if not shown:
-            shown = f"-{text}" if factor < 0 else text
-        else:
-            shown += f" {'-' if factor < 0 else '+'} {text}"
-    return shown
-
-
-def _atom_text(
-    atom: Atom, name: Callable[[Atom], str], code: bool, *, alone: bool
-) -> str:
-    if not isinstance(atom, Made):
-        return name(atom)
-    args = [written(x, name, code=code) for x in atom.args]
-    if atom.kind in SIGNS:
-        text = f" {SIGNS[atom.kind]} ".join(
-            f"({arg})" if " " in arg or "*" in arg else arg for arg in args
-        )
-        return text if alone else f"({text})"
-    if atom.kind == "broadcast" and code:
-        lengths = ", ".join(f"({arg},)" for arg in args)
-        return f"np.broadcast_shapes({lengths})[0]"
-    return f"{atom.kind}({', '.join(args)})"
-
-
-#: Calls of NumPy that make an array of a length, on the user's line.
-_MAKER = re.compile(r"\bnp\.(zeros|ones|empty|full|eye|identity|arange|tri)\(")
-#: What to write for those that look at the shape before anything else.
-_LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shape=...)"}
-
-
-def asked(what: str, length: Polynomial) -> UnknownLengthError:
-    """The error for a number that is not known yet, with what to write instead."""
-    site = source.decode(*source.caller())
-    where = "" if site is None else f" (at {site.place}: {site.text})"
-    text = "" if site is None else site.text
-    maker = None if "broadcast_to(" in text else _MAKER.search(text)
-    if maker is not None:
-        call = _LIKE.get(maker[1], f"np.{maker[1]}(..., like=x)")
-        cure = f"Write {call}, where x is a Tensor: the array is made at run time."
-    else:
-        cure = (
-            "Write it where NumPy gets a Tensor too (x / n, np.reshape(x, ...),"
-            " np.zeros_like(x, shape=...), np.arange(n, like=x); wb.constant(a) makes"
-            " one of an array), use wb.scan in place of a loop over it, or declare the"
-            " length: shape=(3,)."
-        )
-    named = ", ".join(
-        dict.fromkeys(
-            f"the length of axis {a.axis} of {a.tensor.name or a.tensor.op.name!r}"
-            for a in atoms_of(length)
-            if isinstance(a, Length)
-        )
-    )
-    because = f"{named} is known only when the program runs" if named else (
-        "it is known only when the program runs"
-    )  # fmt: skip
-    return UnknownLengthError(f"{what}{where}: {because}. {cure}")
-
-
-# A length
-
-
-class Dim(Polynomial):
-    """A length that is known only when the program runs.
-
-    Examples
-    --------
-    >>> import workbench as wb
-    >>> n, m = wb.matrix("x").shape
-    >>> 2 * n + 1, n * m // n, n + m == m + n, n >= 0
-    (2*x.shape[0] + 1, x.shape[1], True, True)
-    """
-
-    __slots__ = ()
 
     def replaced(self, new: Replace) -> Any:
         """The same polynomial of other lengths: a number if all are known."""
@@ -347,29 +349,12 @@ class Dim(Polynomial):
 
     # Arithmetic: with lengths and integers it gives lengths, else Tensors
 
-    def __add__(self, other: Any) -> Any:
-        return _add(self, other) if _length(other) else _wider("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _add(self, other) if _length(other) else _wider("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        if _length(other):
-            return _add(self, -other if isinstance(other, Dim) else -int(other))
-        return _wider("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _add(-self, other) if _length(other) else _wider("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _multiply(self, other) if _length(other) else _wider(
-            "multiply", self, other
-        )  # fmt: skip
-
-    def __rmul__(self, other: Any) -> Any:
-        return _multiply(self, other) if _length(other) else _wider(
-            "multiply", other, self
-        )  # fmt: skip
+    __add__, __radd__ = _operators("add", _add)
+    __sub__, __rsub__ = _operators("subtract", _subtract)
+    __mul__, __rmul__ = _operators("multiply", _multiply)
+    __floordiv__, __rfloordiv__ = _operators("floor_divide", _quotient)
+    __mod__, __rmod__ = _operators("remainder", _remainder)
+    __truediv__, __rtruediv__ = _operators("divide")
 
     def __neg__(self) -> Any:
         return _multiply(self, -1)
@@ -378,27 +363,7 @@ class Dim(Polynomial):
         return self
 
     def __abs__(self) -> Any:
-        return self if least(self) >= 0 else KINDS["max"](self, -self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _quotient(self, other) if _length(other) else _wider(
-            "floor_divide", self, other
-        )  # fmt: skip
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _quotient(other, self) if _length(other) else _wider(
-            "floor_divide", other, self
-        )  # fmt: skip
-
-    def __mod__(self, other: Any) -> Any:
-        return _remainder(self, other) if _length(other) else _wider(
-            "remainder", self, other
-        )  # fmt: skip
-
-    def __rmod__(self, other: Any) -> Any:
-        return _remainder(other, self) if _length(other) else _wider(
-            "remainder", other, self
-        )  # fmt: skip
+        return self if least(self) >= 0 else largest(self, -self)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -406,46 +371,30 @@ class Dim(Polynomial):
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __truediv__(self, other: Any) -> Any:
-        return _wider("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _wider("divide", other, self)
-
     def __pow__(self, other: Any) -> Any:
         if isinstance(other, (int, np.integer)) and 0 <= other < 9:
             return reduce(operator.mul, [self] * int(other), 1)
-        return _wider("power", self, other)
+        return _apply_ufunc("power", self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _wider("power", other, self)
+        return _apply_ufunc("power", other, self)
 
     # Comparisons: what holds at all lengths, or at none; the rest is an error
 
+    __le__, __lt__ = _comparison("<="), _comparison("<")
+    __ge__, __gt__ = _comparison(">="), _comparison(">")
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (Dim, int, np.integer)):
+        if not _is_length(other):
             return NotImplemented
-        if isinstance(other, Dim) and self.key == other.key:
+        if key_of(self) == key_of(other):
             return True
-        low, high = bounds_of(self - other)
-        if (low is not None and low > 0) or (high is not None and high < 0):
+        if _is_never(self, other):
             return False
         raise asked(f"{self} == {other}", self)
 
     def __hash__(self) -> int:
         return hash(self.key)
-
-    def __le__(self, other: Any) -> bool:
-        return _ordered(self, other, "<=", strict=False)
-
-    def __lt__(self, other: Any) -> bool:
-        return _ordered(self, other, "<", strict=True)
-
-    def __ge__(self, other: Any) -> bool:
-        return _ordered(self, other, ">=", strict=False)
-
-    def __gt__(self, other: Any) -> bool:
-        return _ordered(self, other, ">", strict=True)
 
     # What needs the number
 
@@ -471,115 +420,25 @@ class Dim(Polynomial):
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **settings: Any
     ) -> Any:
-        return getattr(ufunc, method)(*map(_tensors, inputs), **settings)
+        return getattr(ufunc, method)(*map(_as_tensors, inputs), **settings)
 
     def __array_function__(
         self, function: Any, kinds: Any, args: Any, settings: Any
     ) -> Any:
-        return function(*map(_tensors, args), **settings)
+        return function(*map(_as_tensors, args), **settings)
 
     def __repr__(self) -> str:
         return written(self, str)
 
 
-def _length(x: Any) -> bool:
-    return isinstance(x, (Dim, int, np.integer))
-
-
 def _stand_in(atom: Atom, new: Replace) -> Any:
-    """The number or Dim that stands for an atom, or for it with other arguments."""
+    """Return what stands for an atom, or for it with other arguments."""
     answer = new(atom)
     if answer is not None:
         return answer
     if isinstance(atom, Made):
         return KINDS[atom.kind](*[replaced(x, new) for x in atom.args])
-    return Dim({(atom,): 1})
-
-
-def _tensors(x: Any) -> Any:
-    """Each Dim as a Tensor, in lists too."""
-    if isinstance(x, Dim):
-        return hooks.length(x)
-    if type(x) in (list, tuple):
-        return type(x)(map(_tensors, x))
-    return x
-
-
-def _wider(name: str, a: Any, b: Any) -> Any:
-    """A ufunc of a length and what is none: a Tensor."""
-    other = b if isinstance(a, Dim) else a
-    if isinstance(other, (float, complex, np.generic, Dim, int)):
-        return getattr(np, name)(_tensors(a), _tensors(b))
-    return NotImplemented
-
-
-# Polynomials
-
-
-def _dim(terms: Terms) -> Any:
-    terms = {product: factor for product, factor in terms.items() if factor}
-    if not terms:
-        return 0
-    return terms[()] if terms.keys() == {()} else Dim(terms)
-
-
-def _add(a: Any, b: Any) -> Any:
-    return _dim(added(a, b))
-
-
-def _multiply(a: Any, b: Any) -> Any:
-    return _dim(multiplied(a, b))
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    """``a // b``; lengths are whole, so what divides evenly is a polynomial."""
-    if not isinstance(a, Dim) and not isinstance(b, Dim):
-        return a // b
-    if isinstance(a, Dim) and isinstance(b, Dim) and a.key == b.key:
-        return 1
-    if len(terms_of(b)) == 1 and (least(b) >= 0 if isinstance(b, Dim) else b > 0):
-        whole, rest = map(_dim, divided(a, b))
-        low, high = bounds_of(rest)
-        if (low, high) == (0, 0):
-            return whole
-        if not isinstance(b, Dim):
-            if low is not None and low >= 0 and high is not None and high < b:
-                return whole
-            return whole + Dim({(Made("floordiv", (rest, b)),): 1})
-    return Dim({(Made("floordiv", (a, b)),): 1})
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    """``a % b``."""
-    if not isinstance(a, Dim) and not isinstance(b, Dim):
-        return a % b
-    if isinstance(a, Dim) and isinstance(b, Dim) and a.key == b.key:
-        return 0
-    if len(terms_of(b)) == 1 and (least(b) >= 0 if isinstance(b, Dim) else b > 0):
-        _, rest = map(_dim, divided(a, b))
-        low, high = bounds_of(rest)
-        if (low, high) == (0, 0):
-            return 0
-        if not isinstance(b, Dim):
-            if low is not None and low >= 0 and high is not None and high < b:
-                return rest
-            return Dim({(Made("mod", (rest, b)),): 1})
-    return Dim({(Made("mod", (a, b)),): 1})
-
-
-KINDS.update(floordiv=operator.floordiv, mod=operator.mod)
-
-
-def _ordered(a: Any, b: Any, sign: str, *, strict: bool) -> bool:
-    if not _length(b):
-        return NotImplemented  # type: ignore[no-any-return]
-    low, high = bounds_of(b - a if sign[0] == "<" else a - b)
-    least = 1 if strict else 0
-    if low is not None and low >= least:
-        return True
-    if high is not None and high < least:
-        return False
-    raise asked(f"{a} {sign} {b}", a)
+    return of_atom(atom)
 
 
 # Looking into settings and shapes
@@ -633,16 +492,7 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 def differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Whether two shapes are unequal at all lengths."""
-    if len(a) != len(b):
-        return True
-    for m, n in zip(a, b, strict=True):
-        if isinstance(m, Dim) or isinstance(n, Dim):
-            low, high = bounds_of(m - n)
-            if (low is not None and low > 0) or (high is not None and high < 0):
-                return True
-        elif m != n:
-            return True
-    return False
+    return len(a) != len(b) or any(map(_is_never, a, b))
 
 
 def below(a: Any, b: Any) -> bool:
@@ -657,3 +507,246 @@ def below(a: Any, b: Any) -> bool:
 def none(n: Any) -> bool:
     """Whether a length is 0 at all lengths."""
     return not isinstance(n, Dim) and n == 0
+
+
+# What lengths broadcast to, and the larger of two
+
+
+def largest(*lengths: Any) -> Any:
+    """The largest of lengths and integers.
+
+    >>> largest(2, 3)
+    3
+    """
+    return _extreme("max", lengths) if found(lengths) else int(max(lengths))
+
+
+def smallest(*lengths: Any) -> Any:
+    """The smallest of lengths and integers."""
+    return _extreme("min", lengths) if found(lengths) else int(min(lengths))
+
+
+def _extreme(kind: str, lengths: Iterable[Any]) -> Any:
+    flat: dict[tuple[Any, ...], Any] = {}
+    for x in lengths:
+        for y in _spread(kind, x):
+            flat[key_of(y)] = y
+    kept: list[Any] = []
+    for i, (key, x) in enumerate(flat.items()):
+        rest = [y for j, y in enumerate(flat.values()) if j != i]
+        # Of two that are always equal one would have the other's key.
+        if not any(
+            least(y - x if kind == "max" else x - y) >= 0 and key != key_of(y)
+            for y in rest
+        ):
+            kept.append(x)
+    if len(kept) == 1:
+        return kept[0]
+    return of_atom(Made(kind, tuple(sorted(kept, key=key_of))))
+
+
+def _spread(kind: str, x: Any) -> list[Any]:
+    """The arguments of what is itself such an extreme, and perhaps shifted."""
+    if isinstance(x, Dim):
+        shift = x.terms.get((), 0)
+        atom = (x - shift).alone if shift else x.alone
+        if isinstance(atom, Made) and atom.kind == kind:
+            return [y + shift for y in atom.args]
+    return [int(x) if isinstance(x, np.integer) else x]
+
+
+def common(*lengths: Any) -> Any:
+    """What lengths broadcast to, by NumPy's rule.
+
+    Raises
+    ------
+    ValueError
+        If two of them are numbers, neither is 1 and they differ.
+
+    >>> common(1, 3)
+    3
+    """
+    flat: dict[tuple[Any, ...], Any] = {}
+    for x in lengths:
+        atom = x.alone if isinstance(x, Dim) else None
+        inside = atom.args if isinstance(atom, Made) and atom.kind == "broadcast" else (
+            x,
+        )  # fmt: skip
+        for y in inside:
+            if isinstance(y, Dim) or y != 1:
+                flat[key_of(y)] = y
+    known = [x for x in flat.values() if not isinstance(x, Dim)]
+    if len(known) > 1:
+        raise ValueError(f"lengths {known[0]} and {known[1]} do not broadcast")
+    if known:
+        return known[0]  # the others are that or 1
+    if len(flat) < 2:
+        return next(iter(flat.values()), 1)
+    ordered = tuple(flat[key] for key in sorted(flat))
+    return of_atom(Made("broadcast", ordered))
+
+
+def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """As `numpy.broadcast_shapes`, of shapes with unknown lengths.
+
+    Raises
+    ------
+    ValueError
+        If they cannot fit, whatever the unknown lengths are.
+    """
+    if not found(shapes):
+        return np.broadcast_shapes(*shapes)
+    rank = max(map(len, shapes), default=0)
+    filled = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    return tuple([common(*lengths) for lengths in zip(*filled, strict=True)])
+
+
+#: How a length that is no polynomial is made again, from other arguments.
+KINDS: dict[str, Callable[..., Any]] = {
+    "broadcast": common,
+    "floordiv": operator.floordiv,
+    "max": largest,
+    "min": smallest,
+    "mod": operator.mod,
+}
+
+
+# Facts: lengths that an op needs to be equal, where that is not known.
+#
+# ``x @ y`` of two symbols needs two of their lengths to be one. The op says so by
+# `meet` while its result is inferred; what must hold is noted with the node, and NumPy
+# checks it when the program runs.
+
+#: Pairs of lengths that an op needs to be equal.
+Facts = list[tuple[Any, Any]]
+
+_FACTS: ContextVar[Facts | None] = ContextVar("facts", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[Facts]:
+    """A block whose calls of `meet` note what they need."""
+    facts: Facts = []
+    token = _FACTS.set(facts)
+    try:
+        yield facts
+    finally:
+        _FACTS.reset(token)
+
+
+def meet(a: Any, b: Any, said: str = "") -> Any:
+    """The one length of two that must be equal; a fact where that is not known.
+
+    Raises
+    ------
+    ValueError
+        If they differ at all lengths.
+    """
+    if isinstance(a, Dim) or isinstance(b, Dim):
+        if not same((a,), (b,)):
+            if _is_never(a, b):
+                raise ValueError(said or f"lengths {a} and {b} differ")
+            facts = _FACTS.get()
+            if facts is not None:
+                facts.append((a, b))
+        return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
+    if a != b:
+        raise ValueError(said or f"lengths {a} and {b} differ")
+    return a
+
+
+def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
+    """Whether two shapes are equal, given that some lengths are."""
+    if len(a) != len(b):
+        return False
+    groups: list[set[Any]] = []
+    for m, n in facts or ():
+        pair = {key_of(m), key_of(n)}
+        for group in [g for g in groups if g & pair]:
+            pair |= group
+            groups.remove(group)
+        groups.append(pair)
+    return all(
+        same((m,), (n,)) or any({key_of(m), key_of(n)} <= group for group in groups)
+        for m, n in zip(a, b, strict=True)
+    )
+
+
+# How lengths are written, and the error for one that is not known yet.
+
+#: Those of two arguments that are written between them.
+SIGNS = {"floordiv": "//", "mod": "%"}
+
+
+def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
+    """A length as text, with the names of its atoms; ``code`` as Python runs it."""
+    if not isinstance(x, Dim):
+        return str(x)
+    order = sorted(
+        x.terms.items(), key=lambda t: (-len(t[0]), t[1] < 0, [a.key for a in t[0]])
+    )
+    shown = ""
+    between = " * " if code else "*"
+    for product, factor in order:
+        alone = len(product) == 1 and factor == 1 and len(order) == 1
+        names = [_atom_text(a, name, code, alone=alone) for a in product]
+        if abs(factor) != 1 or not names:
+            names.insert(0, str(abs(factor)))
+        text = between.join(names)
+        if not shown:
+            shown = f"-{text}" if factor < 0 else text
+        else:
+            shown += f" {'-' if factor < 0 else '+'} {text}"
+    return shown
+
+
+def _atom_text(
+    atom: Atom, name: Callable[[Atom], str], code: bool, *, alone: bool
+) -> str:
+    if not isinstance(atom, Made):
+        return name(atom)
+    args = [written(x, name, code=code) for x in atom.args]
+    if atom.kind in SIGNS:
+        text = f" {SIGNS[atom.kind]} ".join(
+            f"({arg})" if " " in arg or "*" in arg else arg for arg in args
+        )
+        return text if alone else f"({text})"
+    if atom.kind == "broadcast" and code:
+        lengths = ", ".join(f"({arg},)" for arg in args)
+        return f"np.broadcast_shapes({lengths})[0]"
+    return f"{atom.kind}({', '.join(args)})"
+
+
+#: Calls of NumPy that make an array of a length, on the user's line.
+_MAKER = re.compile(r"\bnp\.(zeros|ones|empty|full|eye|identity|arange|tri)\(")
+#: What to write for those that look at the shape before anything else.
+_LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shape=...)"}
+
+
+def asked(what: str, length: Dim) -> UnknownLengthError:
+    """The error for a number that is not known yet, with what to write instead."""
+    site = source.decode(*source.caller())
+    where = "" if site is None else f" (at {site.place}: {site.text})"
+    text = "" if site is None else site.text
+    maker = None if "broadcast_to(" in text else _MAKER.search(text)
+    if maker is not None:
+        call = _LIKE.get(maker[1], f"np.{maker[1]}(..., like=x)")
+        cure = f"Write {call}, where x is a Tensor: the array is made at run time."
+    else:
+        cure = (
+            "Write it where NumPy gets a Tensor too (x / n, np.reshape(x, ...),"
+            " np.zeros_like(x, shape=...), np.arange(n, like=x); wb.constant(a) makes"
+            " one of an array), use wb.scan in place of a loop over it, or declare the"
+            " length: shape=(3,)."
+        )
+    named = ", ".join(
+        dict.fromkeys(
+            f"the length of axis {a.axis} of {a.tensor.name or a.tensor.op.name!r}"
+            for a in atoms_of(length)
+            if isinstance(a, Length)
+        )
+    )
+    because = f"{named} is known only when the program runs" if named else (
+        "it is known only when the program runs"
+    )  # fmt: skip
+    return UnknownLengthError(f"{what}{where}: {because}. {cure}")

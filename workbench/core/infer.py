@@ -16,8 +16,16 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from workbench.core import blame, dims, source, types
-from workbench.core.broadcasting import Facts, broadcast_shapes, noted
-from workbench.core.dims import Atom, Dim, Length, Replace, atoms_of
+from workbench.core.dims import (
+    Atom,
+    Dim,
+    Facts,
+    Length,
+    Replace,
+    atoms_of,
+    broadcast_shapes,
+    noted,
+)
 from workbench.core.op import OPS, Op
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthError

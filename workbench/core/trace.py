@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core import aliases, blame, source, traces, tree, types
 from workbench.core.blame import instead, library_call, numpy_call
-from workbench.core.dims import Dim, Length, atoms_of
+from workbench.core.dims import Dim, Length, atoms_of, of_atom
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, admit, leaf, take_name
 from workbench.core.traces import OpenTrace
@@ -192,10 +192,10 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
     for x, made in both:
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.alone is not None:
-                known.setdefault(n.key, Dim({(Length(made, axis),): 1}))
+                known.setdefault(n.key, of_atom(Length(made, axis)))
 
     def mine(atom: Any) -> Any:
-        return known.get(Dim({(atom,): 1}).key)
+        return known.get(of_atom(atom).key)
 
     for x, made in zip(leaves, fresh, strict=True):
         take_name(made, x)
@@ -203,7 +203,7 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.key not in known:
                 parts = {a for a in atoms_of(n) if isinstance(a, Length)}
-                own = Dim({(Length(made, axis),): 1})
+                own = of_atom(Length(made, axis))
                 if all(mine(a) is not None for a in parts):
                     own = n.replaced(mine)
                 known[n.key] = own

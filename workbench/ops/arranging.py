@@ -12,9 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import largest, smallest
 from workbench.core.deferred import shape_at
-from workbench.core.dims import Dim, found, none
+from workbench.core.dims import Dim, found, largest, none, smallest
 from workbench.core.op import Op, ViewParams, always, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec, weak

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.broadcasting import broadcast_shapes, common, meet
-from workbench.core.dims import Dim, same
+from workbench.core.dims import Dim, broadcast_shapes, common, meet, same
 from workbench.core.op import UFUNCS, Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, masked
 from workbench.core.types import Spec, spec_of, value_spec

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import largest, smallest
 from workbench.core.deferred import shape_at
-from workbench.core.dims import below, differ, none
+from workbench.core.dims import below, differ, largest, none, smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, value_spec

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import smallest
-from workbench.core.dims import Dim, found, none, same
+from workbench.core.dims import Dim, found, none, same, smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, value_spec

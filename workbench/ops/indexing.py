@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import blame, dims, source, traces
-from workbench.core.broadcasting import broadcast_shapes, largest, smallest
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
 from workbench.core.op import ViewParams, declare
 from workbench.core.tensor import Tensor, admit, apply, masked, note_view, value_of
 from workbench.core.types import Spec
@@ -233,10 +232,10 @@ def sliced(n: Any, part: Slice) -> Any:
 
 def _from_end(edge: Any) -> bool:
     """Whether a slice starts or ends at a place counted from the end."""
-    low, high = edge.bounds() if isinstance(edge, Dim) else (edge, edge)
-    if low is not None and low >= 0:
+    low, high = bounds_of(edge)
+    if low >= 0:
         return False
-    if high is not None and high < 0:
+    if high < 0:
         return True
     raise UnknownLengthError(
         f"a slice that starts or ends at {edge}{blame.here()}: whether it counts from"

@@ -18,8 +18,8 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
 from workbench.core.blame import library_call
-from workbench.core.broadcasting import meet
 from workbench.core.deferred import shape_at
+from workbench.core.dims import meet
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Spec, weak

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.broadcasting import largest
-from workbench.core.dims import Dim
+from workbench.core.dims import Dim, largest
 from workbench.core.op import MAKERS, implements, severed
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Spec, differentiable, spec_of, weak

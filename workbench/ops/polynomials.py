@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import largest
 from workbench.core.deferred import shape_at
-from workbench.core.dims import none
+from workbench.core.dims import largest, none
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.errors import UnknownLengthError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, source, traces
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.op import OPS, Op
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, apply, value_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.broadcasting import largest
+from workbench.core.dims import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.broadcasting import largest
-from workbench.core.dims import below, differ, none, same
+from workbench.core.dims import below, differ, largest, none, same
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.ops.define import (

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims
-from workbench.core.broadcasting import broadcast_shapes
-from workbench.core.dims import Dim, same
+from workbench.core.dims import Dim, broadcast_shapes, same
 from workbench.core.op import CopyParams, always, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Spec

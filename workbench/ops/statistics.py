@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.broadcasting import largest
 from workbench.core.deferred import shape_at
-from workbench.core.dims import Dim, differ, none
+from workbench.core.dims import Dim, differ, largest, none
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import weak

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import broadcast_shapes, largest, smallest
 from workbench.core.deferred import shape_at
+from workbench.core.dims import broadcast_shapes, largest, smallest
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Spec, spec_of
 from workbench.errors import UnknownLengthError

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import source, types
-from workbench.core.dims import Dim, Length
+from workbench.core.dims import Dim, Length, of_atom
 from workbench.core.shared import Shared, copied, matches, refuse_sparse, within
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.types import Spec
@@ -98,7 +98,7 @@ def lengths(made: Tensor, shape: Shape) -> tuple[Any, ...]:
                 " on, or None for a length that is not known yet."
             )
     return tuple(
-        Dim({(Length(made, axis),): 1})
+        of_atom(Length(made, axis))
         if n is None
         else n
         if isinstance(n, Dim)

@@ -15,7 +15,7 @@ from workbench.compat.theano.updates import OrderedUpdates
 from workbench.control_flow.scan import scan as ours
 from workbench.control_flow.signature import Until, check_takes, listed, until
 from workbench.core.aliases import rebinding
-from workbench.core.broadcasting import smallest
+from workbench.core.dims import smallest
 from workbench.core.tensor import Tensor
 from workbench.core.types import differentiable, weak
 from workbench.errors import UsageError

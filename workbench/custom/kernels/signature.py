@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
-from workbench.core.broadcasting import meet
+from workbench.core.dims import meet
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, KernelError, ShapeError
 from workbench.overrides.rule_errors import counted

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.broadcasting import smallest
-from workbench.core.dims import none, same
+from workbench.core.dims import none, same, smallest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.op import Op
 from workbench.core.tensor import apply
 from workbench.ops.contraction import swap

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.broadcasting import broadcast_shapes, meet, smallest
 from workbench.core.deferred import shape_at
+from workbench.core.dims import broadcast_shapes, meet, smallest
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Spec, value_spec

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import broadcasting, dims
-from workbench.core.broadcasting import broadcast_shapes, meet
+from workbench.core import dims
+from workbench.core.dims import broadcast_shapes, meet
 from workbench.core.op import Op
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec
@@ -125,7 +125,7 @@ def peak(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def noise(x: Any, factor: float = 1000) -> Any:
     """What rounding may leave of a zero in matrices of the size of ``x``."""
-    n = broadcasting.largest(*shape_of(x)[-2:], 1)
+    n = dims.largest(*shape_of(x)[-2:], 1)
     return largest(x) * (factor * n * float(np.finfo(dtype_of(x)).eps))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.core.broadcasting import broadcast_shapes, meet, smallest
+from workbench.core.dims import broadcast_shapes, meet, smallest
 from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, hooks
-from workbench.core.broadcasting import meet
+from workbench.core.dims import meet
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse

@@ -15,7 +15,7 @@ from scipy import special as scipy_special
 from scipy.special import _ufuncs as private
 
 from workbench.core import blame
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.refusals import REFUSED
 from workbench.core.types import differentiable

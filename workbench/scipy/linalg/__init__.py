@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg as _scipy
 
-from workbench.core.broadcasting import largest, smallest
 from workbench.core.deferred import shape_at
+from workbench.core.dims import largest, smallest
 from workbench.core.op import LENGTHS
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import shape_of_first

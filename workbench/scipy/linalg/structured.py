@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import admit
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import weak
 from workbench.errors import NotDifferentiableError

@@ -16,7 +16,7 @@ from workbench.compat.theano.tensor.lifting import (
     special,
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name, tag_of
-from workbench.core.broadcasting import broadcast_shapes
+from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import Tensor, value_of
 from workbench.ops.indexing import GETITEM, as_index
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.compat.theano.tensor.lifting import known, lift
 from workbench.compat.theano.types import as_tensor_variable
-from workbench.core.broadcasting import largest
+from workbench.core.dims import largest
 from workbench.errors import UsageError
 
 __all__ = ["max_pool_2d", "pool_2d"]
