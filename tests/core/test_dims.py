@@ -160,12 +160,6 @@ def test_what_needs_the_number_says_what_to_write() -> None:
         assert "shape=(3,)" in text
 
 
-def test_functions_that_iterate_first_name_the_symbol() -> None:
-    for function in (np.poly, np.roots):
-        with pytest.raises(UnknownLengthError, match=r"the length of axis 0 of 'v'"):
-            function(wb.vector("v"))
-
-
 def test_any_negative_number_is_the_length_that_follows() -> None:
     x = wb.matrix("x")
     assert str(x.reshape(-2, 3).shape) == "((x.shape[0]*x.shape[1]) // 3, 3)"

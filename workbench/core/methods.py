@@ -341,8 +341,7 @@ class Conversions:
                 f"{_name(self)} is gone through entry by entry{blame.here()}, and has"
                 " no axis: it is one number. np.atleast_1d(x) makes an axis."
             )
-        # NumPy says nothing of an error by iter(x), so a length is asked for later.
-        return (self[i] for part in (self,) for i in range(len(part)))
+        return (self[i] for i in range(len(self)))
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(self == item))
