@@ -116,3 +116,64 @@ for one in given:
     assert np.allclose(g, [[0.5, 0], [0, 0]]), g
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What a rule hands on, and what is remembered of it
+
+
+def cell() -> Any:
+    x, w = wb.vector("x"), wb.vector("w")
+    return wb.OpFromGraph([x, w], np.tanh(x * w), name="cell_of_rules")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["3 * d", lambda node, g: [3 * c for c in node.vjp(g)]],
+    ids=["expression", "function"],
+)
+def test_the_true_rule_keeps_the_overrides_inside(rule: Any) -> None:
+    """`d` and `node.vjp` are what would be passed on without this override."""
+    op, x, w = cell(), np.array([0.5, 0.9]), np.array([0.7, -0.4])
+    f = lambda w: np.sum(op(x, w))  # noqa: E731
+    given = [wb.override("tanh", "2 * d"), wb.override("cell_of_rules", rule)]
+    truth = 6 * x * (1 - np.tanh(w * x) ** 2)
+    np.testing.assert_allclose(wb.grad(f, overrides=given)(w), truth, rtol=1e-12)
+    _, moved = wb.jvp(f, (w,), (np.ones(2),), overrides=given)
+    np.testing.assert_allclose(moved, truth.sum(), rtol=1e-12)
+    given[1] = wb.override("cell_of_rules", "true", jvp="3 * d")
+    _, moved = wb.jvp(f, (w,), (np.ones(2),), overrides=given)
+    np.testing.assert_allclose(moved, truth.sum(), rtol=1e-12)
+
+
+def test_a_rule_that_looks_at_its_node_is_asked_for_each() -> None:
+    """Linear at one node, it may not be so at the next: nothing is transposed then."""
+
+    def rule(node: Any, g: Any) -> Any:
+        return g if node.position == 0 else g * g
+
+    given = [wb.override("tanh", rule)]
+    f = lambda x: np.sum(np.tanh(x) + 2 * np.tanh(3 * x))  # noqa: E731
+    with pytest.raises(OverrideError, match="forward mode cannot follow"):
+        wb.jvp(f, (np.ones(2),), (np.ones(2),), overrides=given)
+
+
+def test_settings_of_a_function_are_part_of_what_is_known_of_it() -> None:
+    @wb.custom_vjp
+    def scaled(x: Any, power: Any) -> Any:
+        return 2 * x
+
+    scaled.defvjp(
+        lambda x, power: (scaled(x, power), power),
+        lambda power, g: (2 * g if power == 1 else 2 * g * g, None),
+    )
+    one = np.ones(2)
+    _, moved = wb.jvp(lambda x: scaled(x, 1), (one,), (one,))
+    np.testing.assert_array_equal(moved, 2 * one)
+    with pytest.raises(wb.errors.NotDifferentiableError, match=r"test_node\.py"):
+        wb.jvp(lambda x: scaled(x, 2), (one,), (one,))
+
+
+def test_a_forward_expression_that_fails_names_its_override() -> None:
+    given = [wb.override("sum", "d", jvp="t * x")]
+    with pytest.raises(OverrideError, match=r"the rule 't \* x' "):
+        wb.jvp(np.sum, (np.ones((2, 3)),), (np.ones((2, 3)),), overrides=given)

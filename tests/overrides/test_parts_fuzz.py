@@ -81,8 +81,8 @@ def part(draw: Any, nodes: list[Tensor]) -> wb.Override | None:
 
 def derivatives(graph: Any, made: Resolution | None) -> list[Any]:
     """The gradient, as arrays and as a graph, a tangent, and a second derivative."""
-    pulls = None if made is None else made.pulls()
-    pushes = None if made is None else made.pushes()
+    pulls = None if made is None else made.rules
+    pushes = None if made is None else made.rules
     (y,), leaves = graph.outputs, graph.inputs
     if not isinstance(y, Tensor):
         return []

@@ -492,3 +492,31 @@ def test_B3_derivatives_through_a_structure_that_is_overridden(model: Model) -> 
     bend = np.diag(-2 * model.h * model.slope * (2 * model.W2.T @ model.p))
     true = 2 * rows.T @ rows + bend
     assert_allclose(session.hessian("b1"), 4 * true, rtol=1e-11)
+
+
+def inner_square(x: Any) -> Any:
+    return (np.sin(x) * x) ** 2
+
+
+def step_square(x: Any) -> Any:
+    last = wb.scan(lambda h: np.sin(h) * x, None, [x], n_steps=1, last=True, memory=1)
+    return last**2
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        wb.checkpoint(inner_square),
+        step_square,
+        lambda x: wb.cond(np.sum(x) > 0, inner_square, lambda x: x, x),
+    ],
+    ids=["checkpoint", "scan in pieces", "branch"],
+)
+def test_a_hessian_through_ops_that_run_again(f: Any) -> None:
+    """What such an op computes is part of the gradient that is differentiated."""
+    at = np.array([0.5, 0.7])
+    s, c = np.sin(at), np.cos(at)
+    slope = s + at * c
+    truth = 2 * slope**2 + 2 * at * s * (2 * c - at * s)
+    session = wb.Session(wb.trace(lambda x: np.sum(f(x)))(at))
+    np.testing.assert_allclose(session.hessian("x"), np.diag(truth), rtol=1e-12)

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.linear_map import held, nothing
 from workbench.autodiff.reverse import Origin
-from workbench.autodiff.steps import drop_cut_parts, parts_among
+from workbench.autodiff.steps import Rules, drop_cut_parts, parts_among
 from workbench.core import blame, deferred, dims, hooks, source, tree, types, walk
 from workbench.core.hooks import Override
 from workbench.core.op import declare
@@ -444,21 +443,19 @@ def pull(
     closed = {x.serial for x in known}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
     asked = hooks.overrides(overrides)
-    rules: dict[int, Any] = {}
+    rules: Rules = {}
     if asked is not None:
-        rules.update(asked.resolve(outputs, wrt, name).pulls())
-    rules = {**drop_cut_parts(rules, wrt, stops | closed)}
-    own_rules = {**rules}
-    rules.update(dict.fromkeys(stops, nothing))
+        rules = asked.resolve(outputs, wrt, name).rules
+    rules = drop_cut_parts(rules, wrt, stops | closed)
     before = next_serial()
     with source.pinned():
         seeds = [one(x) if starts[x] is ONE else starts[x] for x in outputs]
         with noted() as cut:
             made = reverse.pull_back(
-                outputs, seeds, wrt, record=True, rules=rules, closed=closed,
-                nulls_pass=True,
+                outputs, seeds, wrt, record=True, rules=rules, constant=stops,
+                closed=closed, nulls_pass=True,
             )  # fmt: skip
-        reached = connected(outputs, stops, closed, own_rules, cut)
+        reached = connected(outputs, stops, closed, rules, cut)
         own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ONE]
         made = without([admitted(g) for g in made], own, before)
         results: list[Any] = []
@@ -491,12 +488,10 @@ def push(
     """
     stops = constants(consider_constant, name)
     asked = hooks.overrides(overrides)
-    rules: dict[int, Any] = {}
+    rules: Rules = {}
     if asked is not None:
-        rules.update(asked.resolve(outputs, wrt, name).pushes())
-    rules = {**drop_cut_parts(rules, wrt, stops)}
-    at_rules = {**rules}
-    rules.update(dict.fromkeys(stops, held))
+        rules = asked.resolve(outputs, wrt, name).rules
+    rules = drop_cut_parts(rules, wrt, stops)
     sources = {x.serial for x in wrt}
     moving: dict[Tensor, Any] = {}
     for x, t in zip(wrt, tangents, strict=True):
@@ -505,12 +500,12 @@ def push(
     with source.pinned():
         made = forward.push_forward(
             outputs, list(moving), list(moving.values()), rules=rules, record=True,
-            nulls_pass=True,
+            constant=stops, nulls_pass=True,
         )  # fmt: skip
         results: list[Any] = []
         for y, t in zip(outputs, made, strict=True):
             t = admitted(t)
-            if t is None and sources & connected([y], stops, rules=at_rules):
+            if t is None and sources & connected([y], stops, rules=rules):
                 t = zeros(y)
             elif t is None and sources & {x.serial for x in programs(walk.order([y]))}:
                 # The derivative of what depends on it may be the same everywhere.

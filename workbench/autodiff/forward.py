@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import (
+    Rule,
     Rules,
     drop_cut_parts,
+    ends_of,
     inner_rules,
     outer_steps,
     outputs_of,
     plan,
-    rule_of_step,
 )
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
@@ -34,6 +35,7 @@ def push_forward(
     *,
     rules: Rules = None,
     record: bool = False,
+    constant: Collection[int] = (),
     nulls_pass: bool = False,
 ) -> list[Any]:
     """The tangents of ``outputs``, None for one that does not depend on ``wrt``.
@@ -48,6 +50,8 @@ def push_forward(
         Rules that stand in for those of the ops, by the serial of the node.
     record
         Record every rule, so that the tangents are a graph.
+    constant
+        Serials of Tensors that are held constant: they do not move.
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
@@ -55,10 +59,10 @@ def push_forward(
         with traces.OldValues():
             return push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
-                nulls_pass=nulls_pass,
+                constant=constant, nulls_pass=nulls_pass,
             )  # fmt: skip
-    rules = drop_cut_parts(rules, wrt)
-    steps = plan(outputs, wrt, rules)
+    rules = drop_cut_parts(rules, wrt, constant)
+    steps = plan(outputs, wrt, rules, constant)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     try:
@@ -70,27 +74,25 @@ def push_forward(
             )
             if all(t is None for t in incoming):
                 continue
-            push, ends, holds = rule_of_step(node, rules, push_of(node.op))
+            ends = ends_of(node)
+            rule = rules.get(node.serial)
+            push, inside = choose_push(node, rule, rules)
             if push is None:
                 continue
             recorded = record or node.serial in outer
             before = next_serial()
-            inside = inner_rules(node, push, rules) if rules else ()
             if recorded:
                 t = record_push(push, incoming, node, *inside)
             else:
                 t = push(incoming, node._value, node.args, node.params, *inside)
             if t is None:
                 continue
-            for x, own, held in zip(
-                ends, (t,) if len(ends) == 1 else t, holds, strict=True
-            ):
-                if not held:
-                    continue  # it is held constant there
+            for x, own in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
+                if x.serial in constant:
+                    continue  # one of several outputs of a part
                 own = fitted(own, x)
                 if recorded:
-                    rule = push if node.serial in rules else None
-                    reverse.mark([own], before, ends[-1], rule)
+                    reverse.mark([own], before, ends[-1], rule and rule.push and rule)
                 # A node that is in `wrt` itself moves on its own too.
                 old = moving.get(x.serial)
                 moving[x.serial] = own if old is None else old + own
@@ -101,6 +103,18 @@ def push_forward(
     if gradients.MADE and not nulls_pass:
         reverse.refuse_nulls(made, outputs, "of")
     return made
+
+
+def choose_push(
+    node: Tensor, own: Rule | None, rules: Rules
+) -> tuple[Any, tuple[Rules, ...]]:
+    """Return the rule that holds at a node, and what it is given besides.
+
+    ``own`` stands in for that of the op, if it has one for forward mode.
+    """
+    if own is not None and own.push is not None:
+        return own.push, (rules,)
+    return push_of(node.op), inner_rules(node.op, rules)
 
 
 def record_push(

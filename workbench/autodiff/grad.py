@@ -414,7 +414,7 @@ def jvp(
     fitted = [
         checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
     ]
-    rules = None if call.resolution is None else call.resolution.pushes()
+    rules = None if call.resolution is None else call.resolution.rules
     made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
     results = [
         np.zeros_like(detach(y)) if t is None

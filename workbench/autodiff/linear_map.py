@@ -9,6 +9,7 @@ recorded once for a seed without value and runs on many unit vectors at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
@@ -25,6 +26,7 @@ from workbench.core.hooks import OverrideRules
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import blank
+from workbench.core.traces import OpenTrace
 from workbench.core.types import weak
 from workbench.errors import (
     NotDifferentiableError,
@@ -179,15 +181,6 @@ APART = 2**22
 NO_RULE = (OverrideError, NotDifferentiableError, TraceError)
 
 
-def nothing(*arguments: Any) -> tuple[Any, ...]:
-    """Pass nothing on: the reverse rule of what is held constant."""
-    return ()
-
-
-def held(*arguments: Any) -> None:
-    """Do not move: the forward rule of what is held constant."""
-
-
 class Block(NamedTuple):
     """Some entries of the matrix: those from a row and a column on."""
 
@@ -245,32 +238,43 @@ class LinearMap:
         """Return the cotangents of ``wrt``, or of some; None where nothing arrives."""
         pairs = zip(self.outputs, cotangents, strict=True)
         given = [(y, g) for y, g in pairs if g is not None]
-        return reverse.pull_back(
-            [y for y, _ in given], [g for _, g in given],
-            self.wrt if wrt is None else wrt, record=self.record,
-            rules=self._pulls if self.rules or self.constant else None,
-            nulls_pass=self.record,
-        )  # fmt: skip
+        with self._reopened():
+            return reverse.pull_back(
+                [y for y, _ in given], [g for _, g in given],
+                self.wrt if wrt is None else wrt, **self._options,
+            )  # fmt: skip
 
     def push(
         self, tangents: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return the tangents of the outputs, or of some; None for one that rests."""
-        return forward.push_forward(
-            self.outputs if outputs is None else outputs, self.wrt, tangents,
-            rules=self._pushes if self.rules or self.constant else None,
-            record=self.record, nulls_pass=self.record,
-        )  # fmt: skip
+        with self._reopened():
+            return forward.push_forward(
+                self.outputs if outputs is None else outputs, self.wrt, tangents,
+                **self._options,
+            )  # fmt: skip
 
     @cached_property
-    def _pulls(self) -> dict[int, Any]:
-        own: dict[int, Any] = {} if self.rules is None else self.rules.pulls()
-        return own | {x.serial: nothing for x in self.constant}
+    def _options(self) -> dict[str, Any]:
+        return {
+            "rules": None if self.rules is None else self.rules.rules,
+            "constant": {x.serial for x in self.constant},
+            "record": self.record,
+            "nulls_pass": self.record,
+        }
 
-    @cached_property
-    def _pushes(self) -> dict[int, Any]:
-        own: dict[int, Any] = {} if self.rules is None else self.rules.pushes()
-        return own | {x.serial: held for x in self.constant}
+    def _reopened(self) -> AbstractContextManager[Any]:
+        """Return a trace in which all that depends on ``wrt`` is recorded.
+
+        That of the program may have ended, and what ops run again (a checkpoint, say)
+        must be part of the expressions too.
+        """
+        leaves = {x.serial for x in self.wrt if x._value is not None}
+        if not self.record or not leaves:
+            return nullcontext()
+        opened = OpenTrace()
+        opened.leaves.update(leaves)
+        return opened
 
     # The matrix, a block for each output and each of ``wrt``
 

@@ -235,7 +235,7 @@ class RecordedCall:
 
     def gradients(self, cotangents: Sequence[Any]) -> Any:
         """The cotangents of the arguments, nested as they are; zeros for None."""
-        rules = None if self.resolution is None else self.resolution.pulls()
+        rules = None if self.resolution is None else self.resolution.rules
         made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
         for i, g in enumerate(made):
             if g is None:

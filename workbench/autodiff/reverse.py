@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import (
+    Rule,
     Rules,
     drop_cut_parts,
+    ends_of,
     inner_rules,
     outer_steps,
     outputs_of,
     plan,
-    rule_of_step,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.dims import Dim, assumed
@@ -61,10 +62,11 @@ def pull_back(
     record: bool = False,
     rules: Rules = None,
     visit: Callable[[Visit], None] | None = None,
+    constant: Collection[int] = (),
     closed: Collection[int] = (),
     nulls_pass: bool = False,
 ) -> list[Any]:
-    """The cotangents of ``wrt``, None for one that the outputs do not depend on.
+    """Return the cotangents of ``wrt``, None for one that the outputs do not depend on.
 
     Parameters
     ----------
@@ -78,6 +80,8 @@ def pull_back(
         Rules that stand in for those of the ops, by the serial of the node.
     visit
         Called after each step of the sweep.
+    constant
+        Serials of Tensors that are held constant: they pass nothing on.
     closed
         Serials of Tensors that keep what ``cotangents`` give them, or nothing:
         what their readers pass on does not arrive.
@@ -89,10 +93,10 @@ def pull_back(
         with traces.OldValues():
             return pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
-                closed=closed, nulls_pass=nulls_pass,
+                constant=constant, closed=closed, nulls_pass=nulls_pass,
             )  # fmt: skip
-    rules = drop_cut_parts(rules, wrt, closed)
-    steps = plan(outputs, wrt, rules)
+    rules = drop_cut_parts(rules, wrt, {*constant, *closed})
+    steps = plan(outputs, wrt, rules, constant)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
     plain = record or not traces.LOCAL.stack
@@ -103,8 +107,8 @@ def pull_back(
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
     outer = set() if plain else outer_steps(outputs, steps, wrt)
-    if record or outer or rules or visit or closed:
-        sweep(steps, arrived, wanted, outer, record, rules, visit, closed)
+    if record or outer or rules or visit or constant or closed:
+        sweep(steps, arrived, wanted, outer, record, rules, visit, constant, closed)
     else:
         _sweep_plain(steps, arrived, wanted)
     made = [arrived.get(x.serial) for x in wrt]
@@ -192,28 +196,30 @@ def sweep(
     wanted: set[int],
     outer: set[int],
     record: bool,
-    rules: Mapping[int, Any],
+    rules: Mapping[int, Rule],
     visit: Callable[[Visit], None] | None,
+    constant: Collection[int],
     closed: Collection[int],
 ) -> None:
-    """The backward sweep: recorded where it must be, overridden, watched."""
+    """Walk back: recorded where it must be, overridden, watched."""
     try:
         for node, mask in reversed(steps):
             serial = node.serial
-            pull, ends, holds = rule_of_step(node, rules, node.op.pull)
+            ends = ends_of(node)
             got = [
                 arrived.get(s) if s in wanted else arrived.pop(s, None)
                 for s in (x.serial for x in ends)
             ]
-            got = [g if held else None for g, held in zip(got, holds, strict=True)]
-            if all(g is None for g in got):
+            if constant:  # one of several outputs of a part
+                held = [x.serial in constant for x in ends]
+                got = [None if h else g for g, h in zip(got, held, strict=True)]
+            rule = rules.get(serial)
+            pull, inside = choose_pull(node, rule, rules)
+            if pull is None or all(g is None for g in got):
                 continue
             g = got[0] if len(ends) == 1 else define.Parts(got)
-            if pull is None:
-                continue
             recorded = record or serial in outer
             before = next_serial()
-            inside = inner_rules(node, pull, rules) if rules else ()
             if recorded:
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
@@ -223,7 +229,7 @@ def sweep(
                 for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
             ]
             if recorded:
-                mark(fitted, before, ends[-1], pull if serial in rules else None)
+                mark(fitted, before, ends[-1], rule and rule.pull and rule)
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
@@ -237,6 +243,18 @@ def sweep(
     except Exception as error:
         blame.in_derivative(error, node)
         raise
+
+
+def choose_pull(
+    node: Tensor, own: Rule | None, rules: Rules
+) -> tuple[Any, tuple[Rules, ...]]:
+    """Return the rule that holds at a node, and what it is given besides.
+
+    ``own`` stands in for that of the op, if it has one for reverse mode.
+    """
+    if own is not None and own.pull is not None:
+        return own.pull, (rules,)
+    return node.op.pull, inner_rules(node.op, rules)
 
 
 def record_pull(
@@ -353,7 +371,9 @@ def value_or_self(x: Any) -> Any:
     return x if not isinstance(x, Tensor) or x._value is None else x._value
 
 
-def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> None:
+def mark(
+    passed: Sequence[Any], before: int, node: Tensor, rule: Rule | None = None
+) -> None:
     """Write down the provenance of all Tensors that a rule has just made.
 
     ``rule`` is the one that stood in for the op's own, or None.
@@ -362,7 +382,7 @@ def mark(passed: Sequence[Any], before: int, node: Tensor, rule: Any = None) -> 
         c for c in define.flat(passed) if isinstance(c, Tensor) and c.serial > before
     ]
     if roots:
-        text = node.op.rule if rule is None else getattr(rule, "label", "")
+        text = node.op.rule if rule is None else rule.label
         origin = Origin(node, text, rule is not None)
         for made in walk.order(roots, before):
             if made.origin is None:

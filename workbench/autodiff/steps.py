@@ -7,11 +7,12 @@ of overrides that reach into them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.graph import Graph
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.trace import live
 from workbench.errors import OverrideError
@@ -24,9 +25,6 @@ from workbench.ops import define
 # where it would have walked over the nodes at the ends of it. The program itself does
 # not change, and a sweep without such rules pays nothing. What a part computes stands
 # in `overrides/regions.py`.
-
-#: Rules that stand in for those of ops, by the serial of the node.
-Rules = Mapping[int, Any] | None
 
 
 class Part(Tensor):
@@ -62,16 +60,38 @@ class Part(Tensor):
     text: str
 
 
-def part_of(rule: Any) -> Part | None:
-    """Return the part of a program that a rule is for; None for one of one node."""
-    node = rule if isinstance(rule, Part) else getattr(rule, "node", None)
-    return node if isinstance(node, Part) else None
+class Rule(Protocol):
+    """What stands in for the rules of the op at a node, or of a part.
+
+    ``pull`` and ``push`` are called as those of an op that holds graphs: the rules of
+    the sweep come last, for nodes inside. None: the true one.
+    """
+
+    @property
+    def node(self) -> Tensor:
+        """The node, or the part."""
+
+    @property
+    def label(self) -> str:
+        """What the provenance of a gradient says."""
+
+    @property
+    def pull(self) -> Callable[..., Any] | None:
+        """The rule of reverse mode."""
+
+    @property
+    def push(self) -> Callable[..., Any] | None:
+        """The rule of forward mode."""
 
 
-def parts_among(rules: Mapping[int, Any]) -> dict[int, Part]:
+#: Rules that stand in for those of ops, by the serial of the node.
+Rules = Mapping[int, Rule] | None
+
+
+def parts_among(rules: Mapping[int, Rule]) -> dict[int, Part]:
     """Return the parts that rules are for, by the serials of their outputs."""
-    found = ((s, part_of(rule)) for s, rule in rules.items())
-    return {s: part for s, part in found if part is not None}
+    found = ((s, rule.node) for s, rule in rules.items())
+    return {s: part for s, part in found if isinstance(part, Part)}
 
 
 def outputs_of(node: Tensor) -> Any:
@@ -86,25 +106,10 @@ def ends_of(node: Tensor) -> tuple[Tensor, ...]:
     return node.outputs if isinstance(node, Part) else (node,)
 
 
-def rule_of_step(
-    node: Tensor, rules: Mapping[int, Any], true: Any
-) -> tuple[Any, tuple[Tensor, ...], Sequence[bool]]:
-    """Return the rule of a step, what it computes, and for which of that it holds.
-
-    ``true`` is the rule of the op, where none of the others stands in. An output of a
-    part that has another rule, or is held constant, is passed by.
-    """
-    if not isinstance(node, Part):
-        return rules.get(node.serial, true), (node,), (True,)
-    own = [rules.get(x.serial) for x in node.outputs]
-    holds = [part_of(rule) is node for rule in own]
-    return own[holds.index(True)], node.outputs, holds
-
-
 def drop_cut_parts(
     rules: Rules, wrt: Sequence[Tensor], stopped: Collection[int] = ()
-) -> Mapping[int, Any]:
-    """Return the rules without those of parts that pass by what is asked for.
+) -> Mapping[int, Rule]:
+    """Return rules without those of patterns that would pass by what is asked for.
 
     A derivative by a value inside a match, or one that holds it constant, is of a
     program in which the whole structure does not stand.
@@ -117,14 +122,12 @@ def drop_cut_parts(
     if not rules or not (found := parts_among(rules)):
         return rules or {}
     asked = {x.serial: x for x in wrt}
-    held = {s for s, rule in rules.items() if not hasattr(rule, "label")}
-    held |= set(stopped)
     gone: set[int] = set()
     checked: dict[int, bool] = {}
     for serial, part in found.items():
         if id(part) not in checked:
             within = part.inside | part.passed
-            cut = any(s in within for s in (*asked, *held))
+            cut = any(s in within for s in (*asked, *stopped))
             if part.strict:
                 refuse_around(part, asked.values())
             checked[id(part)] = cut
@@ -195,11 +198,9 @@ def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:
     return op.graphs(inputs, params)
 
 
-def inner_rules(node: Tensor, rule: Any, rules: Rules) -> tuple[Any, ...]:
-    """Return what the true rule of a node is given besides: rules for nodes inside."""
-    op = node.op
-    inside = op.graphs is not None and rule in (op.pull, op.push)
-    return (rules,) if inside else ()
+def inner_rules(op: Op, rules: Rules) -> tuple[Rules, ...]:
+    """Return what the true rule of an op is given besides: rules for nodes inside."""
+    return (rules,) if rules and op.graphs is not None else ()
 
 
 def reach_inside(rules: Rules, graph: Graph) -> bool:
@@ -216,13 +217,15 @@ def plan(
     outputs: Sequence[Any],
     wrt: Sequence[Tensor],
     rules: Rules = None,
+    constant: Collection[int] = (),
 ) -> list[tuple[Tensor, int]]:
-    """Return the nodes from ``wrt`` to ``outputs``, ascending, and which inputs vary.
+    """Return the nodes from ``wrt`` to ``outputs``, ascending; which inputs vary.
 
     Bit i of the mask says that input i depends on a ``wrt`` Tensor. What passes only
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
     ``rules`` gives such a node a derivative. Where a rule is that of a part of the
-    program, the part is one step in the place of its outputs.
+    program, the part is one step in the place of its outputs. Those that are
+    ``constant`` do not vary.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -253,9 +256,13 @@ def plan(
         if mask:
             if node.op.pull is None and not (rules and serial in rules):
                 continue
-            if instead:
-                varying.update(x.serial for x in ends_of(node))
-            varying.add(serial)
+            if instead or constant:
+                ends = {x.serial for x in ends_of(node)}.difference(constant)
+                if not ends:
+                    continue
+                varying |= ends
+            else:
+                varying.add(serial)
             steps.append((node, mask))
     return steps
 

@@ -18,15 +18,17 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import forward, reverse
+from workbench.autodiff.forward import choose_push
 from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.reverse import choose_pull
 from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops import gradients
 from workbench.ops.define import Parts
+from workbench.overrides.node import has_derivative
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import resolve
-from workbench.overrides.rules import has_derivative
 
 # Outputs that an op leaves open: the phase of an eigenvector, a basis of a null space.
 #
@@ -159,11 +161,9 @@ class Local:
     def __init__(self, node: Tensor, overrides: Sequence[Override] = ()) -> None:
         self.node = node
         self.overrides = overrides
-        self.pulls: Rules = {}
-        self.pushes: Rules = {}
+        self.rules: Rules = {}
         if overrides:
-            found = resolve(overrides, with_inner_nodes([node]))
-            self.pulls, self.pushes = found.pulls(), found.pushes()
+            self.rules = resolve(overrides, with_inner_nodes([node])).rules
         args = [host(x) for x in node.args]
         self.spots = [
             i
@@ -334,11 +334,10 @@ class Local:
         whole = self.whole if values is None else self.compute(values)
         values = self.values if values is None else values
         g = self.cotangents(weights, whole)
-        pull = self.node.op.pull if rule is None else rule
+        pull, inside = choose_pull(self.node, rule, self.rules)
         if pull is None:
             return [None] * len(self.spots)
         given = Parts(g) if self.many else g[0]
-        inside = inner_rules(self.node, pull, self.pulls)
         passed = pull(self.mask, given, whole, tuple(values), self.node.params, *inside)
         if (
             gradients.MADE
@@ -378,7 +377,7 @@ class Local:
         if self.node.op.pull is None:
             return [None] * len(self.spots)
         given = Parts(g) if self.many else g[0]
-        inside = inner_rules(self.node, self.node.op.pull, self.pulls)
+        inside = inner_rules(self.node.op, self.rules)
         passed = self.node.op.pull(
             self.mask, given, whole, tuple(args), self.node.params, *inside
         )
@@ -388,14 +387,13 @@ class Local:
 
     def pushed(self, spot: int, way: Array) -> Array:
         """What forward mode makes of a direction."""
-        push = forward.push_of(self.node.op)
+        push, inside = choose_push(self.node, None, self.rules)
         if push is None:
             return np.zeros(len(self.outputs))
         x = np.asarray(self.values[spot])
         tangent = self.shaped(way, x).astype(x.dtype)
         tangents: list[Any] = [None] * len(self.values)
         tangents[spot] = tangent
-        inside = inner_rules(self.node, push, self.pushes)
         made = push(
             tuple(tangents), self.whole, tuple(self.values), self.node.params, *inside
         )

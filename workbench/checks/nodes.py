@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.steps import ends_of, part_of
+from workbench.autodiff.steps import Rule, ends_of
 from workbench.checks.check_rule import Look, second_order
 from workbench.checks.local import Local, NoGradient
 from workbench.checks.report import (
@@ -216,7 +216,7 @@ def check_nodes(
         """Check one node, which is told as another: the one inside a loop."""
         rule = None if rules is None else rules.get(told.serial)
         with np.errstate(all="ignore"):
-            if rule is not None:
+            if rule is not None and rule.pull is not None:
                 check = overridden(node, rule, arriving)
             else:
                 twice = 2 if order > 1 and _worth(node, kinds) else 1
@@ -370,15 +370,13 @@ def arrived_at(node: Tensor, arriving: Callable[[Tensor], Any]) -> Any:
 
 
 def overridden(
-    node: Tensor, rule: Any, arriving: Callable[[Tensor], Any] | None
+    node: Tensor, rule: Rule, arriving: Callable[[Tensor], Any] | None
 ) -> NodeCheck:
     """What an override changes at its node: told, and not held against it."""
-    label = getattr(rule, "label", "an override")
-    text = f"{named(node)} runs {label!r}"
+    text = f"{named(node)} runs {rule.label!r}"
     try:
         # Of a pattern the whole part is asked, with what arrives at all its outputs.
-        part = part_of(rule)
-        meant = node if part is None else part
+        meant = rule.node
         local = Local(meant)
         g = None if arriving is None else arrived_at(meant, arriving)
         if g is None:

@@ -8,6 +8,7 @@ loop beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -437,36 +438,49 @@ derive_by_running(CHUNKED, lambda inputs, chunks: chunks.whole(inputs))
 
 
 class StepRule:
-    """A rule that holds where a flag is true; elsewhere the true one runs."""
+    """A rule that holds where a flag is true.
 
-    __slots__ = ("flag", "label", "rule")
+    Elsewhere holds what would if there was no such rule: ``otherwise``, the rule of
+    another override or None, for the true one.
+    """
 
-    def __init__(self, rule: Any, flag: Tensor) -> None:
-        self.rule, self.flag = rule, flag
+    __slots__ = ("flag", "label", "node", "otherwise", "rule")
+
+    def __init__(self, rule: Any, flag: Tensor, otherwise: Any) -> None:
+        self.rule, self.flag, self.otherwise = rule, flag, otherwise
         self.label = rule.label
+        #: The node, or the part of the step, whose rule it is.
+        self.node: Tensor = rule.node
 
-    @property
-    def node(self) -> Tensor:
-        """The node, or the part of the step, whose rule it is."""
-        found: Tensor = self.rule.node
-        return found
+    def pull(self, *arguments: Any) -> list[Any]:
+        """Return the cotangents that the one or the other passes on."""
+        *own, rules = arguments
+        here, there = [
+            [*(pull(*own, *inner) if pull else ())]
+            for pull, inner in (
+                reverse.choose_pull(self.node, rule, rules)
+                for rule in (self.rule, self.otherwise)
+            )
+        ]
+        pairs = zip_longest(here, there)
+        return [self._choose(*pair, x)
+                for pair, x in zip(pairs, self.node.inputs, strict=False)]  # fmt: skip
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Run in the mode whose arguments these are."""
-        node = self.node
-        here = self.rule(*arguments)
-        if len(arguments) == 4:
-            push = forward.push_of(node.op)
-            there = push(*arguments) if push else None
-            if isinstance(here, tuple):
-                rest = there or (None,) * len(here)
-                parts: Any = node.spec
-                return tuple(map(self._choose, here, rest, parts))
-            return self._choose(here, there, node)
-        pull = node.op.pull
-        there = [*pull(*arguments)] if pull else []
-        there += [None] * (len(here) - len(there))
-        return list(map(self._choose, here, there, node.inputs))
+    def push(self, *arguments: Any) -> Any:
+        """Return the tangents that the one or the other gives."""
+        *own, rules = arguments
+        here, there = [
+            push(*own, *inner) if push else None
+            for push, inner in (
+                forward.choose_push(self.node, rule, rules)
+                for rule in (self.rule, self.otherwise)
+            )
+        ]
+        parts: Any = self.node.spec
+        if not isinstance(parts, tuple):
+            return self._choose(here, there, self.node)
+        none = (None,) * len(parts)
+        return tuple(map(self._choose, here or none, there or none, parts))
 
     def _choose(self, here: Any, there: Any, x: Any) -> Any:
         if here is None and there is None:
@@ -498,10 +512,17 @@ def _in_steps(
             timed.setdefault(id(rule), (rule, []))[1].append(x.serial)
     made, given = dict(rules or {}), []
     n = _count_steps(loop, inputs, y) if timed else None
-    for rule, serials in timed.values():
-        flag = blank(Spec((), np.dtype(bool)), "in_steps")
-        made.update(dict.fromkeys(serials, StepRule(rule, flag)))
+
+    def choose(rule: Any) -> Any:
+        """Return a rule that looks at a flag, if it holds in some steps alone."""
+        if rule is None or rule.steps is None:
+            return rule
+        flag = blank(Spec((), np.dtype(bool)), "flag")
         given.append(Given(flag, _flags(rule, n, inputs)))
+        return StepRule(rule, flag, choose(rule.otherwise))
+
+    for rule, serials in timed.values():
+        made.update(dict.fromkeys(serials, choose(rule)))
     return made if timed else rules, given
 
 

@@ -13,7 +13,7 @@ looks back at them would close a circle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar
 
@@ -97,13 +97,11 @@ class Override(Protocol):
 
 
 class OverrideRules(Protocol):
-    """The rules that overrides put in the place of the true ones in one program."""
+    """What overrides put in the place of the true rules in one program."""
 
-    def pulls(self) -> dict[int, Any]:
-        """Return the reverse rules by the serial of the node."""
-
-    def pushes(self) -> dict[int, Any]:
-        """Return the forward rules by the serial of the node."""
+    @property
+    def rules(self) -> Mapping[int, Any]:
+        """The rules, by the serial of the node (see `autodiff.steps.Rules`)."""
 
 
 class CallOverrides(Protocol):

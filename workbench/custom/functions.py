@@ -25,6 +25,7 @@ from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.custom.running import ManyOp, OpRunner
 from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
+from workbench.overrides.node import Node, has_derivative, read_only
 from workbench.overrides.rule_errors import (
     NOTHING,
     WITHOUT,
@@ -32,7 +33,6 @@ from workbench.overrides.rule_errors import (
     counted,
     placed,
 )
-from workbench.overrides.rules import Node, has_derivative, read_only
 from workbench.overrides.targets import name_of
 
 # One call of a function with rules: its arrays, its op, and how its rules are read.
@@ -206,7 +206,11 @@ class Call:
         jvp = function.jvp
         if jvp is None and function.pushed is not None:
             jvp = self.ahead
-        OpRunner(made, vjp, jvp, linear=function.linear)
+        OpRunner(
+            made, vjp, jvp, linear=function.linear,
+            kind=tuple([(type(x), x) for x in self.flat if x is not None]),
+            source=None if function.vjp or function.jvp else function.rule,
+        )  # fmt: skip
         made.rule = f"the rule of {function.__op__}"
         return made
 

@@ -25,8 +25,8 @@ from workbench.core.types import Spec
 from workbench.custom.allowed_ops import Apply, finite, known
 from workbench.custom.demands import Estimate
 from workbench.errors import DtypeError, RegistrationError, UsageError, WorkbenchError
+from workbench.overrides.node import Node
 from workbench.overrides.rule_errors import counted
-from workbench.overrides.rules import Node
 
 # How `wb.graph_rule` reads its data: every name, type and op is looked at.
 

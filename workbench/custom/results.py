@@ -19,8 +19,8 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
+from workbench.overrides.node import lend
 from workbench.overrides.rule_errors import ONTO_COPIES, counted, in_place, placed
-from workbench.overrides.rules import lend
 
 if TYPE_CHECKING:
     from workbench.custom.op import Op as UserOp

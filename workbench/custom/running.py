@@ -25,8 +25,9 @@ from workbench.errors import (
 )
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.overrides.node import has_derivative
 from workbench.overrides.rule_errors import called, check_signature
-from workbench.overrides.rules import Rule, Runner, has_derivative
+from workbench.overrides.rules import Rule, Runner
 from workbench.overrides.targets import listed
 
 Params = dict[str, Any]

@@ -22,6 +22,7 @@ from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.overrides.node import Node
 from workbench.overrides.patterns import (
     Condition,
     called,
@@ -29,7 +30,6 @@ from workbench.overrides.patterns import (
     written,
 )
 from workbench.overrides.regions import Region, Step
-from workbench.overrides.rules import Node
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes
 from workbench.rewrite.forms import equal, named, own_op, through
 

@@ -18,8 +18,8 @@ from typing import Any
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.expression import Expression
+from workbench.overrides.node_rule import NodeRule, NodeRunner
 from workbench.overrides.rule_parser import Bound, label_of, read
-from workbench.overrides.rules import NodeRunner
 from workbench.overrides.targets import Target, name_of, target_of
 
 #: The longest name of an override.
@@ -52,7 +52,7 @@ class Override:
     enabled: bool = True
     steps: int | slice | None = None
     #: Which of its rules are known to be linear.
-    _linear: set[Any] = field(default_factory=set, init=False, repr=False)
+    linear: set[Any] = field(default_factory=set, init=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -94,31 +94,30 @@ class Override:
                 return True
         return False
 
-    def pull(self, node: Tensor, position: int = 0) -> NodeRunner | None:
-        """The reverse rule at a node; None for the true one.
+    def at(
+        self, node: Tensor, position: int = 0, otherwise: NodeRule | None = None
+    ) -> NodeRule:
+        """Return its rules at a node; the arguments as `NodeRule` has them.
 
-        ``position`` is that of the node among those that the override means.
+        Raises
+        ------
+        OverrideError
+            If a registered rule is not made for the op.
         """
-        vjp: Any = self.vjp
-        if vjp == "true":
-            return None
-        if isinstance(vjp, str):
-            vjp = read(vjp)
-        if isinstance(vjp, Bound):
-            vjp.check(node)
-        return NodeRunner(node, self, vjp, position=position)
-
-    def push(self, node: Tensor, position: int = 0) -> NodeRunner | None:
-        """The forward rule at a node; None for the true one."""
-        rule, jvp = ready(self.vjp, "g"), ready(self.jvp, "t")
+        vjp, jvp = ready(self.vjp, "g"), ready(self.jvp, "t")
+        for rule in (vjp, jvp):
+            if isinstance(rule, Bound):
+                rule.check(node)
+        turned = vjp  # what forward mode transposes, if it has no rule of its own
         if isinstance(jvp, Bound):
-            rule = jvp  # without a forward rule of its own, it is itself transposed
-        if isinstance(rule, Bound):
-            rule.check(node)
-            jvp = rule.forward() if jvp in (None, rule) else jvp
-        if jvp == "true" or (jvp is None and rule == "true"):
-            return None
-        return NodeRunner(node, self, rule, jvp, position)
+            turned, jvp = jvp, jvp.forward()
+        elif jvp is None and isinstance(vjp, Bound):
+            jvp = vjp.forward()
+        if jvp is None and turned == "true":
+            jvp = "true"
+        back = NodeRunner(node, self, vjp, jvp, position)
+        ahead = back if turned is vjp else NodeRunner(node, self, turned, jvp, position)
+        return NodeRule(back, ahead, otherwise)
 
     def __repr__(self) -> str:
         off = "" if self.enabled else ", off"
@@ -149,7 +148,7 @@ def override(
         or part; function, scope, op), then the later one.
     vjp
         The reverse rule. A function ``rule(node, *cotangents)`` that returns one
-        gradient (or None) per input; see :class:`workbench.overrides.rules.Node`.
+        gradient (or None) per input; see :class:`workbench.overrides.node.Node`.
         Of a complex gradient of a real input the real part counts.
         An op that takes the inputs, then the cotangents.
         Or an expression, such as ``"clip(d, -1, 1)"``, that is computed once for
@@ -171,8 +170,8 @@ def override(
         Of a node in the step of a loop (:func:`workbench.scan`,
         :func:`workbench.while_loop`): the iteration in which the rule holds, counted
         from 0, from the end if negative; or several, ``slice(10, 20)``. In all others
-        the true rule runs. Nodes outside of loops that the target means too keep
-        theirs.
+        holds what would hold without this override: another one, or the true rule.
+        Nodes outside of loops that the target means too keep theirs.
 
     Raises
     ------
@@ -230,8 +229,10 @@ def _checked_steps(steps: Any) -> int | slice:
         return int(steps)
     if isinstance(steps, slice) and steps.step != 0:
         ends = steps.start, steps.stop, steps.step
-        if all(n is None or type(n) is int for n in ends):
-            return steps
+        if all(n is None or isinstance(n, Integral) for n in ends) and not any(
+            isinstance(n, bool) for n in ends
+        ):
+            return slice(*[None if n is None else int(n) for n in ends])
     raise OverrideError(
         f"steps={steps!r} names no iterations of a loop: give a number, steps=3 or"
         " steps=-1 for the last, or several, steps=slice(10, 20)."

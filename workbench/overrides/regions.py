@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.steps import Part
+from workbench.autodiff.steps import Part, Rules, graphs_of, inner_rules
 from workbench.core import types
+from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 
@@ -26,7 +27,7 @@ Ran = tuple[Tensor | None, Any, tuple[Any, ...]]
 
 
 class Region(Part):
-    """A part of a program; called, it is its own true rule, whatever holds inside.
+    """A part of a program, and its true rule, whatever holds at its nodes.
 
     Parameters
     ----------
@@ -52,9 +53,6 @@ class Region(Part):
     unclear
         That it can be read in two ways, and what to do; empty if it is clear.
     """
-
-    #: What the provenance of a gradient calls its true rule.
-    label = "true"
 
     def __init__(
         self,
@@ -92,6 +90,7 @@ class Region(Part):
         self.op.compute = self._compute
         self.op.pull = self.pull
         self.op.push = self.push
+        self.op.graphs = self._graphs
         self.op.rule = "the rules of the ops inside"
         self.op.reads = None
         self.op.custom = True
@@ -116,7 +115,7 @@ class Region(Part):
         return [found[serial] for serial in sorted(found)]
 
     def moved(self, new: Callable[[Tensor], Any]) -> Region:
-        """The same part of a copy of the program.
+        """Return the same part of a copy of the program.
 
         ``new`` gives the Tensor that has taken a node's place, or an array where the
         node is a constant of the copy, or the node itself.
@@ -138,9 +137,9 @@ class Region(Part):
             settings=self.params,
         )
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Run its true rule, in the mode whose arguments these are."""
-        return self.push(*arguments) if len(arguments) == 4 else self.pull(*arguments)
+    def _graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
+        """Return the programs that its nodes hold."""
+        return [graph for node in self.covered for graph in graphs_of(node)]
 
     # What it computes
 
@@ -150,7 +149,7 @@ class Region(Part):
         return made if len(made) > 1 else made[0]
 
     def _again(self, inputs: Sequence[Any]) -> list[Ran]:
-        """Its steps on other inputs, arrays or Tensors."""
+        """Run its steps on other inputs, arrays or Tensors."""
         values: list[Any] = list(inputs)
         ran: list[Ran] = []
         for node, sources in self.steps:
@@ -166,7 +165,7 @@ class Region(Part):
         return ran
 
     def _run(self, y: Any, inputs: Sequence[Any]) -> list[Ran]:
-        """Its steps as they ran in the program; again, if these are other values."""
+        """Return its steps as they ran in the program; run them on other values."""
         first = y[0] if isinstance(y, tuple) and len(self.outputs) > 1 else y
         if first is self.outputs[0]:
             return [(node, node, node.inputs) for node, _ in self.steps]
@@ -177,9 +176,15 @@ class Region(Part):
     # Its derivatives
 
     def pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules | None = None,
     ) -> list[Any]:
-        """What its nodes pass on: one cotangent, or None, for each input."""
+        """Return what its nodes pass on: one cotangent, or None, for each input."""
         count = len(self.inputs)
         arrived: list[Any] = [None] * (count + len(self.steps))
         parts = g if len(self.outputs) > 1 else (g,)
@@ -203,9 +208,11 @@ class Region(Part):
             assert rule is not None
             if tensor is not None:
                 rule = tensor.op.pull  # that of the masked op, say, where it is new
-                passed = reverse.record_pull(rule, masks[j], c, tensor)
+                inner = inner_rules(tensor.op, rules)
+                passed = reverse.record_pull(rule, masks[j], c, tensor, *inner)
             else:
-                passed = rule(masks[j], c, value, operands, node.params)
+                inner = inner_rules(node.op, rules)
+                passed = rule(masks[j], c, value, operands, node.params, *inner)
             for i, part in enumerate(passed):
                 if part is not None and masks[j] >> i & 1:
                     whose = node.inputs[i] if operands is node.args else operands[i]
@@ -215,9 +222,14 @@ class Region(Part):
         return arrived[:count]
 
     def push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules | None = None,
     ) -> Any:
-        """The tangent of what comes out; a tuple of them for several outputs."""
+        """Return the tangent of what comes out; a tuple for several outputs."""
         moving: list[Any] = list(tangents)
         ran = self._run(y, inputs)
         for (node, sources), (tensor, value, operands) in zip(
@@ -228,10 +240,11 @@ class Region(Part):
             op = node.op if tensor is None else tensor.op
             rule = forward.push_of(op)
             if rule and any(c is not None for c in incoming):
+                inner = inner_rules(op, rules)
                 if tensor is not None:
-                    t = forward.record_push(rule, incoming, tensor)
+                    t = forward.record_push(rule, incoming, tensor, *inner)
                 else:
-                    t = rule(incoming, value, operands, node.params)
+                    t = rule(incoming, value, operands, node.params, *inner)
                 if t is not None and not isinstance(t, tuple):
                     t = forward.fitted(t, value)
             moving.append(t)

@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf
-from typing import Any, NoReturn
+from typing import NoReturn
 from weakref import WeakKeyDictionary
 
 from workbench.autodiff import steps
 from workbench.core import blame
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
-from workbench.overrides.override import Override
+from workbench.overrides.node_rule import NodeRule
+from workbench.overrides.override import Override, describe_steps
 from workbench.overrides.regions import Region
 from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
 
@@ -59,6 +60,9 @@ class Settled:
         self.regions = regions
         #: By the serial of a node: the position of the override, and the node.
         self.winners: dict[int, tuple[int, Tensor]] = {}
+        #: By the serial of a node: the positions of all that mean it by themselves and
+        #: not as a part, the one that has the say last.
+        self.ranked: dict[int, list[int]] = {}
         #: By the serial of each of its outputs, a part that stands as a whole.
         self.parts: dict[int, Region] = {}
         #: For each override, whose nodes or matches it lost to whom, how many.
@@ -89,6 +93,8 @@ class Settled:
                 for serial in region.inside:
                     inside.setdefault(serial, i)
         for i in on:
+            for node in matched[i] if i not in regions else ():
+                self.ranked.setdefault(node.serial, []).append(i)
             if i not in regions and overrides[i].target.rank < 3:
                 self.winners.update((node.serial, (i, node)) for node in matched[i])
         for i, region in reversed(won):
@@ -107,7 +113,7 @@ class Settled:
         inside: Mapping[int, int],
         asked: set[int],
     ) -> int | None:
-        """Who has the say in a region already; None if it may stand."""
+        """Return who has the say in a region already; None if it may stand."""
         for x in region.outputs:
             for known in (held, inside):
                 if x.serial in known:
@@ -169,7 +175,7 @@ class Settled:
         return ["; ".join(parts) for parts in found]
 
     def share(self, count: int, i: int, whose: str = "its") -> str:
-        """So many of the nodes or matches that an override means."""
+        """Return in words how many of its nodes or matches an override means."""
         total, noun, plural = len(self.matched[i]), "node", "nodes"
         if i in self.regions:
             total, noun, plural = len(self.regions[i]), "match", "matches"
@@ -178,7 +184,7 @@ class Settled:
         return f"{whose} only {noun}" if total == 1 else f"all {total} {plural}"
 
     def named(self, other: int, to: int) -> str:
-        """Another override as the notes of one call it."""
+        """Return what the notes of one override call another."""
         one, rank = self.overrides[other], self.overrides[to].target.rank
         kind = getattr(one.target, "kind", KINDS[one.target.rank])
         # Of two on the same kind of target their order decides; else the kind.
@@ -186,16 +192,17 @@ class Settled:
         if one.target.rank == rank:
             when = "a later" if other > to else "an earlier"
         of = "an" if kind == "op" else "a"
-        return f"{one.label!r}, {when} override of {of} {kind}"
+        where = describe_steps(one.steps)
+        return f"{one.label!r}, {when} override of {of} {kind}{where}"
 
 
 def last(region: Region) -> float:
-    """Where a region ends."""
+    """Return where a region ends."""
     return max(x.serial for x in region.outputs)
 
 
 def inner_nodes(regions: Sequence[Region]) -> list[Tensor]:
-    """The nodes inside regions, once each, in the order of the program."""
+    """Return the nodes inside regions, once each, in the order of the program."""
     found = {
         node.serial: node
         for region in regions
@@ -206,7 +213,7 @@ def inner_nodes(regions: Sequence[Region]) -> list[Tensor]:
 
 
 def verb(count: int, one: str, many: str) -> str:
-    """The form of a word for a number of things."""
+    """Return the form of a word for a number of things."""
     return one if count == 1 else many
 
 
@@ -257,16 +264,9 @@ class Resolution:
         """For each override, in words, where another has the say; empty where none."""
         return self._settled.notes()
 
-    def pulls(self) -> dict[int, Any]:
-        """The rules for `reverse.pull_back`."""
-        return self._rules("pull")
-
-    def pushes(self) -> dict[int, Any]:
-        """The rules for `forward.push_forward`."""
-        return self._rules("push")
-
-    def _rules(self, mode: str) -> dict[int, Any]:
-        """The rules of a mode, ``"pull"`` or ``"push"``, by the serial of the node."""
+    @cached_property
+    def rules(self) -> dict[int, NodeRule]:
+        """The rules for both sweeps, by the serial of the node."""
         # A rule is told which one its node is of those that the override means.
         at = [
             {
@@ -276,17 +276,29 @@ class Resolution:
             }
             for i, found in enumerate(self.matched)
         ]
-        found: dict[int, Any] = {}
+        found: dict[int, NodeRule] = {}
         for serial, (i, node) in self.winners.items():
             part = self.parts.get(serial)
             if part is not None and serial != part.serial:
                 continue
             whole = node if part is None else part
-            rule = getattr(self.overrides[i], mode)(whole, at[i][serial])
-            if part is not None and rule is None:
-                rule = part  # whatever holds at the nodes inside
-            if rule is not None:
+            rule: NodeRule | None = None
+            for k in [i] if part is not None else self._holding(serial):
+                rule = self.overrides[k].at(whole, at[k][serial], rule)
+            if rule is not None and (part is not None or not rule.is_true):
                 found.update((x.serial, rule) for x in steps.ends_of(whole))
+        return found
+
+    def _holding(self, serial: int) -> list[int]:
+        """Return the overrides that hold at a node, the one that has the say last.
+
+        Of those that mean some steps of a loop each leaves the others to the next.
+        """
+        found: list[int] = []
+        for i in reversed(self._settled.ranked[serial]):
+            found.insert(0, i)
+            if self.overrides[i].steps is None:
+                break
         return found
 
 
@@ -356,7 +368,14 @@ def resolve(
         else:
             found = target.select(among)
         if given.steps is not None and found:
-            found = in_loops(given, found, program or nodes)
+            found = keep_in_loops(given, found, program or nodes)
+            if i in regions:
+                kept = {x.serial for x in found}
+                regions[i] = [
+                    part
+                    for part in regions[i]
+                    if kept.issuperset(x.serial for x in part.outputs)
+                ]
         if by_id and found and found[0].op is IDENTITY:
             raise OverrideError(
                 f"{blame.describe(found[0])} has no op, so no rule to override."
@@ -374,7 +393,9 @@ def resolve(
     return made
 
 
-def in_loops(given: Override, found: Sequence[Tensor], nodes: Nodes) -> list[Tensor]:
+def keep_in_loops(
+    given: Override, found: Sequence[Tensor], nodes: Nodes
+) -> list[Tensor]:
     """Return those of the nodes of an override that stand in the step of a loop.
 
     Raises
@@ -409,7 +430,7 @@ def in_loops(given: Override, found: Sequence[Tensor], nodes: Nodes) -> list[Ten
 
 
 def serial_of(node: Tensor) -> int:
-    """What nodes are ordered by."""
+    """Return what nodes are ordered by."""
     return node.serial
 
 

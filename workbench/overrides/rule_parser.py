@@ -45,7 +45,8 @@ from workbench.overrides.named import (
     known,
     load,
 )
-from workbench.overrides.rules import NodeRunner, has_derivative
+from workbench.overrides.node import has_derivative
+from workbench.overrides.node_rule import NodeRule
 from workbench.overrides.targets import name_of
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -308,7 +309,7 @@ def spelled(name: str, **settings: Any) -> str:
 # A rule tried on shapes alone, as a form does while it is typed.
 
 
-def check_on(rule: NodeRunner) -> None:
+def check_on(rule: NodeRule) -> None:
     """Run a rule on Tensors like those of its node, which have no values.
 
     A function by its name that asks for values is left to the run.
@@ -327,9 +328,10 @@ def check_on(rule: NodeRunner) -> None:
         if isinstance(g, tuple):
             g = define.Parts(c if has_derivative(c) else None for c in g)
         try:
-            rule(mask, g, y, inputs, node.params)
+            if rule.pull is not None:
+                rule.pull(mask, g, y, inputs, node.params)
         except TraceError:
-            if isinstance(rule.vjp, Expression):
+            if isinstance(rule.back.vjp, Expression):
                 raise
 
 

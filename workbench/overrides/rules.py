@@ -1,37 +1,48 @@
-"""The rules that users write: what one sees, how it runs, what it may return.
+"""The rules that users write: how they run, and what they may return.
 
-Rules of the op table are trusted. Those that users wrote, of an op, registered, of an
-override, as a function, an op, an expression or one of these for each input, run here:
-a `Runner` lends them arrays that they cannot change, calls them, makes a list of what
-they return, and fits each gradient to its input. Where there is a rule for one mode
-alone, the other mode transposes it, if it is linear.
+Rules of the op table are trusted. The rules of users (of an op, registered for one, or
+of an override) run here, in a `Runner`. A rule is a function of a node, an op of
+arrays, an expression, or a list with one of these for each input. The runner lends it
+arrays that it cannot change, calls it, and fits each gradient that it returns to its
+input. Where there is a rule for one mode alone, the other mode transposes it, if it
+is linear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.steps import Part
-from workbench.core import blame, dims, types
-from workbench.core.op import Op, declare
-from workbench.core.tensor import MaskedTensor, Tensor, admit, masked
+from workbench.autodiff.higher_order import bits
+from workbench.autodiff.steps import Rules
+from workbench.core import dims, types
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor, admit
 from workbench.core.traces import OpenTrace
 from workbench.errors import (
     DtypeError,
     NotDifferentiableError,
-    OverrideError,
     ShapeError,
     UsageError,
     WorkbenchError,
 )
-from workbench.ops import define, gradients
+from workbench.ops import gradients
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
 from workbench.overrides.linearity import concrete, nonlinear
+from workbench.overrides.node import (
+    Node,
+    Params,
+    filled,
+    has_derivative,
+    lend,
+    read_only,
+    zeros_if_none,
+)
 from workbench.overrides.rule_errors import (
     NOTHING,
     ONTO_COPIES,
@@ -44,203 +55,7 @@ from workbench.overrides.rule_errors import (
     takes_arrays,
 )
 
-Params = dict[str, Any]
 Rule = Callable[..., Any]
-
-# What a rule sees of the node whose gradient it gives: `Node`.
-
-
-class Node:
-    """What a rule sees of the node whose gradient it gives.
-
-    Attributes
-    ----------
-    op
-        The op; ``node.op.name`` is ``"tanh"``.
-    name
-        The user's name for the node, or None.
-    inputs, outputs
-        What went in and came out: arrays in an eager run, which cannot be changed, or
-        Tensors where the rule is recorded (for second order, or the picture). Of a
-        pattern what its wildcards stand for, by name as well: ``node["W"]``.
-    params
-        The op's settings.
-    names
-        The user's names for the inputs, None for one without a name.
-    position
-        Which one it is of the nodes that the override means, from 0.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> def rule(node, g):
-    ...     (x,), (y,) = node.inputs, node.outputs
-    ...     return g * np.where(abs(x) < 1, 1 - y**2, 0)
-    >>> flat = wb.override("tanh", vjp=rule)
-    >>> f = lambda x: np.sum(np.tanh(x))
-    >>> wb.grad(f, overrides=[flat])(np.array([0.0, 2.0]))
-    array([1., 0.])
-    """
-
-    __slots__ = (
-        "_inputs",
-        "_mask",
-        "_outputs",
-        "_true",
-        "_wildcards",
-        "_y",
-        "inputs",
-        "name",
-        "names",
-        "op",
-        "outputs",
-        "params",
-        "position",
-    )
-
-    def __init__(
-        self,
-        op: Op,
-        mask: int,
-        y: Any,
-        inputs: tuple[Any, ...],
-        params: Params,
-        true: Op | None = None,
-    ) -> None:
-        self.op = op
-        self.name: str | None = None
-        self.names: tuple[str | None, ...] = ()
-        self.position = 0
-        self.inputs = self._inputs = inputs
-        self.outputs = self._outputs = y if isinstance(y, tuple) else (y,)
-        self.params = params
-        self._mask = mask
-        self._true = true
-        self._wildcards: tuple[str, ...] = ()
-        self._y = y
-
-    def __getitem__(self, name: str) -> Any:
-        """The input of this name of a pattern or a subgraph: ``node["W"]``."""
-        if name in self._wildcards:
-            return self.inputs[self._wildcards.index(name)]
-        known = ", ".join(map(repr, self._wildcards))
-        raise OverrideError(
-            f"{self.op.name} has no input called {name!r} here; "
-            + (f"it has {known}." if known else "its inputs are node.inputs.")
-        )
-
-    def get_attr(self, name: str) -> Any:
-        """The op's setting of this name, such as ``"axis"``."""
-        if name in self.params:
-            return self.params[name]
-        known = ", ".join(map(repr, sorted(self.params))) or "none at all"
-        raise OverrideError(
-            f"{self.op.name} has no setting {name!r} here; it has {known}."
-        )
-
-    def vjp(self, *cotangents: Any) -> list[Any]:
-        """What the op's true rule passes on: one gradient for each input.
-
-        Also for inputs that the derivative is not asked by, such as data beside
-        weights, so that a rule need not know which these are. Zeros where nothing
-        flows, as to integers; None for what is no array.
-
-        >>> import numpy as np, workbench as wb
-        >>> rule = lambda node, g: [0.5 * c for c in node.vjp(g)]
-        >>> half = wb.override("multiply", rule)
-        >>> float(wb.grad(lambda x: 3.0 * x, overrides=[half])(1.0))
-        1.5
-        """
-        passed = self.asked(*cotangents)
-        rest = sum(1 << i for i, x in enumerate(self.inputs) if has_derivative(x))
-        rest &= ~self._mask
-        if rest:
-            try:
-                # Of what nobody has asked for, nobody is warned.
-                with np.errstate(all="ignore"):
-                    more = self._pass_on(rest, cotangents)[: len(self.inputs)]
-                passed = [
-                    m if rest >> i & 1 else c
-                    for i, (c, m) in enumerate(zip(passed, more, strict=True))
-                ]
-            except WorkbenchError:
-                pass  # an op may refuse the derivative by some of its inputs
-        return [
-            zeros_for(x) if c is None else c
-            for c, x in zip(passed, self.inputs, strict=True)
-        ]
-
-    def asked(self, *cotangents: Any) -> list[Any]:
-        """What `vjp` gives of those inputs alone that the derivative is asked by.
-
-        None for all others, which saves their gradients.
-        """
-        return self._pass_on(self._mask, cotangents)[: len(self.inputs)]
-
-    def _pass_on(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
-        """Return what the true rule passes on to the inputs in a mask, fitted."""
-        made: list[Any] = [None] * len(self._inputs)
-        if self._true is None:
-            raise UsageError(
-                f"the rule of {self.op.name} asks for node.vjp, which is that rule"
-                " itself. Only the rule of an override stands beside another."
-            )
-        if (pull := self._true.pull) is not None:
-            g = tuple(cotangents) if isinstance(self._y, tuple) else cotangents[0]
-            passed = pull(mask, g, self._y, self._inputs, self.params)
-            for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
-                if c is not None and mask >> i & 1:
-                    made[i] = reverse.fit(c, x)
-        return made
-
-    def _push_on(self, tangents: tuple[Any, ...]) -> Sequence[Any]:
-        """The tangents that the true rule gives, one for each output."""
-        op = self._true
-        assert op is not None  # else no rule is that of the op itself
-        push = op.push or (op.pull and forward.transposed(op.pull))
-        made = push(tangents, self._y, self._inputs, self.params) if push else None
-        if isinstance(made, tuple):
-            return made
-        return [made] * len(self._outputs)
-
-    def __repr__(self) -> str:
-        name = f" {self.name!r}" if self.name else ""
-        return f"<node {self.op.name}{name} of {len(self.inputs)} inputs>"
-
-
-def has_derivative(x: Any) -> bool:
-    """Whether a gradient can be passed on to an input: floats and complex."""
-    if types.weak(x):
-        return type(x) in (float, complex)
-    return hasattr(x, "dtype") and types.differentiable(x.dtype)
-
-
-def zeros_for(x: Any) -> Any:
-    """The gradient of an input that nothing flows to; None if it is no array."""
-    if has_derivative(x):
-        return np.zeros_like(x)
-    array = types.weak(x) or hasattr(x, "dtype")
-    return np.zeros_like(x, dtype=float) if array else None
-
-
-def read_only(x: Any) -> Any:
-    """An array that cannot be changed in place; anything else as it is."""
-    if isinstance(x, np.ndarray):
-        x = x.view() if type(x) is np.ndarray else types.plain(x).view()
-        x.flags.writeable = False
-    return x
-
-
-def lend(inputs: Sequence[Any]) -> list[Any]:
-    """Return what a user's code gets: arrays that it cannot change.
-
-    Python numbers stay, so that float32 stays what it is beside them, unless there is
-    nothing else: then the code finds the shape and dtype that it may ask for.
-    """
-    if all(map(types.weak, inputs)):
-        return [np.asarray(x)[()] for x in inputs]  # host array: a number
-    return list(map(read_only, inputs))
-
 
 # How rules run, in both modes
 
@@ -274,7 +89,11 @@ class Runner:
     connection
         What the op declares to depend on what, if it does.
     linear
-        Which rules are known to be linear, where several share that.
+        Which rules are known to be linear, where several runners share that.
+    kind
+        What tells those that share it apart: the settings that the rules look at.
+    source
+        The function that the user wrote, where the rules only call it.
     """
 
     #: The kinds of dtypes that a gradient may have.
@@ -294,6 +113,8 @@ class Runner:
         names: Sequence[str] | None = None,
         connection: Callable[..., Sequence[Sequence[bool]]] | None = None,
         linear: set[Any] | None = None,
+        kind: Hashable = (),
+        source: Rule | None = None,
     ) -> None:
         self.op = op
         self.vjp = vjp
@@ -302,11 +123,13 @@ class Runner:
         self.names = names
         self.declared = connection
         self.linear: set[Any] = set() if linear is None else linear
+        self.kind = kind
+        self.source = source
 
     # What differs from one owner of rules to another
 
     def find_rule(self) -> Any:
-        """A rule of reverse mode, where the owner brings none of either mode."""
+        """Return a rule of reverse mode, where the owner brings none of its own."""
         raise NotDifferentiableError(f"{self.op.name} has no derivative.")
 
     def show(self, node: Node) -> None:
@@ -317,12 +140,12 @@ class Runner:
         node.names = (None,) * len(node.inputs)
 
     def places(self, count: int) -> list[int]:
-        """The inputs that may be meant where one is: by ``t``, by a bare gradient."""
+        """Return the inputs that ``t``, or one bare gradient, may mean."""
         return list(range(count))
 
     def place(self, rule: Any) -> str:
-        """Whose rule it is, and where it stands: how an error begins."""
-        return f"{self.op.name}: {placed(rule)}"
+        """Return whose rule it is, and where it stands: how an error begins."""
+        return f"{self.op.name}: {placed(self.source or rule)}"
 
     def refuse(
         self,
@@ -373,9 +196,9 @@ class Runner:
         if which == "jvp":
             mode, other, own = ("reverse", "vjp", "forward")
         raise NotDifferentiableError(
-            f"{self.op.name} has a {which} only, {placed(rule)}, and {mode} mode"
-            f" cannot follow it, because {why}. Write a {other} too, or differentiate"
-            f" in {own} mode."
+            f"{self.op.name} has a {which} only, {placed(self.source or rule)}, and"
+            f" {mode} mode cannot follow it, because {why}. Write a {other} too, or"
+            f" differentiate in {own} mode."
         )
 
     def check_takes(self, rule: Rule, count: int, what: str) -> None:
@@ -385,16 +208,26 @@ class Runner:
     # Reverse mode
 
     def pull(
-        self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules | None = None,
     ) -> list[Any]:
-        """One gradient per input, each in a shape that fits; None for nothing."""
+        """Return one gradient per input, in a shape that fits; None for nothing.
+
+        ``rules`` are those of overrides for nodes inside, which the true rule gets.
+        """
         rule = self.vjp
         if rule is None and self.jvp is not None:
             self.check_linear(self.jvp, "jvp", mask, y, inputs, params)
-            return transpose(self.push, mask, g, y, inputs, params)
+            push = partial(self.push, rules=rules)
+            return transpose(push, mask, g, y, inputs, params)
         if rule is None:
             rule = self.find_rule()
-        node = Node(self.op, mask, y, inputs, params, self.true)
+        node = Node(self.op, mask, y, inputs, params, self.true, rules)
         cotangents = filled(g, y) if isinstance(g, tuple) else (g,)
         asked = [i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)]
         made = self.gradients(rule, node, cotangents, asked)
@@ -436,7 +269,7 @@ class Runner:
             for i, c in zip(chosen, found, strict=True):
                 made[i] = c
         if rest:
-            true = node._pass_on(sum(1 << i for i in rest), cotangents)
+            true = node.pull_true(bits(rest), cotangents)
             for i in rest:
                 made[i] = true[i]
         return made
@@ -509,21 +342,24 @@ class Runner:
             )
             written = f"rule(node, {numbered('g', len(cotangents))})"
             self.refuse(rule, what, f"Use d and x, or write a function {written}.")
-        true: Sequence[Any] = inputs
-        if "d" in names:
-            true = node._pass_on(sum(1 << i for i in chosen), cotangents)
+        true = node.pull_true(bits(chosen), cotangents) if "d" in names else None
         made = []
         for i in chosen:
             x = values["x"] = inputs[i]
-            values["d"] = np.zeros_like(x) if true[i] is None else true[i]
-            try:
-                made.append(rule(values))
-            except (TypeError, ValueError, ArithmeticError) as error:
-                self.refuse(rule, f"failed: {error}", "", cause=error)
+            if true is not None:
+                values["d"] = zeros_if_none(true[i], x)
+            made.append(self.compute(rule, values))
         return made
 
+    def compute(self, rule: Expression, values: dict[str, Any]) -> Any:
+        """Return what an expression gives; refuse one that fails on these values."""
+        try:
+            return rule(values)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            self.refuse(rule, f"failed: {error}", "", cause=error)
+
     def operands(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
-        """``x0``, ``x1``, ... of a node, as far as an expression reads them."""
+        """Return ``x0``, ``x1``, ... of a node, as far as an expression reads them."""
         found = {}
         op, count = self.op.name, len(inputs)
         for name in rule.names:
@@ -539,7 +375,7 @@ class Runner:
         return found
 
     def checked(self, rule: Any, what: str, i: int | None, c: Any, x: Any) -> Any:
-        """A gradient or tangent whose dtype and shape fit what it is of, ``x``."""
+        """Return a gradient or tangent whose dtype and shape fit what it is of."""
         if types.weak(c):
             return c
         if isinstance(c, (list, tuple)) or (
@@ -582,15 +418,24 @@ class Runner:
     # Forward mode
 
     def push(
-        self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+        self,
+        tangents: tuple[Any, ...],
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules | None = None,
     ) -> Any:
-        """The tangent of the output; a tuple of them for several."""
-        mask = sum(1 << i for i, t in enumerate(tangents) if t is not None)
+        """Return the tangent of the output; a tuple of them for several.
+
+        ``rules`` are those of overrides for nodes inside, which the true rule gets.
+        """
+        mask = bits(i for i, t in enumerate(tangents) if t is not None)
         if self.jvp is None:
             rule = self.find_rule() if self.vjp is None else self.vjp
             self.check_linear(rule, "vjp", mask, y, inputs, params)
-            return forward.transposed(self.pull)(tangents, y, inputs, params)
-        node = Node(self.op, mask, y, inputs, params, self.true)
+            pull = partial(self.pull, rules=rules)
+            return forward.transposed(pull)(tangents, y, inputs, params)
+        node = Node(self.op, mask, y, inputs, params, self.true, rules)
         made = self.tangents(node, tangents)
         return tuple(made) if isinstance(y, tuple) else made[0]
 
@@ -602,7 +447,7 @@ class Runner:
         given, rest = tangents[:count], tangents[count:]
         more: Sequence[Any] = [None] * len(outputs)
         if any(t is not None for t in rest):
-            more = node._push_on(nothing[:count] + rest)
+            more = node.push_true(nothing[:count] + rest)
         parts: list[tuple[Any, Sequence[int]]] = [(self.jvp, range(len(outputs)))]
         if isinstance(self.jvp, tuple):
             parts = [(one, (i,)) for i, one in enumerate(self.jvp)]
@@ -611,7 +456,7 @@ class Runner:
             if isinstance(one, str):
                 true: Sequence[Any] = [None] * len(outputs)
                 if one == TRUE:
-                    true = node._push_on(given + nothing[count:])
+                    true = node.push_true(given + nothing[count:])
                 found = [zeros_if_none(true[i], outputs[i]) for i in chosen]
             elif isinstance(one, Expression):
                 t = self.evaluate_forward(one, node, tangents, chosen[0])
@@ -675,8 +520,8 @@ class Runner:
                 rule.refuse(name, f"{why} inputs: write {written}: {name}")
             values[name] = found[places[0] if places else 0]
         if "d" in rule.names:
-            values["d"] = zeros_if_none(node._push_on(tangents)[i], node._outputs[i])
-        return rule(values)
+            values["d"] = zeros_if_none(node.push_true(tangents)[i], node._outputs[i])
+        return self.compute(rule, values)
 
     # One mode from the rule of the other
 
@@ -698,7 +543,8 @@ class Runner:
         outputs = y if many else (y,)
         # The calls of one function share what is known: their rules are methods.
         specs = tuple(types.spec_of(x) for x in (*inputs, *outputs))
-        key: Any = (getattr(rule, "__func__", rule), which, mask, specs)
+        own = getattr(rule, "__func__", rule), self.op.name, *params.items()
+        key: Any = (own, self.kind, which, mask, specs)
         try:
             if key in self.linear:
                 return
@@ -730,150 +576,8 @@ class Runner:
             self.linear.add(key)
 
 
-class NodeRunner(Runner):
-    """The rules of an override at one node, in the place of those of its op.
-
-    Parameters
-    ----------
-    node
-        The node, or what a sweep walks over in the place of a part of the program.
-    owner
-        The override.
-    vjp, jvp
-        Its rules, as `Runner` has them.
-    position
-        Which one it is of the nodes that the override means.
-    """
-
-    kinds = "iufc"
-    node: Tensor
-
-    def __init__(
-        self, node: Tensor, owner: Any, vjp: Any, jvp: Any = None, position: int = 0
-    ) -> None:
-        self.op = node.op if node.op is not define.ITEM else declare("identity")
-        self.vjp, self.jvp, self.true = vjp, jvp, self.op
-        self.linear = owner._linear
-        self.node = node
-        self.owner = owner
-        self.position = position
-
-    @property
-    def steps(self) -> int | slice | None:
-        """In which iterations of the loop around the node it holds; None: in all."""
-        found: int | slice | None = self.owner.steps
-        return found
-
-    @property
-    def label(self) -> str:
-        """What the provenance of its Tensors says."""
-        return str(self.owner.label)
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run in the mode whose arguments these are."""
-        if self.node.op is define.ITEM:
-            return self.run_at_output(*arguments)
-        return self.push(*arguments) if len(arguments) == 4 else self.pull(*arguments)
-
-    def run_at_output(self, *arguments: Any) -> Any:
-        """At one of several outputs: a rule sees what passes its ``g`` on."""
-        *_, y, _, params = arguments
-        item: Any = define.ITEM
-        if len(arguments) == 4:
-            t = item.push(*arguments)
-            return None if t is None else self.push((t,), y, (y,), params)
-        (c,) = self.pull(1, arguments[1], y, (y,), params)
-        return [None] if c is None else item.pull(1, c, *arguments[2:])
-
-    def show(self, node: Node) -> None:
-        """Let a function see a node: its arrays as they are lent, and their names."""
-        super().show(node)
-        node.name = self.node.name
-        node.names = tuple([getattr(x, "name", None) for x in self.node.inputs])
-        node.position = self.position
-        if isinstance(self.node, Part):
-            node._wildcards = self.node.names
-
-    def places(self, count: int) -> list[int]:
-        """The inputs that are no constants of the program."""
-        return [i for i, x in enumerate(self.node.inputs) if isinstance(x, Tensor)]
-
-    def place(self, rule: Any) -> str:
-        """The override, and the node with its line."""
-        where = f"{blame.describe(self.node)}{blame.at(self.node.site)}"
-        text = f" {rule.text!r}" if isinstance(rule, Expression) else ""
-        return f"override {self.label!r} on {where}: the rule{text}"
-
-    def refuse(
-        self,
-        rule: Any,
-        what: str,
-        cure: str,
-        kind: type[WorkbenchError] = OverrideError,
-        cause: BaseException | None = None,
-    ) -> NoReturn:
-        """Raise an error that names the override, and what its rule did."""
-        super().refuse(rule, what, cure, OverrideError, cause)
-
-    def refuse_part(
-        self, rule: Any, what: str, i: int | None, c: Any, x: Any
-    ) -> NoReturn:
-        """Refuse a gradient or tangent that does not fit what it is of, ``x``."""
-        part = self.called_part(what, i).removeprefix("the ")
-        name, dtype = f"the gradient of {part}", getattr(c, "dtype", None)
-        if what == "tangent":
-            name = "the tangent" + part.removeprefix("output")
-        kind = np.dtype(dtype or np.asarray(c).dtype).kind  # host array: of a list
-        if kind in self.kinds:
-            told = f"{name} has shape {shape_of(c)}, the {part.split()[0]} has"
-            self.refuse(rule, f"does not fit: {told} {shape_of(x)}", SHAPES[what])
-        cure = "Return one array of numbers (or None) per input."
-        if kind == "b":
-            letter = "d" if what == "gradient" else "t"
-            cure = f"A condition becomes a {what} with where(x > 0, {letter}, 0)."
-        told = f"is of dtype {dtype}" if dtype else f"is {type(c).__name__}"
-        self.refuse(rule, f"does not fit: {name} {told}", cure)
-
-    def refuse_mode(self, rule: Any, which: str, why: str) -> NoReturn:
-        """Refuse forward mode, since the rule is not linear."""
-        self.refuse(
-            rule,
-            f"is for reverse mode only, and forward mode cannot follow it, because"
-            f" {why}",
-            'Give jvp=..., or jvp="true" for the true rule in forward mode,'
-            " or differentiate in reverse mode.",
-        )
-
-    def check_takes(self, rule: Rule, count: int, what: str) -> None:
-        """Raise an error if a rule does not take a node and so many arrays."""
-        check_signature(
-            rule, count, self.op.name, OverrideError, what, f"override {self.label!r}"
-        )
-
-
-def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
-    """One cotangent per output: zeros where nothing arrived, None for integers.
-
-    Beside one that has left a `where` they have too: 0 wins over infinity.
-    """
-    hidden = any(isinstance(c, MaskedTensor) for c in parts)
-    found: list[Any] = []
-    for c, out in zip(parts, y, strict=True):
-        if not has_derivative(out):
-            c = None
-        elif c is None:
-            c = masked(np.zeros_like(out)) if hidden else np.zeros_like(out)
-        found.append(c)
-    return tuple(found)
-
-
-def zeros_if_none(c: Any, x: Any) -> Any:
-    """Return what there is; zeros for ``x`` where there is nothing."""
-    return zeros_for(x) if c is None else c
-
-
 def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    """Whether an array of shape ``small`` broadcasts to ``large``.
+    """Return whether an array of shape ``small`` broadcasts to ``large``.
 
     A length that is not known yet may be any.
     """

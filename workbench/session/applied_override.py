@@ -256,8 +256,7 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
     parts = resolution.parts
     stood = (parts.get(s, node) for s, (_, node) in resolution.winners.items())
     for node in kinds(stood):
-        if (made := found.pull(node)) is not None:
-            check_on(made)
+        check_on(found.at(node))
     return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 
 

@@ -88,7 +88,7 @@ class Endpoints:
 
     def planned(self) -> list[tuple[Tensor, int]]:
         """The steps of a sweep between them."""
-        rules = None if self.resolution is None else self.resolution.pulls()
+        rules = None if self.resolution is None else self.resolution.rules
         return steps.plan([self.output], self.sources, rules)
 
     def labels_in_force(self, path: Iterable[int]) -> tuple[str, ...]:

@@ -256,7 +256,7 @@ def sweep(
         [nodes[output]],
         [seed],
         [nodes[i] for i in wrt],
-        rules=None if resolution is None else resolution.pulls(),
+        rules=None if resolution is None else resolution.rules,
         visit=visit if everywhere else None,
     )
     cotangents |= {i: plain(g) for i, g in zip(wrt, made, strict=True) if g is not None}

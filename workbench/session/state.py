@@ -430,7 +430,7 @@ class State:
             [self.cotangent],
             [nodes[i] for i in self.objective.wrt],
             record=True,
-            rules=None if self.resolution is None else self.resolution.pulls(),
+            rules=None if self.resolution is None else self.resolution.rules,
         )
         return Graph(self.forward.graph.inputs, made)
 

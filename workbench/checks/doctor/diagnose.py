@@ -174,7 +174,7 @@ def _diagnosed(
         outputs,
         [np.ones_like(y._value) for y in outputs],
         [*made.inputs] if outputs else [],
-        None if resolution is None else resolution.pulls(),
+        None if resolution is None else resolution.rules,
         unread=[] if outputs else [*made.inputs],
         progress=progress,
     )

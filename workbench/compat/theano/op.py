@@ -28,8 +28,8 @@ from workbench.errors import RegistrationError, ShapeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import ITEM
 from workbench.ops.gradients import DisconnectedType
+from workbench.overrides.node import has_derivative
 from workbench.overrides.rule_errors import NOTHING, WITHOUT, placed
-from workbench.overrides.rules import has_derivative
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 

@@ -17,8 +17,8 @@ from workbench.core.tensor import Tensor, masked, value_of
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.named import named_rule
+from workbench.overrides.node import Node
 from workbench.overrides.rule_parser import read, short, spelled
-from workbench.overrides.rules import Node
 
 Axis = int | Sequence[int] | None
 

@@ -20,8 +20,8 @@ from workbench.errors import DtypeError, OverrideError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.linear_structures import layer
 from workbench.overrides.named import named_rule
+from workbench.overrides.node import Node
 from workbench.overrides.rule_parser import short, spelled
-from workbench.overrides.rules import Node
 from workbench.overrides.shipped.natural import damped
 
 

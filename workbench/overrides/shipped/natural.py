@@ -20,7 +20,7 @@ from workbench.core.tensor import Tensor, array_of
 from workbench.core.trace import live
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.overrides.rules import Node
+from workbench.overrides.node import Node
 from workbench.overrides.targets import name_of
 
 Product = Callable[[Any], Any]

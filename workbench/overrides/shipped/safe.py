@@ -16,8 +16,8 @@ import numpy as np
 
 from workbench.errors import OverrideError
 from workbench.overrides.named import named_rule
+from workbench.overrides.node import Node
 from workbench.overrides.rule_parser import short, spelled
-from workbench.overrides.rules import Node
 
 #: What the derivative of a logarithm is divided by.
 BASES = {"log": 1.0, "log2": 0.6931471805599453, "log10": 2.302585092994046}

@@ -1,0 +1,240 @@
+"""What a user's rule sees of a node: `Node`, with arrays that it cannot change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.steps import Rules, inner_rules
+from workbench.core import types
+from workbench.core.op import Op
+from workbench.core.tensor import MaskedTensor, masked
+from workbench.errors import OverrideError, UsageError, WorkbenchError
+
+Params = dict[str, Any]
+
+
+class Node:
+    """What a rule sees of the node whose gradient it gives.
+
+    Attributes
+    ----------
+    op
+        The op; ``node.op.name`` is ``"tanh"``.
+    name
+        The user's name for the node, or None.
+    inputs, outputs
+        What went in and came out: arrays in an eager run, which cannot be changed, or
+        Tensors where the rule is recorded (for second order, or the picture). Of a
+        pattern what its wildcards stand for, by name as well: ``node["W"]``.
+    params
+        The op's settings.
+    names
+        The user's names for the inputs, None for one without a name.
+    position
+        Which one it is of the nodes that the override means, from 0.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def rule(node, g):
+    ...     (x,), (y,) = node.inputs, node.outputs
+    ...     return g * np.where(abs(x) < 1, 1 - y**2, 0)
+    >>> flat = wb.override("tanh", vjp=rule)
+    >>> f = lambda x: np.sum(np.tanh(x))
+    >>> wb.grad(f, overrides=[flat])(np.array([0.0, 2.0]))
+    array([1., 0.])
+    """
+
+    __slots__ = (
+        "_inputs",
+        "_mask",
+        "_outputs",
+        "_rules",
+        "_true",
+        "_wildcards",
+        "_y",
+        "inputs",
+        "name",
+        "names",
+        "op",
+        "outputs",
+        "params",
+        "position",
+    )
+
+    def __init__(
+        self,
+        op: Op,
+        mask: int,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        true: Op | None = None,
+        rules: Rules | None = None,
+    ) -> None:
+        self.op = op
+        self.name: str | None = None
+        self.names: tuple[str | None, ...] = ()
+        self.position = 0
+        self.inputs = self._inputs = inputs
+        self.outputs = self._outputs = y if isinstance(y, tuple) else (y,)
+        self.params = params
+        self._mask = mask
+        #: The true rules, and the rules of overrides for nodes inside it.
+        self._true, self._rules = true, rules
+        self._wildcards: tuple[str, ...] = ()
+        self._y = y
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the input of a pattern or a subgraph by name: ``node["W"]``."""
+        if name in self._wildcards:
+            return self.inputs[self._wildcards.index(name)]
+        known = ", ".join(map(repr, self._wildcards))
+        raise OverrideError(
+            f"{self.op.name} has no input called {name!r} here; "
+            + (f"it has {known}." if known else "its inputs are node.inputs.")
+        )
+
+    def get_attr(self, name: str) -> Any:
+        """Return the op's setting of this name, such as ``"axis"``."""
+        if name in self.params:
+            return self.params[name]
+        known = ", ".join(map(repr, sorted(self.params))) or "none at all"
+        raise OverrideError(
+            f"{self.op.name} has no setting {name!r} here; it has {known}."
+        )
+
+    def vjp(self, *cotangents: Any) -> list[Any]:
+        """Return what the op's true rule passes on: one gradient for each input.
+
+        Also for inputs that the derivative is not asked by, such as data beside
+        weights, so that a rule need not know which these are. Zeros where nothing
+        flows, as to integers; None for what is no array.
+
+        >>> import numpy as np, workbench as wb
+        >>> rule = lambda node, g: [0.5 * c for c in node.vjp(g)]
+        >>> half = wb.override("multiply", rule)
+        >>> float(wb.grad(lambda x: 3.0 * x, overrides=[half])(1.0))
+        1.5
+        """
+        passed = self.asked(*cotangents)
+        rest = sum(1 << i for i, x in enumerate(self.inputs) if has_derivative(x))
+        rest &= ~self._mask
+        if rest:
+            try:
+                # Of what nobody has asked for, nobody is warned.
+                with np.errstate(all="ignore"):
+                    more = self.pull_true(rest, cotangents)[: len(self.inputs)]
+                passed = [
+                    m if rest >> i & 1 else c
+                    for i, (c, m) in enumerate(zip(passed, more, strict=True))
+                ]
+            except WorkbenchError:
+                pass  # an op may refuse the derivative by some of its inputs
+        return [
+            zeros_for(x) if c is None else c
+            for c, x in zip(passed, self.inputs, strict=True)
+        ]
+
+    def asked(self, *cotangents: Any) -> list[Any]:
+        """Return what `vjp` gives of the inputs that the derivative is asked by.
+
+        None for all others, which saves their gradients.
+        """
+        return self.pull_true(self._mask, cotangents)[: len(self.inputs)]
+
+    def pull_true(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
+        """Return what the true rule passes on to the inputs in a mask, fitted."""
+        made: list[Any] = [None] * len(self._inputs)
+        op = self._true
+        if op is None:
+            raise UsageError(
+                f"the rule of {self.op.name} asks for node.vjp, which is that rule"
+                " itself. Only the rule of an override stands beside another."
+            )
+        if (pull := op.pull) is not None:
+            g = tuple(cotangents) if isinstance(self._y, tuple) else cotangents[0]
+            inner = inner_rules(op, self._rules)
+            passed = pull(mask, g, self._y, self._inputs, self.params, *inner)
+            for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
+                if c is not None and mask >> i & 1:
+                    made[i] = reverse.fit(c, x)
+        return made
+
+    def push_true(self, tangents: tuple[Any, ...]) -> Sequence[Any]:
+        """Return the tangents that the true rule gives, one for each output."""
+        op = self._true
+        assert op is not None  # else no rule is that of the op itself
+        made, push = None, forward.push_of(op)
+        if push is not None:
+            inner = inner_rules(op, self._rules)
+            made = push(tangents, self._y, self._inputs, self.params, *inner)
+        if isinstance(made, tuple):
+            return made
+        return [made] * len(self._outputs)
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        return f"<node {self.op.name}{name} of {len(self.inputs)} inputs>"
+
+
+# Arrays as rules get them, and what stands for those that they do not give.
+
+
+def has_derivative(x: Any) -> bool:
+    """Return whether a gradient can be passed on to an input: floats and complex."""
+    if types.weak(x):
+        return type(x) in (float, complex)
+    return hasattr(x, "dtype") and types.differentiable(x.dtype)
+
+
+def zeros_for(x: Any) -> Any:
+    """Return the gradient of an input that none flows to; None if it is no array."""
+    if has_derivative(x):
+        return np.zeros_like(x)
+    array = types.weak(x) or hasattr(x, "dtype")
+    return np.zeros_like(x, dtype=float) if array else None
+
+
+def read_only(x: Any) -> Any:
+    """Return an array so that it cannot be changed; anything else as it is."""
+    if isinstance(x, np.ndarray):
+        x = x.view() if type(x) is np.ndarray else types.plain(x).view()
+        x.flags.writeable = False
+    return x
+
+
+def lend(inputs: Sequence[Any]) -> list[Any]:
+    """Return what a user's code gets: arrays that it cannot change.
+
+    Python numbers stay, so that float32 stays what it is beside them, unless there is
+    nothing else: then the code finds the shape and dtype that it may ask for.
+    """
+    if all(map(types.weak, inputs)):
+        return [np.asarray(x)[()] for x in inputs]  # host array: a number
+    return list(map(read_only, inputs))
+
+
+def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return one cotangent per output: zeros where none arrived, None for integers.
+
+    Beside one that has left a `where` they have too: 0 wins over infinity.
+    """
+    hidden = any(isinstance(c, MaskedTensor) for c in parts)
+    found: list[Any] = []
+    for c, out in zip(parts, y, strict=True):
+        if not has_derivative(out):
+            c = None
+        elif c is None:
+            c = masked(np.zeros_like(out)) if hidden else np.zeros_like(out)
+        found.append(c)
+    return tuple(found)
+
+
+def zeros_if_none(c: Any, x: Any) -> Any:
+    """Return what there is; zeros for ``x`` where there is nothing."""
+    return zeros_for(x) if c is None else c

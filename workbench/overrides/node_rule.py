@@ -1,0 +1,187 @@
+"""`NodeRule`: what an override puts in the place of the rules of an op, at a node."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from workbench.autodiff.steps import Part, Rules
+from workbench.core import blame
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor
+from workbench.errors import OverrideError, WorkbenchError
+from workbench.ops import define
+from workbench.ops.define import shape_of
+from workbench.overrides.expression import Expression
+from workbench.overrides.node import Node, Params
+from workbench.overrides.rule_errors import check_signature
+from workbench.overrides.rules import SHAPES, TRUE, Rule, Runner
+
+if TYPE_CHECKING:
+    from workbench.overrides.override import Override
+
+
+class NodeRunner(Runner):
+    """The rules of an override at one node, in the place of those of its op.
+
+    Parameters
+    ----------
+    node
+        The node, or what a sweep walks over in the place of a part of the program.
+    owner
+        The override.
+    vjp, jvp
+        Its rules, as `Runner` has them.
+    position
+        Which one it is of the nodes that the override means.
+    """
+
+    kinds = "iufc"
+    node: Tensor
+
+    def __init__(
+        self, node: Tensor, owner: Override, vjp: Any, jvp: Any, position: int
+    ) -> None:
+        op = node.op if node.op is not define.ITEM else declare("identity")
+        # A function may look at the node; an expression sees its arrays alone.
+        texts = all(isinstance(r, (Expression, str, NoneType)) for r in (vjp, jvp))
+        kind = () if texts else (node.name, position)
+        super().__init__(op, vjp, jvp, true=op, linear=owner.linear, kind=kind)
+        self.node = node
+        self.owner = owner
+        self.position = position
+
+    def show(self, node: Node) -> None:
+        """Let a function see a node: its arrays as they are lent, and their names."""
+        super().show(node)
+        node.name = self.node.name
+        node.names = tuple([getattr(x, "name", None) for x in self.node.inputs])
+        node.position = self.position
+        if isinstance(self.node, Part):
+            node._wildcards = self.node.names
+
+    def places(self, count: int) -> list[int]:
+        """Return the inputs that are no constants of the program."""
+        return [i for i, x in enumerate(self.node.inputs) if isinstance(x, Tensor)]
+
+    def place(self, rule: Any) -> str:
+        """Return the override, and the node with its line."""
+        where = f"{blame.describe(self.node)}{blame.at(self.node.site)}"
+        text = f" {rule.text!r}" if isinstance(rule, Expression) else ""
+        return f"override {self.owner.label!r} on {where}: the rule{text}"
+
+    def refuse(
+        self,
+        rule: Any,
+        what: str,
+        cure: str,
+        kind: type[WorkbenchError] = OverrideError,
+        cause: BaseException | None = None,
+    ) -> NoReturn:
+        """Raise an error that names the override, and what its rule did."""
+        super().refuse(rule, what, cure, OverrideError, cause)
+
+    def refuse_part(
+        self, rule: Any, what: str, i: int | None, c: Any, x: Any
+    ) -> NoReturn:
+        """Refuse a gradient or tangent that does not fit what it is of, ``x``."""
+        part = self.called_part(what, i).removeprefix("the ")
+        name, dtype = f"the gradient of {part}", getattr(c, "dtype", None)
+        if what == "tangent":
+            name = "the tangent" + part.removeprefix("output")
+        kind = np.dtype(dtype or np.asarray(c).dtype).kind  # host array: of a list
+        if kind in self.kinds:
+            told = f"{name} has shape {shape_of(c)}, the {part.split()[0]} has"
+            self.refuse(rule, f"does not fit: {told} {shape_of(x)}", SHAPES[what])
+        cure = "Return one array of numbers (or None) per input."
+        if kind == "b":
+            letter = "d" if what == "gradient" else "t"
+            cure = f"A condition becomes a {what} with where(x > 0, {letter}, 0)."
+        told = f"is of dtype {dtype}" if dtype else f"is {type(c).__name__}"
+        self.refuse(rule, f"does not fit: {name} {told}", cure)
+
+    def refuse_mode(self, rule: Any, which: str, why: str) -> NoReturn:
+        """Refuse forward mode, since the rule is not linear."""
+        self.refuse(
+            rule,
+            f"is for reverse mode only, and forward mode cannot follow it, because"
+            f" {why}",
+            'Give jvp=..., or jvp="true" for the true rule in forward mode,'
+            " or differentiate in reverse mode.",
+        )
+
+    def check_takes(self, rule: Rule, count: int, what: str) -> None:
+        """Raise an error if a rule does not take a node and so many arrays."""
+        check_signature(
+            rule,
+            count,
+            self.op.name,
+            OverrideError,
+            what,
+            f"override {self.owner.label!r}",
+        )
+
+
+class NodeRule:
+    """What an override puts in the place of the rules of an op, at one node.
+
+    Parameters
+    ----------
+    back, ahead
+        What runs in reverse mode, and in forward mode.
+    otherwise
+        What holds in the steps that the override does not mean, if it means some
+        alone; None: the true rules.
+    """
+
+    def __init__(
+        self, back: NodeRunner, ahead: NodeRunner, otherwise: NodeRule | None
+    ) -> None:
+        self.back, self.ahead, self.otherwise = back, ahead, otherwise
+        #: The node, or the part of the program.
+        self.node = back.node
+        #: What the provenance of its Tensors says.
+        self.label = back.owner.label
+        #: In which iterations of the loop around the node it holds; None: in all.
+        self.steps = back.owner.steps
+        # At one of several outputs a rule sees an op that passes its gradient on.
+        item = self.node.op is define.ITEM
+        #: The rules as those of an op that holds graphs; None: the true ones.
+        self.pull: Rule | None = self._pull_output if item else back.pull
+        self.push: Rule | None = self._push_output if item else ahead.push
+        if back.vjp == TRUE:
+            self.pull = None
+        if ahead.jvp == TRUE:
+            self.push = None
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it changes nothing: no mode has another rule, in no step."""
+        return self.pull is None and self.push is None and self.otherwise is None
+
+    def _pull_output(
+        self,
+        mask: int,
+        g: Any,
+        y: Any,
+        inputs: Any,
+        params: Params,
+        rules: Rules | None = None,
+    ) -> list[Any]:
+        item: Any = define.ITEM
+        (c,) = self.back.pull(1, g, y, (y,), params, rules)
+        return [None] if c is None else item.pull(1, c, y, inputs, params)
+
+    def _push_output(
+        self,
+        tangents: Any,
+        y: Any,
+        inputs: Any,
+        params: Params,
+        rules: Rules | None = None,
+    ) -> Any:
+        item: Any = define.ITEM
+        t = item.push(tangents, y, inputs, params)
+        return None if t is None else self.ahead.push((t,), y, (y,), params, rules)
