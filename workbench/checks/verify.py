@@ -22,7 +22,7 @@ from workbench.checks.running import Check, from_host, unfinite
 from workbench.core import source, tree, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
-from workbench.core.trace import argument_names, check_function, is_float, record
+from workbench.core.trace import ArgumentNames, check_function, is_float, record
 from workbench.errors import OverrideError, UsageError
 from workbench.overrides.override import Override
 from workbench.overrides.override_blocks import aside, overrides
@@ -260,7 +260,7 @@ def check_grads(
         raise UsageError(
             "check_grads: no argument is of float dtype. Pass x.astype(float)."
         )
-    names = argument_names(f, args, {})
+    names = ArgumentNames(f, range(len(args)), structure.children, chosen)
 
     def on_leaves(*leaves: Any) -> Any:
         filled = list(flat)
@@ -270,7 +270,7 @@ def check_grads(
 
     seed = fresh_seed() if seed is None else seed
     function, values = from_host(on_leaves, [flat[i] for i in chosen])
-    labels = [names[i] or f"arg{i}" for i in chosen]
+    labels = [names[i] for i in range(len(chosen))]
 
     def looked() -> Report:
         telling = Telling(progress)

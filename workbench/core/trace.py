@@ -437,15 +437,6 @@ def parameters_of(f: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def argument_names(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[str]:
-    """A name for every leaf of the arguments of a call."""
-    positional, named = tree.flatten((args, kwargs))[1].children
-    places = [*range(len(args)), *named.entries]
-    return ArgumentNames(f, places, [*positional.children, *named.children]).all()
-
-
 def is_float(x: Any) -> bool:
     """Return whether a value is a float or complex number, or an array of them."""
     if type(x) is float or type(x) is complex:

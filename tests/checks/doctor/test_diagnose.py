@@ -237,6 +237,14 @@ def test_nests_complex_numbers_empty_arrays_and_argnums() -> None:
     f2 = lambda x, y: np.sum(x) + np.sum(np.rint(y))  # noqa: E731
     assert kinds(wb.diagnose(f2, np.ones(2), np.ones(2), argnums=0)) == []
 
+    def f3(a: Any, b: Any, c: Any) -> Any:
+        return np.sum(np.sqrt(b["x"]) * c)
+
+    nested = (None, {"x": np.zeros(2), "none": None}, np.ones(2))
+    assert kinds(wb.diagnose(f3, *nested)) == ["infinite-slope"]
+    assert kinds(wb.diagnose(f3, *nested, argnums=-2)) == ["infinite-slope"]
+    assert kinds(wb.diagnose(f3, *nested, argnums=(2,))) == ["zero-gradient"]
+
 
 # A function that stops half-way
 

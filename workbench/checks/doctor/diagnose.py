@@ -8,7 +8,7 @@ once for many of a kind, and handed back as `Findings`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import index
 from types import CodeType
@@ -34,7 +34,7 @@ from workbench.checks.progress import Progress, Stopped
 from workbench.core import source, tree, types
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.trace import argument_names, check_function, record
+from workbench.core.trace import ArgumentNames, check_function, is_float, record
 from workbench.errors import UsageError
 from workbench.overrides.override_blocks import resolve_call
 
@@ -91,7 +91,8 @@ def diagnose(
     check_function(f, "diagnose")
     check_arguments(f, args, "diagnose", "wb.diagnose(f, {})")
     flat, structure = tree.flatten(args)
-    chosen = _chosen(args, flat, argnums)
+    meant = range(len(flat)) if argnums is None else _leaves_of(structure, argnums)
+    chosen = [i for i, x in enumerate(flat) if i in meant and is_float(x)]
     if not chosen:
         raise UsageError(
             "diagnose: no argument is of float dtype. Pass x.astype(float)."
@@ -102,10 +103,9 @@ def diagnose(
                 f"diagnose: {flat[i].name or 'an argument'} is a symbol without value,"
                 " and the doctor looks at numbers. Pass an array."
             )
-    names = argument_names(f, args, {})
-    made = [names[i] or f"arg{i}" for i in chosen]
+    names = ArgumentNames(f, range(len(args)), structure.children, chosen)
     try:
-        return _diagnosed(f, flat, structure, chosen, made, progress)
+        return _diagnosed(f, flat, structure, chosen, names, progress)
     except ArithmeticError:
         doubles = list(flat)
         for i in chosen:
@@ -113,7 +113,7 @@ def diagnose(
         if all(a is b for a, b in zip(flat, doubles, strict=True)):
             raise
         # Python's own numbers raise where NumPy's become infinite and go on.
-        return _diagnosed(f, doubles, structure, chosen, made, progress)
+        return _diagnosed(f, doubles, structure, chosen, names, progress)
 
 
 def _double(x: Any) -> Any:
@@ -128,7 +128,7 @@ def _diagnosed(
     flat: Sequence[Any],
     structure: Callable[..., Any],
     chosen: Sequence[int],
-    names: Sequence[str],
+    names: ArgumentNames,
     progress: Progress | None,
 ) -> Findings:
     """Run a function on these leaves, and ask all doctors."""
@@ -145,11 +145,7 @@ def _diagnosed(
     of = "the function" if of == "<lambda>" else of
     with _quiet():
         try:
-            made = record(
-                call,
-                [value_of(flat[i]) for i in chosen],
-                list(names),
-            )
+            made = record(call, [value_of(flat[i]) for i in chosen], names)
         except Exception as error:
             if isinstance(error, ArithmeticError) and any(
                 _double(flat[i]) is not flat[i] for i in chosen
@@ -181,43 +177,25 @@ def _diagnosed(
     return examine(case)
 
 
-def _chosen(
-    args: tuple[Any, ...], flat: Sequence[Any], argnums: int | Sequence[int] | None
-) -> list[int]:
-    """The positions among the leaves of what is differentiated by."""
-    wanted = None
-    if argnums is not None:
-        try:
-            places = (
-                [index(argnums)]
-                if not isinstance(argnums, Iterable)
-                else [index(place) for place in argnums]
-            )
-        except TypeError:
+def _leaves_of(structure: tree.Tree, argnums: int | Sequence[int]) -> Collection[int]:
+    """Return the positions of the leaves of the arguments that ``argnums`` names."""
+    count = len(structure.children)
+    try:
+        given = argnums if isinstance(argnums, Iterable) else [argnums]
+        places = [index(place) for place in given]
+    except TypeError:
+        raise UsageError(
+            f"diagnose: argnums={argnums!r} is no position. Give the number of an"
+            " argument, or several: argnums=(0, 2)."
+        ) from None
+    for place in places:
+        if not -count <= place < count:
             raise UsageError(
-                f"diagnose: argnums={argnums!r} is no position. Give the number of an"
-                " argument, or several: argnums=(0, 2)."
-            ) from None
-        for place in places:
-            if not -len(args) <= place < len(args):
-                raise UsageError(
-                    f"diagnose: argnums={place}, and there are {len(args)} arguments."
-                )
-        wanted = {place % len(args) for place in places}
-    chosen, at = [], 0
-    for k, value in enumerate(args):
-        count = len(tree.flatten(value)[0])
-        for i in range(at, at + count):
-            x = flat[i]
-            if wanted is not None and k not in wanted:
-                continue
-            known = isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype")
-            if known and types.differentiable(
-                x.dtype if isinstance(x, Tensor) else types.spec_of(x).dtype
-            ):
-                chosen.append(i)
-        at += count
-    return chosen
+                f"diagnose: argnums={place}, and there are {count} arguments."
+            )
+    wanted = {place % count for place in places}
+    owners = [k for k, x in enumerate(structure.children) for _ in x.names("")]
+    return {i for i, k in enumerate(owners) if k in wanted}
 
 
 def _check_outputs(outputs: Sequence[Any]) -> None:
