@@ -19,6 +19,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.higher_order import (
     bits,
+    detach_leaves,
     is_masked,
     outer_specs,
     pull_graph,
@@ -314,7 +315,8 @@ def derive_by_running(
         if "graph" not in params:
             return tuple(many(*inputs))
         graph, captured = close(many, *inputs)
-        return define.several(op, (*captured, *inputs), {"graph": graph})
+        values = (*captured, *inputs)
+        return define.several(op, values, {"graph": detach_leaves(graph)})
 
     op.pull, op.push, op.batch, op.reads = pull, push, batch, None
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.autodiff import steps
 from workbench.autodiff.call import apply_valued, derive_by_running, lower_call
-from workbench.autodiff.higher_order import is_draw, outer_specs
+from workbench.autodiff.higher_order import detach_leaves, is_draw, outer_specs
 from workbench.autodiff.recorded_call import ensure_owned
 from workbench.core import traces, tree
 from workbench.core.graph import Graph
@@ -72,9 +72,8 @@ def checkpoint(f: Function) -> Function:
         if any(map(live, closed.inputs)):
             # What the function returns besides (a text, a constant) stays as it is.
             moving = [i for i, y in enumerate(graph.outputs) if isinstance(y, Tensor)]
-            inner = Graph(
-                graph.inputs, [graph.outputs[i] for i in moving], graph.captures
-            )
+            kept = [graph.outputs[i] for i in moving]
+            inner = detach_leaves(Graph(graph.inputs, kept, graph.captures))
             if any(map(is_draw, steps.with_inner_nodes(inner.between))):
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.run(closed.inputs)

@@ -21,6 +21,7 @@ from workbench.autodiff.higher_order import (
     smooth_reads,
 )
 from workbench.autodiff.steps import Rules
+from workbench.core.dims import Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
@@ -231,8 +232,10 @@ CHEAP = {
 def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     """What reverse mode reads and cannot compute again by elementwise ops alone.
 
-    What depends on constants alone is computed once for all steps, and no cost.
+    What depends on constants alone is computed once for all steps, and no cost. What
+    has another length in each step is never stored: no stack would hold it.
     """
+    inner = {x.serial for x in body.between}
     same = set(consts)
     for node in body.between:
         if all(x.serial in same for x in node.inputs if isinstance(x, Tensor)):
@@ -260,10 +263,17 @@ def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
             and define.parts(node) is None
             and not is_draw(node)
             and node.op.pull is not None
+            and not _is_uneven(node, inner)
         ):
             saved.append(node)
             heavy[serial] = False
     return saved
+
+
+def _is_uneven(node: Tensor, inner: set[int]) -> bool:
+    """Whether a length of a value is that of a value of the step."""
+    lengths = [a for a in atoms_of(node.spec.shape) if isinstance(a, Length)]
+    return any(a.tensor.serial in inner for a in lengths)
 
 
 def moving_leaves(
