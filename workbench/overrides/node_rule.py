@@ -142,8 +142,6 @@ class NodeRule:
         self.back, self.ahead, self.otherwise = back, ahead, otherwise
         #: The node, or the part of the program.
         self.node = back.node
-        #: What the provenance of its Tensors says.
-        self.label = back.owner.label
         #: In which iterations of the loop around the node it holds; None: in all.
         self.steps = back.owner.steps
         # At one of several outputs a rule sees an op that passes its gradient on.
@@ -156,10 +154,13 @@ class NodeRule:
         if ahead.jvp == TRUE:
             self.push = None
 
+        #: Whether it changes nothing: no mode has another rule, in no step.
+        self.is_true = (self.pull, self.push, otherwise) == (None, None, None)
+
     @property
-    def is_true(self) -> bool:
-        """Whether it changes nothing: no mode has another rule, in no step."""
-        return self.pull is None and self.push is None and self.otherwise is None
+    def label(self) -> str:
+        """What the provenance of its Tensors says."""
+        return self.back.owner.label
 
     def _pull_output(
         self,

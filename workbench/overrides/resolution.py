@@ -33,89 +33,93 @@ KINDS = {0: "op", 1: "scope", 2: "predicate", 3: "pattern", 4: "node"}
 OWN, ASKED = -1, -2
 
 
-class Settled:
-    """Who has the say where.
+class Resolution:
+    """Which override's rule runs at which node of one program.
 
     Parameters
     ----------
     overrides
-        All of them, those that are off too.
+        All that were asked for, those that are off too.
     matched
         For each of them, the nodes that its target means.
     regions
-        For those whose target means parts of a program: these, by position.
+        For those whose target means parts of the program: these, by position.
     wrt
         The serials of what is differentiated by, if that is known.
+
+    Attributes
+    ----------
+    winners
+        The override that has the say at a node, by the node's serial: its
+        position in `overrides`, and the node.
+    parts
+        Where it means a part of the program, that part, by the serial of each of its
+        outputs.
     """
 
     def __init__(
         self,
         overrides: Sequence[Override],
-        matched: Sequence[Sequence[Tensor]],
+        matched: Sequence[list[Tensor]],
         regions: Mapping[int, Sequence[Region]],
         wrt: Sequence[int] = (),
     ) -> None:
-        self.overrides = overrides
+        self.overrides = list(overrides)
         self.matched = matched
         self.regions = regions
-        #: By the serial of a node: the position of the override, and the node.
         self.winners: dict[int, tuple[int, Tensor]] = {}
+        self.parts: dict[int, Region] = {}
         #: By the serial of a node: the positions of all that mean it by themselves and
         #: not as a part, the one that has the say last.
         self.ranked: dict[int, list[int]] = {}
-        #: By the serial of each of its outputs, a part that stands as a whole.
-        self.parts: dict[int, Region] = {}
         #: For each override, whose nodes or matches it lost to whom, how many.
         self.lost: list[Counter[int]] = [Counter() for _ in overrides]
-        self.passed: list[Counter[int]] = [Counter() for _ in overrides]
-        self.covered = [
-            inner_nodes(regions[i]) if i in regions else []
-            for i in range(len(overrides))
-        ]
+        #: By the serial of a node inside a part that stands: the override of the part.
+        self.inside: dict[int, int] = {}
         on = [i for i, one in enumerate(overrides) if one.enabled]
         on.sort(key=lambda i: (overrides[i].target.rank, i))
-        # Nodes first, since a match gives way to them; then patterns, the last first.
-        held: dict[int, int] = {}
         for i in on:
-            if i not in regions and overrides[i].target.rank > 3:
-                held.update((node.serial, i) for node in matched[i])
-        inside: dict[int, int] = {}
+            for node in matched[i] if i not in regions else ():
+                self.ranked.setdefault(node.serial, []).append(i)
+        # Nodes first, since a match gives way to them; then patterns, the last first.
+        tops = {serial: ranked[-1] for serial, ranked in self.ranked.items()}
+        held = {s: i for s, i in tops.items() if overrides[i].target.rank > 3}
         won: list[tuple[int, Region]] = []
         asked = set(wrt)
         for i in reversed(on):
             for region in sorted(regions.get(i, ()), key=last, reverse=True):
-                other = self.before(region, held, inside, asked)
+                other = self.find_winner(region, held, asked)
                 if other is not None:
                     self.lost[i][OWN if other == i else other] += 1
                     continue
                 won.append((i, region))
                 held.update((x.serial, i) for x in region.outputs)
                 for serial in region.inside:
-                    inside.setdefault(serial, i)
+                    self.inside.setdefault(serial, i)
         for i in on:
             for node in matched[i] if i not in regions else ():
-                self.ranked.setdefault(node.serial, []).append(i)
-            if i not in regions and overrides[i].target.rank < 3:
-                self.winners.update((node.serial, (i, node)) for node in matched[i])
+                self.winners[node.serial] = i, node
         for i, region in reversed(won):
             for x in region.outputs:
                 self.winners[x.serial] = i, x
                 self.parts[x.serial] = region
-        for i in on:
-            if i not in regions and overrides[i].target.rank > 3:
-                self.winners.update((node.serial, (i, node)) for node in matched[i])
-        self._inside = inside
 
-    def before(
-        self,
-        region: Region,
-        held: Mapping[int, int],
-        inside: Mapping[int, int],
-        asked: set[int],
+    @property
+    def cut(self) -> list[int]:
+        """How many parts of each override hold what is differentiated by."""
+        return [lost[ASKED] for lost in self.lost]
+
+    @cached_property
+    def covered(self) -> list[list[Tensor]]:
+        """For each override, the nodes that it matches and whose rules do not run."""
+        return [list_inner(self.regions.get(i, ())) for i in range(len(self.overrides))]
+
+    def find_winner(
+        self, region: Region, held: Mapping[int, int], asked: set[int]
     ) -> int | None:
         """Return who has the say in a region already; None if it may stand."""
         for x in region.outputs:
-            for known in (held, inside):
+            for known in (held, self.inside):
                 if x.serial in known:
                     return known[x.serial]
         for serial in sorted(region.inside):
@@ -126,26 +130,43 @@ class Settled:
             return ASKED
         return None
 
-    def count(self) -> None:
-        """Count the nodes of each override that others have the say at, or pass by."""
-        for i, one in enumerate(self.overrides):
-            for node in (
-                self.matched[i] if one.enabled and i not in self.regions else ()
-            ):
-                other = self.winners[node.serial][0]
-                if other != i:
-                    self.lost[i][other] += 1
-                elif node.serial in self._inside:
-                    self.passed[i][self._inside[node.serial]] += 1
+    @cached_property
+    def rules(self) -> dict[int, NodeRule]:
+        """The rules for both sweeps, by the serial of the node."""
+        # A rule is told which one its node is of those that the override means.
+        at = [
+            {
+                x.serial: k
+                for k, one in enumerate(self.regions.get(i, found))
+                for x in steps.ends_of(one)
+            }
+            for i, found in enumerate(self.matched)
+        ]
+        found: dict[int, NodeRule] = {}
+        for serial, (i, node) in self.winners.items():
+            part = self.parts.get(serial)
+            if part is not None and serial != part.serial:
+                continue
+            whole = node if part is None else part
+            rule: NodeRule | None = None
+            # One that means some steps of a loop leaves the others to the next.
+            ranked = [i] if part is not None else self.ranked[serial]
+            ever = [n for n, k in enumerate(ranked) if self.overrides[k].steps is None]
+            for k in ranked[ever[-1] if ever else 0 :]:
+                rule = self.overrides[k].at(whole, at[k][serial], rule)
+            if rule is not None and (part is not None or not rule.is_true):
+                found.update((x.serial, rule) for x in steps.ends_of(whole))
+        return found
 
     # In words
 
+    @cached_property
     def notes(self) -> list[str]:
         """For each override, where another has the say; empty where none."""
-        self.count()
+        lost, passed = self._count_lost()
         found: list[list[str]] = [[] for _ in self.overrides]
-        for i, lost in enumerate(self.lost):
-            for other, count in lost.items():
+        for i in range(len(self.overrides)):
+            for other, count in lost[i].items():
                 what = self.share(count, i)
                 if other == OWN:
                     found[i].append(
@@ -165,7 +186,7 @@ class Settled:
                         f"has the say over {self.share(count, i, 'the')} of"
                         f" {self.named(i, other)}"
                     )
-            for other, count in self.passed[i].items():
+            for other, count in passed[i].items():
                 lies = verb(count, "lies", "lie")
                 found[i].append(
                     f"{self.share(count, i)} {lies} inside {self.named(other, i)}, and"
@@ -173,6 +194,19 @@ class Settled:
                     f" {verb(count, 'it', 'them')}"
                 )
         return ["; ".join(parts) for parts in found]
+
+    def _count_lost(self) -> tuple[list[Counter[int]], list[Counter[int]]]:
+        """Count what of each override others have the say at, or pass by."""
+        lost = [Counter(one) for one in self.lost]
+        passed: list[Counter[int]] = [Counter() for _ in self.overrides]
+        for serial, ranked in self.ranked.items():
+            for i in ranked:
+                other = self.winners[serial][0]
+                if other != i:
+                    lost[i][other] += 1
+                elif serial in self.inside:
+                    passed[i][self.inside[serial]] += 1
+        return lost, passed
 
     def share(self, count: int, i: int, whose: str = "its") -> str:
         """Return in words how many of its nodes or matches an override means."""
@@ -201,7 +235,7 @@ def last(region: Region) -> float:
     return max(x.serial for x in region.outputs)
 
 
-def inner_nodes(regions: Sequence[Region]) -> list[Tensor]:
+def list_inner(regions: Sequence[Region]) -> list[Tensor]:
     """Return the nodes inside regions, once each, in the order of the program."""
     found = {
         node.serial: node
@@ -215,91 +249,6 @@ def inner_nodes(regions: Sequence[Region]) -> list[Tensor]:
 def verb(count: int, one: str, many: str) -> str:
     """Return the form of a word for a number of things."""
     return one if count == 1 else many
-
-
-# Which nodes of a program
-
-
-class Resolution:
-    """Which override's rule runs at which node of one program.
-
-    Attributes
-    ----------
-    overrides
-        All that were asked for, those that are off too.
-    matched
-        For each of them, the nodes that its target means.
-    winners
-        The override that has the say at a node, by the node's serial: its
-        position in `overrides`, and the node.
-    parts
-        Where it means a part of the program, that part, by the serial of each of its
-        outputs.
-    covered
-        For each override, the other nodes of what it matches, whose own rules do
-        not run.
-    """
-
-    def __init__(
-        self,
-        overrides: Sequence[Override],
-        matched: list[list[Tensor]],
-        regions: Mapping[int, Sequence[Region]] | None = None,
-        wrt: Sequence[int] = (),
-    ) -> None:
-        self.overrides = list(overrides)
-        self.matched = matched
-        #: For overrides of patterns and subgraphs, by position: the parts they mean.
-        self.regions = dict(regions or {})
-        settled = Settled(self.overrides, matched, self.regions, wrt)
-        self.winners: dict[int, tuple[int, Tensor]] = settled.winners
-        self.parts: dict[int, Region] = settled.parts
-        self.covered: list[list[Tensor]] = settled.covered
-        self._settled = settled
-        #: How many parts of each override hold what is differentiated by.
-        self.cut = [lost[ASKED] for lost in settled.lost]
-
-    @cached_property
-    def notes(self) -> list[str]:
-        """For each override, in words, where another has the say; empty where none."""
-        return self._settled.notes()
-
-    @cached_property
-    def rules(self) -> dict[int, NodeRule]:
-        """The rules for both sweeps, by the serial of the node."""
-        # A rule is told which one its node is of those that the override means.
-        at = [
-            {
-                x.serial: k
-                for k, one in enumerate(self.regions.get(i, found))
-                for x in steps.ends_of(one)
-            }
-            for i, found in enumerate(self.matched)
-        ]
-        found: dict[int, NodeRule] = {}
-        for serial, (i, node) in self.winners.items():
-            part = self.parts.get(serial)
-            if part is not None and serial != part.serial:
-                continue
-            whole = node if part is None else part
-            rule: NodeRule | None = None
-            for k in [i] if part is not None else self._holding(serial):
-                rule = self.overrides[k].at(whole, at[k][serial], rule)
-            if rule is not None and (part is not None or not rule.is_true):
-                found.update((x.serial, rule) for x in steps.ends_of(whole))
-        return found
-
-    def _holding(self, serial: int) -> list[int]:
-        """Return the overrides that hold at a node, the one that has the say last.
-
-        Of those that mean some steps of a loop each leaves the others to the next.
-        """
-        found: list[int] = []
-        for i in reversed(self._settled.ranked[serial]):
-            found.insert(0, i)
-            if self.overrides[i].steps is None:
-                break
-        return found
 
 
 #: When an override last matched something: the serial of a Tensor made then.
