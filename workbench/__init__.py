@@ -10,9 +10,9 @@ from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
-from workbench.autodiff.batch import vmap
-from workbench.autodiff.grad import grad, jvp, value_and_grad, vjp
-from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev
+from workbench.autodiff.grad import grad, value_and_grad
+from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
+from workbench.autodiff.vmap import vmap
 from workbench.core import hooks as _hooks
 from workbench.core import operators as _operators  # sets Tensor's operators
 from workbench.core.graph import Graph

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.autodiff.batch import count_bytes, vmap
+from workbench.autodiff.batch import count_bytes
 from workbench.autodiff.jacobian import hessian, jacobian
+from workbench.autodiff.vmap import vmap
 from workbench.core.op import Op, declare
 from workbench.core.tensor import apply
 from workbench.errors import ShapeError, TraceError, UsageError

@@ -10,9 +10,9 @@ import pytest
 
 import workbench as wb
 from workbench.autodiff import linear_map
-from workbench.autodiff.batch import vmap
 from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.products import hvp
+from workbench.autodiff.vmap import vmap
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
 
 MODES = ("auto", "fwd", "rev")

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from workbench.autodiff.batch import vmap
+from workbench.autodiff.vmap import vmap
 from workbench.core.tensor import MaskedTensor
 from workbench.errors import TraceError
 from workbench.ops.updates import at

@@ -17,7 +17,7 @@ import pytest
 import workbench as wb
 from tests.chunks import parametrize_chunks
 from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
-from workbench.autodiff.batch import vmap
+from workbench.autodiff.vmap import vmap
 from workbench.checks import running
 from workbench.core.op import OPS
 from workbench.core.tensor import Tensor

@@ -1,7 +1,7 @@
 """Derivatives of programs: reverse and forward mode, Jacobians, vmap, checkpoints.
 
-Of functions: `grad.py`, `jacobian.py`, `products.py`, `batch.py` (`vmap`),
-`checkpoint.py`, `implicit.py`, each by one `recorded_call.py`. Of expressions:
+Of functions: `grad.py`, `jacobian.py`, `products.py`, `vmap.py`,
+`checkpoint.py`, `implicit.py`. Of expressions:
 `expressions.py` on `derivatives.py`. Both walk by `reverse.py` and `forward.py`, over
 what `steps.py` plans; every dense matrix is that of a `LinearMap` (`linear_map.py`).
 `call.py` and `higher_order.py` are what ops that hold graphs are built on.

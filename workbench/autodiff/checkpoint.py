@@ -14,8 +14,8 @@ from typing import Any
 
 from workbench.autodiff import steps
 from workbench.autodiff.call import apply_valued, derive_by_running, lower_call
+from workbench.autodiff.grad import ensure_owned
 from workbench.autodiff.higher_order import detach_leaves, is_draw, outer_specs
-from workbench.autodiff.recorded_call import ensure_owned
 from workbench.core import traces, tree
 from workbench.core.graph import Graph
 from workbench.core.op import declare

@@ -443,10 +443,10 @@ def pull(
     closed = {x.serial for x in known}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
     asked = hooks.overrides(overrides)
-    rules: Rules = {}
+    rules: Rules = None
     if asked is not None:
         rules = asked.resolve(outputs, wrt, name).rules
-    rules = drop_cut_parts(rules, wrt, stops | closed)
+    rules = drop_cut_parts(rules or {}, wrt, stops | closed)
     before = next_serial()
     with source.pinned():
         seeds = [one(x) if starts[x] is ONE else starts[x] for x in outputs]
@@ -488,10 +488,10 @@ def push(
     """
     stops = constants(consider_constant, name)
     asked = hooks.overrides(overrides)
-    rules: Rules = {}
+    rules: Rules = None
     if asked is not None:
         rules = asked.resolve(outputs, wrt, name).rules
-    rules = drop_cut_parts(rules, wrt, stops)
+    rules = drop_cut_parts(rules or {}, wrt, stops)
     sources = {x.serial for x in wrt}
     moving: dict[Tensor, Any] = {}
     for x, t in zip(wrt, tangents, strict=True):

@@ -12,8 +12,8 @@ from typing import Any
 
 from workbench.autodiff import deferred, derivatives
 from workbench.autodiff.derivatives import belonging, connected
+from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
-from workbench.autodiff.recorded_call import is_expression
 from workbench.core import dims, hooks, source, types, walk
 from workbench.core.dims import Atom, Length, atoms_of
 from workbench.core.graph import Graph

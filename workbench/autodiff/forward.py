@@ -21,7 +21,7 @@ from workbench.autodiff.steps import (
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.op import Op
-from workbench.core.tensor import Tensor, leaf, next_serial
+from workbench.core.tensor import Tensor, array_of, leaf, next_serial
 from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
@@ -61,7 +61,7 @@ def push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
                 constant=constant, nulls_pass=nulls_pass,
             )  # fmt: skip
-    rules = drop_cut_parts(rules, wrt, constant)
+    rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     steps = plan(outputs, wrt, rules, constant)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
@@ -171,7 +171,7 @@ def transposed(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
         moved = _without_seeds(moved, seeds, parts)
         filled = [
             # Not like the seeds: those without values are no part of the program.
-            np.zeros_like(reverse.value_or_self(part)) if m is None else m
+            np.zeros_like(array_of(part)) if m is None else m
             for part, m in zip(parts, moved, strict=True)
         ]
         return tuple(filled) if many else filled[0]
@@ -203,7 +203,7 @@ def _without_seeds(
 def zero_leaf(x: Any) -> Tensor:
     """A leaf of zeros in the shape of a value; without value like a Tensor of none."""
     if not isinstance(x, Tensor) or x._value is not None:
-        return leaf(np.zeros_like(reverse.value_or_self(x)))
+        return leaf(np.zeros_like(array_of(x)))
     made = leaf(None)
     made.spec = x.spec
     return made
@@ -213,7 +213,7 @@ def fitted(t: Any, primal: Any) -> Any:
     """Return a tangent in the shape and dtype of its primal, a Tensor or an array."""
     if isinstance(t, tuple):
         return t  # one per output, each fitted when it is taken out
-    value = reverse.value_or_self(primal)
+    value = array_of(primal)
     if type(t) is np.ndarray is type(value):
         if t.shape == value.shape and t.dtype is value.dtype:
             return t

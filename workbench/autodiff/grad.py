@@ -1,39 +1,523 @@
-"""Derivatives of functions: `grad`, `value_and_grad`, `vjp`, `jvp`.
+"""Gradients of functions: `grad`, `value_and_grad`; and the call that is recorded.
 
 Each takes a function of arrays and returns a function of arrays. Arguments and
 results may be nests. Called on plain arrays outside every trace, they return
 plain arrays; inside another derivative they record, so they nest to any order.
-`jacobian` and `hessian` stand in `jacobian.py`, `hvp` in `products.py`.
+A `RecordedCall` holds what all derivatives of functions need: which arguments vary (by
+position, by name), what is recorded, and how results are given back, each array the
+caller's own. `vjp`, `jvp` and whole Jacobians stand in `jacobian.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff import forward, reverse
-from workbench.autodiff.recorded_call import (
-    Argnames,
-    RecordedCall,
-    copy_arrays,
+from workbench.autodiff import reverse, steps
+from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
+from workbench.core.hooks import Override, OverrideRules
+from workbench.core.tensor import IDENTITY, Tensor, value_of
+from workbench.core.trace import (
+    ArgumentNames,
+    check_float,
+    check_function,
     detach,
-    ensure_owned,
-    is_expression,
-    no_options,
-    only_for_functions,
-    wrt_of,
+    is_float,
+    live,
+    parameters_of,
+    record,
+    wrap,
 )
-from workbench.core import blame, dims, tree, types
-from workbench.core.hooks import Override
-from workbench.core.tensor import Tensor, admit
-from workbench.core.trace import is_float
-from workbench.errors import DtypeError, NonScalarOutputError, ShapeError, UsageError
+from workbench.errors import (
+    DtypeError,
+    NonScalarOutputError,
+    TraceError,
+    UsageError,
+)
 from workbench.ops.define import shape_of
 
 Function = Callable[..., Any]
+Argnums = int | Sequence[int] | None
+Argnames = str | Sequence[str] | None
+
+
+class RecordedCall:
+    """One call of a function to differentiate: which leaves vary, what came out.
+
+    Attributes
+    ----------
+    tree
+        How what is differentiated by is nested.
+    values
+        Its leaves, without those that have no derivative (``allow_int``).
+    recording
+        The program of the call: its ``leaves`` and ``outputs``, and what they read.
+    known
+        The arrays that others know: what the function was given, and has read.
+    first
+        The serial from which on the call has made Tensors.
+    resolution
+        The rules of the overrides that hold for it, if there are any.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        argnums: Argnums,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str,
+        overrides: Sequence[Override] | None = None,
+        *,
+        argnames: Argnames = None,
+        allow_int: bool | None = None,
+        holomorphic: bool = False,
+        has_aux: bool = False,
+    ) -> None:
+        check_function(f, name)
+        self.f, self.args, self.kwargs = f, args, kwargs
+        #: Whether the function returns a pair, whose second is only kept; and that.
+        self.has_aux, self.aux = has_aux, None
+        self.places: list[int | str] = [0]
+        self.single = True
+        if argnums is not None or argnames is not None or not args:
+            self.single, self.places = chosen_arguments(
+                f, argnums, argnames, args, kwargs, name
+            )
+        names = self._choose_leaves(name, bool(allow_int))
+        cure = "" if allow_int is None else ", or allow_int=True to leave it out"
+        for i, x in enumerate(self.values):
+            if not is_float(x):
+                check_float(x, names[i], name, cure=cure)
+            if holomorphic:
+                check_complex(x, names[i], name)
+        asked = hooks.overrides.call(overrides)
+        self.is_whole = asked is not None and asked.means_parts
+        self.recording = record(self._run, self.values, names)
+        self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
+        self.first = self.leaves[0].serial if self.leaves else 0
+        self.known = [*self.given, *self.values, *self.recording.caught.values()]
+        if name != "grad":  # which says more of what it needs
+            check_outputs(self.outputs, name)
+        self.resolution: OverrideRules | None = None
+        if asked is not None:
+            self.resolution = asked.resolve(self.outputs, self.leaves, name)
+        if holomorphic:
+            check_complex_outputs(self.outputs, name)
+
+    def _choose_leaves(self, name: str, allow_int: bool) -> ArgumentNames:
+        """Take what is differentiated by apart, and give the names of its leaves."""
+        chosen = []
+        for place in self.places:
+            x = self.args[place] if isinstance(place, int) else self.kwargs[place]
+            if x is None:  # which is a nest without leaves to `tree`
+                check_float(x, f"argument {place!r}", name)
+            chosen.append(x)
+        self.flat, self.tree = tree.flatten(chosen[0] if self.single else tuple(chosen))
+        self.values = self.flat
+        #: Which of the leaves vary, if not all of them do.
+        self.varying: list[int] | None = None
+        if allow_int:
+            self.varying = [i for i, x in enumerate(self.flat) if has_derivative(x)]
+            self.values = [self.flat[i] for i in self.varying]
+        #: The leaves of the arguments that nothing is differentiated by.
+        self.given: list[Any] = []
+        if len(self.places) < len(self.args) + len(self.kwargs):
+            named = (*enumerate(self.args), *self.kwargs.items())
+            rest = [x for place, x in named if place not in self.places]
+            self.given = tree.flatten(rest)[0]
+        trees = [self.tree] if self.single else self.tree.children
+        return ArgumentNames(self.f, self.places, trees, self.varying)
+
+    def _run(self, leaves: list[Tensor]) -> Any:
+        """Call the function, with Tensors for what is differentiated by."""
+        if self.varying is not None:
+            leaves = self._spread(leaves, self.flat)
+        chosen = self.tree(leaves)
+        new: dict[int | str, Any] = {self.places[0]: chosen}
+        if not self.single:
+            new = dict(zip(self.places, chosen, strict=True))
+        args = [
+            new[i] if i in new else self._other(i, x) for i, x in enumerate(self.args)
+        ]
+        kwargs = {
+            key: new[key] if key in new else self._other(key, x)
+            for key, x in self.kwargs.items()
+        }
+        if isinstance(self.f, np.ufunc):  # which has no frame of the user's
+            with source.pinned():
+                return self.f(*args, **kwargs)
+        made = self.f(*args, **kwargs)
+        return self._keep_aux(made) if self.has_aux else made
+
+    def _keep_aux(self, pair: Any) -> Any:
+        """The first of what the function returned; the second is kept."""
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise UsageError(
+                "has_aux=True: the function must return a pair, what is"
+                f" differentiated and anything else; it returned {pair!r}."
+            )
+        y, self.aux = pair
+        aliases.check_read(tree.flatten(self.aux)[0], "is returned")
+        return y
+
+    def _other(self, place: int | str, x: Any) -> Any:
+        """Return what the function gets for an argument that is not differentiated by.
+
+        A structure is seen where each step of it is, also those that the leaves take no
+        part in: where an override means one, the arrays of the other arguments are
+        recorded too.
+        """
+        x = record_draws(x)
+        return wrap_arrays(self.f, place, x) if self.is_whole else x
+
+    def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+        """All leaves: the first ones where they vary, of the second ones the rest."""
+        made = list(others)
+        for i, x in zip(self.varying or (), varying, strict=True):
+            made[i] = x
+        return made
+
+    def nested(self, gradients: Sequence[Any]) -> Any:
+        """What belongs to the leaves that vary, nested as the arguments are."""
+        if self.varying is not None:
+            gradients = self._spread(gradients, [None] * len(self.flat))
+        return self.tree(gradients)
+
+    def unchanged(self, later: str) -> Callable[[], None]:
+        """A check, to be made later, that no array the program reads was changed.
+
+        Those arrays are read-only as long as the check exists. NumPy leaves views made
+        before writeable, hence the check; of a large array, entries that stand evenly
+        apart are looked at. ``later`` is what runs then.
+        """
+        hold = traces.LastingHold()
+        sums: dict[int, tuple[Any, int]] = {}
+        roots = [y for y in self.outputs if isinstance(y, Tensor)]
+        for node in steps.with_inner_nodes(walk.order(roots, self.first)):
+            for x in node.inputs:
+                if (
+                    type(x) is np.ndarray
+                    and id(x) not in sums
+                    and x.nbytes
+                    and not x.dtype.hasobject
+                ):
+                    sums[id(x)] = x, traces.checksum(x)
+                    hold.add(x)
+
+        def check(hold: traces.Hold = hold) -> None:  # which lives as long as this
+            for x, found in sums.values():
+                if traces.checksum(x) != found:
+                    raise TraceError(
+                        f"an array of shape {x.shape} that the function read was"
+                        f" changed in place before its {later} ran{blame.here()}, and"
+                        " the derivative would be wrong. Let the function read a"
+                        " .copy(), or make a new array in each step."
+                    )
+
+        return check
+
+    def result(self, *, saved: bool = False) -> Any:
+        """What the function returned, plain where no outer trace takes part.
+
+        ``saved``: a pullback still reads the values, so the caller gets copies.
+        """
+        made = [detach(x) for x in self.outputs]
+        others = made if saved else self.known
+        return self.recording.tree(ensure_owned(made, others, self.first))
+
+    def with_aux(self, *results: Any, saved: bool = False) -> Any:
+        """Return the results, and after them what was kept aside, if anything was.
+
+        ``saved``: a pullback still reads its values, so the caller gets copies.
+        """
+        if self.has_aux:
+            flat, structure = tree.flatten(self.aux)
+            self.aux = None  # a pullback keeps the call
+            made = [detach(x) for x in flat]
+            seen = [*self.known, *tree.flatten(results)[0]]
+            if saved:
+                seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
+            results = (*results, structure(ensure_owned(made, seen, self.first)))
+        return results if len(results) > 1 else results[0]
+
+    def gradients(self, cotangents: Sequence[Any]) -> Any:
+        """The cotangents of the arguments, nested as they are; zeros for None."""
+        rules = None if self.resolution is None else self.resolution.rules
+        made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
+        for i, g in enumerate(made):
+            if g is None:
+                made[i] = zeros_like(self.values[i])
+        own = ensure_owned(made, [*self.known, *cotangents], self.first)
+        return self.tree(own) if self.varying is None else self.nested(own)
+
+
+def wrap_arrays(f: Function, place: int | str, x: Any) -> Any:
+    """An argument that nothing is differentiated by, its arrays as Tensors."""
+    flat, structure = tree.flatten(x)
+    names = ArgumentNames(f, [place], [structure])
+    for i, y in enumerate(flat):
+        if is_plain(y):
+            flat[i] = wrap(y, names[i])
+    return structure(flat)
+
+
+def is_plain(x: Any) -> bool:
+    """Whether it is an array of floats (a Python number is a setting as often)."""
+    return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
+
+
+def record_draws(x: Any) -> Any:
+    """An argument; a generator of NumPy's as one whose draws are nodes.
+
+    Both share one stream, so the function draws what it would have drawn.
+    """
+    if type(x).__module__ != "numpy.random._generator":
+        return x
+    from workbench.random import Generator
+
+    return Generator(x)
+
+
+def check_complex(x: Any, label: str, name: str) -> None:
+    """Refuse an argument of a complex derivative that is no complex number."""
+    dtype = types.spec_of(x).dtype
+    if dtype.kind != "c":
+        raise DtypeError(
+            f"{name}(holomorphic=True): {label} is of dtype {dtype}. The complex"
+            f" derivative is by a complex number: pass {label} + 0j."
+        )
+
+
+def check_complex_outputs(outputs: Sequence[Any], name: str) -> None:
+    """Refuse a result that no function with a complex derivative has."""
+    for y in outputs:
+        if isinstance(y, Tensor) and y.dtype.kind != "c":
+            raise DtypeError(
+                f"{name}(holomorphic=True): the function returned"
+                f" {blame.describe(y)}{blame.at(y.site)}, and a function with a"
+                " complex derivative has complex values. Drop holomorphic=True:"
+                " the gradient of a real function is df/dx - i df/dy."
+            )
+
+
+def check_outputs(outputs: Sequence[Any], name: str) -> None:
+    """Refuse what a function returned and no derivative can be of: None, a text."""
+    for y in outputs:
+        if isinstance(y, Tensor):
+            continue
+        dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
+        if np.dtype(dtype).kind not in "biufc":
+            cure = (
+                "Has it a `return` at its end?"
+                if y is None
+                else "What is no number can be given back beside them by has_aux=True."
+            )
+            raise DtypeError(
+                f"{name} needs arrays or numbers; the function returned {y!r}. {cure}"
+            )
+
+
+def chosen_arguments(
+    f: Function,
+    argnums: Argnums,
+    argnames: Argnames,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> tuple[bool, list[int | str]]:
+    """Whether one argument alone is meant, and where each stands in the call."""
+    if argnums is None:
+        argnums = () if argnames is not None else 0
+    names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
+    try:
+        numbers: tuple[int, ...] = (index(argnums),)  # type: ignore[arg-type]
+        bare = True
+    except TypeError:
+        try:
+            numbers, bare = tuple(map(index, argnums)), False  # type: ignore[arg-type]
+        except TypeError as error:
+            raise UsageError(
+                f"{name}: argnums={argnums!r} is no position and no sequence of"
+                " positions. Count from 0, or give a name: argnames='x'."
+            ) from error
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise UsageError(
+                f"{name}: argnums={argnums!r}, but the call has {len(args)}"
+                " positional arguments. Count from 0, and pass what is"
+                " differentiated by position, or give its name: argnames='x'."
+            )
+    places: list[int | str] = [n % len(args) for n in numbers]
+    for label in names:
+        places.append(_place(f, label, args, kwargs, name))
+    if not places and not args:
+        raise UsageError(
+            f"{name}: the function is given no arguments. Write wb.{name}(f, x)."
+        )
+    if not places:
+        raise UsageError(
+            f"{name}: argnums and argnames name no argument. Name at least one."
+        )
+    if len(set(places)) < len(places):
+        which = f"argnums={argnums!r}"
+        if names:
+            which += f", argnames={argnames!r}"
+        raise UsageError(f"{name}: {which} names an argument twice. Name each once.")
+    return len(places) == 1 and (bare or isinstance(argnames, str)), places
+
+
+def _place(
+    f: Function,
+    label: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> int | str:
+    """Where the argument of this name stands in a call."""
+    if label in kwargs:
+        return label
+    parameters = [one.name for one in parameters_of(f)]
+    if label in parameters[: len(args)]:
+        return parameters.index(label)
+    given = ", ".join([*parameters[: len(args)], *kwargs]) or "none by name"
+    raise UsageError(
+        f"{name}: argnames={label!r} is no argument of this call; it has {given}."
+    )
+
+
+def has_derivative(value: Any) -> bool:
+    """Whether a leaf is a float or complex number or array of them."""
+    if types.weak(value):
+        return isinstance(value, (float, complex))
+    if not hasattr(value, "dtype"):
+        return value is not None and not isinstance(value, str)
+    return types.differentiable(value.dtype)
+
+
+def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
+    """The primals, each array a copy: the caller may change his before a pullback."""
+    return tuple(
+        tree.map_tree(
+            lambda x: x.copy() if type(x) is np.ndarray else x, tuple(primals)
+        )
+    )
+
+
+def ensure_owned(
+    arrays: Sequence[Any], others: Sequence[Any], since: int = 0
+) -> list[Any]:
+    """Return the arrays, each the caller's own to write into: copies where shared.
+
+    A rule passes on what it got, or a view of it: the gradients of ``a + b`` are one
+    array, that of ``sum`` is a single number seen many times. A view of what nobody
+    else has stays one, unless it keeps much more memory than its own. A Tensor is
+    one's own if it was made ``since`` this serial.
+    """
+    made = list(arrays)
+    bases: set[int] = set()
+    taken: set[int] | None = None
+    for i, x in enumerate(made):
+        if isinstance(x, np.ndarray):
+            if taken is None:
+                known = [y._value if isinstance(y, Tensor) else y for y in others]
+                shown = [y for y in known if isinstance(y, np.ndarray)]
+                taken = {id(part) for y in shown for part in traces.chain_of(y)}
+            owner = traces.chain_of(x)[-1]
+            if (
+                id(owner) in taken
+                or not x.flags.writeable
+                or not owner.flags.owndata
+                or owner.nbytes > 2 * x.nbytes
+            ):
+                made[i] = owner = x.copy()
+            taken.add(id(owner))
+        elif isinstance(x, Tensor):
+            base: Any = aliases.memory_of(x)
+            if base.serial < since or base.op is IDENTITY or base.serial in bases:
+                made[i] = base = np.copy(x)
+            bases.add(base.serial)
+    return made
+
+
+def zeros_like(value: Any) -> Any:
+    """A zero gradient for an argument that the output does not depend on."""
+    return np.zeros_like(value_of(value) if not live(value) else value)
+
+
+# Whether a derivative is asked of an expression, and with what.
+#
+# `grad` and its kind take functions and expressions; what differentiates expressions
+# (`expressions.py`) loads when there is one.
+
+
+def is_expression(x: Any) -> bool:
+    """Whether an argument is an expression, or a nest that holds one."""
+    if isinstance(x, Tensor):
+        return True
+    return isinstance(x, (list, tuple, dict)) and any(
+        isinstance(part, Tensor) for part in tree.flatten(x)[0]
+    )
+
+
+def only_for_functions(name: str, **settings: Any) -> None:
+    """Refuse the settings of a function's derivative beside an expression."""
+    for key, value in settings.items():
+        if value not in (None, False):
+            raise UsageError(
+                f"{name}: {key}={value!r} is for functions, and an expression was"
+                f" given. Write wb.{name}(expression, wrt)."
+            )
+
+
+def no_options(name: str, options: dict[str, Any]) -> None:
+    """Refuse the options of an expression's derivative beside a function."""
+    for key in options:
+        raise UsageError(
+            f"{name}: a function has no option {key!r}. Those of an expression's"
+            f" gradient go with wb.{name}(expression, wrt); a function takes argnums,"
+            " argnames, has_aux, holomorphic, allow_int and overrides."
+        )
+
+
+#: What the derivatives of expressions take besides.
+OPTIONS = {
+    "grad": (
+        "consider_constant", "disconnected_inputs", "add_names", "known_grads",
+        "return_disconnected", "null_gradients",
+    ),
+    "jacobian": ("consider_constant", "disconnected_inputs"),
+    "hessian": ("consider_constant", "disconnected_inputs", "cross"),
+}  # fmt: skip
+OPTIONS["value_and_grad"] = OPTIONS["grad"]
+
+
+def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
+    """What an expression is to be differentiated by, given by place or by name.
+
+    Takes ``wrt`` out of the options, and refuses those that there are not.
+    """
+    if given is None:
+        given = options.pop("wrt", None)
+    for key in options:
+        if key not in OPTIONS.get(name, ()):
+            raise UsageError(
+                f"{name}(expression, wrt) has no option {key!r}. It has"
+                f" {', '.join(OPTIONS.get(name, ()))} and overrides."
+            )
+    if given is None:
+        raise UsageError(
+            f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
+            f" differentiate by: wb.{name}(y, x), or a list of them."
+        )
+    return given
+
+
+# Gradients of one number
 
 
 def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Any:
@@ -250,179 +734,3 @@ def grad(
         return call.with_aux(g) if has_aux else g
 
     return gradient
-
-
-def vjp(
-    f: Any,
-    *primals: Any,
-    has_aux: bool = False,
-    overrides: Sequence[Override] | None = None,
-) -> tuple[Any, ...]:
-    """The value at the primals, and the map from cotangents back to gradients.
-
-    Parameters
-    ----------
-    f
-        A function of arrays or nests; its result may be a nest too. Or an expression,
-        or a nest of them.
-    primals
-        Where to differentiate; all of them are differentiated by. Of an expression
-        the Tensors that it is differentiated by.
-    has_aux
-        The function returns a pair, and only the first is differentiated.
-    overrides
-        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
-
-    Returns
-    -------
-    ``(y, pullback)``, where ``pullback(cotangent)`` takes what is nested and
-    shaped as ``y`` and returns a tuple, one gradient per primal. With ``has_aux``
-    ``(y, pullback, aux)``. The primals may change afterwards; the pullback keeps
-    its own copy of them. What ``f`` read besides is read-only as long as the pullback
-    exists: NumPy refuses ``data[0] = 5``. A buffer that is filled anew in each step
-    is passed as an argument, or ``del pullback`` comes before it is filled.
-
-    Raises
-    ------
-    TraceError
-        By the pullback, if an array that ``f`` read besides has changed all the same,
-        through a view of it that was made before. Of an array over 64 KiB only
-        entries that stand evenly apart are looked at. What a rule of the user's reads
-        when it runs is not seen.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> y, pullback = wb.vjp(np.sin, np.array([0.0, 1.0]))
-    >>> pullback(np.array([1.0, 0.0]))
-    (array([1., 0.]),)
-    """
-    if is_expression(f):
-        from workbench.autodiff import expressions
-
-        only_for_functions("vjp", has_aux=has_aux)
-
-        def pulled(cotangent: Any) -> Any:
-            return expressions.pull_cotangents(
-                f, primals, cotangent, overrides=overrides, name="vjp"
-            )
-
-        return f, pulled
-    primals = copy_arrays(primals)
-    places = range(len(primals))
-    call = RecordedCall(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
-    check = call.unchanged("pullback")
-
-    def pullback(cotangent: Any) -> Any:
-        check()
-        seeds, structure = tree.flatten(cotangent)
-        if structure != call.recording.tree:
-            raise ShapeError(
-                "vjp: the cotangent is not nested as the output:"
-                f" {tree.difference(call.recording.tree, structure)}{blame.here()}."
-                " Give one cotangent per output array."
-            )
-        fitted = [
-            seed if not isinstance(y, Tensor) else checked_seed(seed, y)
-            for seed, y in zip(seeds, call.outputs, strict=True)
-        ]
-        return call.gradients(fitted)
-
-    made: tuple[Any, ...] = call.with_aux(call.result(saved=True), pullback, saved=True)
-    return made
-
-
-def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
-    """A cotangent of an output, or a tangent of a primal, in its shape and dtype."""
-    v = y._value
-    if type(seed) is np.ndarray is type(v):
-        if seed.shape == v.shape and seed.dtype is v.dtype:
-            return admit(seed)
-    given = types.spec_of(seed).dtype
-    if given.kind not in "biufc" or (given.kind == "c" and y.dtype.kind != "c"):
-        raise DtypeError(
-            f"the {what} is of dtype {given}, and that of"
-            f" {blame.describe(y)} is {y.dtype}. Give real numbers for a real array."
-        )
-    if dims.differ(shape_of(admit(seed)), y.shape):
-        of = f"that of {blame.describe(y)}{blame.at(y.site)}"
-        raise ShapeError(
-            f"the {what} has shape {shape_of(admit(seed))}, and {of} is another."
-            f" Give one of shape {y.shape}."
-        )
-    if not hasattr(seed, "dtype"):
-        seed = np.asarray(seed, y.dtype)  # host array: a number or a list
-    return reverse.fit(seed, y)
-
-
-def jvp(
-    f: Any,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    has_aux: bool = False,
-    overrides: Sequence[Override] | None = None,
-) -> tuple[Any, ...]:
-    """The value at the primals, and how it moves along the tangents.
-
-    Parameters
-    ----------
-    f
-        A function of arrays or nests. Or an expression, or a nest of them.
-    primals, tangents
-        Two tuples of the same structure, shapes and (float) dtypes. Of an expression
-        the Tensors that move, and what they move along.
-    has_aux
-        The function returns a pair, and only the first is differentiated.
-    overrides
-        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
-
-    Returns
-    -------
-    ``(y, ty)``, nested alike; with ``has_aux`` ``(y, ty, aux)``.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
-    (array([1., 1.]), array([1., 2.]))
-    """
-    if is_expression(f):
-        from workbench.autodiff import expressions
-
-        only_for_functions("jvp", has_aux=has_aux)
-        return f, expressions.push_tangents(
-            f, primals, tangents, overrides=overrides, name="jvp"
-        )
-    if not isinstance(primals, (tuple, list)):
-        raise UsageError(
-            f"jvp: primals is {'an array' if hasattr(primals, 'shape') else primals},"
-            " and holds one entry per argument of the function: write (x,), and (t,)"
-            " for the tangents."
-        )
-    moving, structure = tree.flatten(tuple(tangents))
-    wanted = tree.flatten(tuple(primals))[1]
-    if structure != wanted:
-        raise ShapeError(
-            "jvp: the tangents are not nested as the primals:"
-            f" {tree.difference(wanted, structure)}{blame.here()}. Give one tangent per"
-            " primal array."
-        )
-    primals = tuple(primals)
-    places = range(len(primals))
-    call = RecordedCall(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
-    fitted = [
-        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
-    ]
-    rules = None if call.resolution is None else call.resolution.rules
-    made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
-    results = [
-        np.zeros_like(detach(y)) if t is None
-        else reverse.finish(t, False)
-        for y, t in zip(call.outputs, made, strict=True)
-    ]  # fmt: skip
-    moved = call.recording.tree(
-        ensure_owned(results, (*call.known, *fitted), call.first)
-    )
-    pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
-    return pair

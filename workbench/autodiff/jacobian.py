@@ -1,6 +1,7 @@
-"""Many derivatives at once: `jacobian`, `hessian`.
+"""Derivatives of functions of many outputs: `vjp`, `jvp`, `jacobian`, `hessian`.
 
-Both record a function and ask the matrix of its `LinearMap`.
+The first two record a function and run one sweep, the others ask the matrix of its
+`LinearMap`. Those along directions, such as `hvp`, stand in `products.py`.
 """
 
 from __future__ import annotations
@@ -9,25 +10,208 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal
 
-from workbench.autodiff.grad import check_target, grad
-from workbench.autodiff.linear_map import MODES, LinearMap, Mode
-from workbench.autodiff.recorded_call import (
+import numpy as np
+
+from workbench.autodiff import forward, reverse
+from workbench.autodiff.grad import (
     Argnames,
     Argnums,
     RecordedCall,
-    detach,
+    check_target,
+    copy_arrays,
     ensure_owned,
+    grad,
     is_expression,
     no_options,
     only_for_functions,
     wrt_of,
 )
+from workbench.autodiff.linear_map import MODES, LinearMap, Mode
+from workbench.core import blame, dims, tree, types
 from workbench.core.hooks import Override
-from workbench.core.tensor import Tensor
-from workbench.errors import UsageError
+from workbench.core.tensor import Tensor, admit
+from workbench.core.trace import detach
+from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.ops.define import shape_of
 from workbench.ops.lengths import delayed
 
 Function = Callable[..., Any]
+
+
+def vjp(
+    f: Any,
+    *primals: Any,
+    has_aux: bool = False,
+    overrides: Sequence[Override] | None = None,
+) -> tuple[Any, ...]:
+    """The value at the primals, and the map from cotangents back to gradients.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests; its result may be a nest too. Or an expression,
+        or a nest of them.
+    primals
+        Where to differentiate; all of them are differentiated by. Of an expression
+        the Tensors that it is differentiated by.
+    has_aux
+        The function returns a pair, and only the first is differentiated.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
+
+    Returns
+    -------
+    ``(y, pullback)``, where ``pullback(cotangent)`` takes what is nested and
+    shaped as ``y`` and returns a tuple, one gradient per primal. With ``has_aux``
+    ``(y, pullback, aux)``. The primals may change afterwards; the pullback keeps
+    its own copy of them. What ``f`` read besides is read-only as long as the pullback
+    exists: NumPy refuses ``data[0] = 5``. A buffer that is filled anew in each step
+    is passed as an argument, or ``del pullback`` comes before it is filled.
+
+    Raises
+    ------
+    TraceError
+        By the pullback, if an array that ``f`` read besides has changed all the same,
+        through a view of it that was made before. Of an array over 64 KiB only
+        entries that stand evenly apart are looked at. What a rule of the user's reads
+        when it runs is not seen.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> y, pullback = wb.vjp(np.sin, np.array([0.0, 1.0]))
+    >>> pullback(np.array([1.0, 0.0]))
+    (array([1., 0.]),)
+    """
+    if is_expression(f):
+        from workbench.autodiff import expressions
+
+        only_for_functions("vjp", has_aux=has_aux)
+
+        def pulled(cotangent: Any) -> Any:
+            return expressions.pull_cotangents(
+                f, primals, cotangent, overrides=overrides, name="vjp"
+            )
+
+        return f, pulled
+    primals = copy_arrays(primals)
+    places = range(len(primals))
+    call = RecordedCall(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
+    check = call.unchanged("pullback")
+
+    def pullback(cotangent: Any) -> Any:
+        check()
+        seeds, structure = tree.flatten(cotangent)
+        if structure != call.recording.tree:
+            raise ShapeError(
+                "vjp: the cotangent is not nested as the output:"
+                f" {tree.difference(call.recording.tree, structure)}{blame.here()}."
+                " Give one cotangent per output array."
+            )
+        fitted = [
+            seed if not isinstance(y, Tensor) else checked_seed(seed, y)
+            for seed, y in zip(seeds, call.outputs, strict=True)
+        ]
+        return call.gradients(fitted)
+
+    made: tuple[Any, ...] = call.with_aux(call.result(saved=True), pullback, saved=True)
+    return made
+
+
+def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
+    """A cotangent of an output, or a tangent of a primal, in its shape and dtype."""
+    v = y._value
+    if type(seed) is np.ndarray is type(v):
+        if seed.shape == v.shape and seed.dtype is v.dtype:
+            return admit(seed)
+    given = types.spec_of(seed).dtype
+    if given.kind not in "biufc" or (given.kind == "c" and y.dtype.kind != "c"):
+        raise DtypeError(
+            f"the {what} is of dtype {given}, and that of"
+            f" {blame.describe(y)} is {y.dtype}. Give real numbers for a real array."
+        )
+    if dims.differ(shape_of(admit(seed)), y.shape):
+        of = f"that of {blame.describe(y)}{blame.at(y.site)}"
+        raise ShapeError(
+            f"the {what} has shape {shape_of(admit(seed))}, and {of} is another."
+            f" Give one of shape {y.shape}."
+        )
+    if not hasattr(seed, "dtype"):
+        seed = np.asarray(seed, y.dtype)  # host array: a number or a list
+    return reverse.fit(seed, y)
+
+
+def jvp(
+    f: Any,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    has_aux: bool = False,
+    overrides: Sequence[Override] | None = None,
+) -> tuple[Any, ...]:
+    """The value at the primals, and how it moves along the tangents.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests. Or an expression, or a nest of them.
+    primals, tangents
+        Two tuples of the same structure, shapes and (float) dtypes. Of an expression
+        the Tensors that move, and what they move along.
+    has_aux
+        The function returns a pair, and only the first is differentiated.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
+
+    Returns
+    -------
+    ``(y, ty)``, nested alike; with ``has_aux`` ``(y, ty, aux)``.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
+    (array([1., 1.]), array([1., 2.]))
+    """
+    if is_expression(f):
+        from workbench.autodiff import expressions
+
+        only_for_functions("jvp", has_aux=has_aux)
+        return f, expressions.push_tangents(
+            f, primals, tangents, overrides=overrides, name="jvp"
+        )
+    if not isinstance(primals, (tuple, list)):
+        raise UsageError(
+            f"jvp: primals is {'an array' if hasattr(primals, 'shape') else primals},"
+            " and holds one entry per argument of the function: write (x,), and (t,)"
+            " for the tangents."
+        )
+    moving, structure = tree.flatten(tuple(tangents))
+    wanted = tree.flatten(tuple(primals))[1]
+    if structure != wanted:
+        raise ShapeError(
+            "jvp: the tangents are not nested as the primals:"
+            f" {tree.difference(wanted, structure)}{blame.here()}. Give one tangent per"
+            " primal array."
+        )
+    primals = tuple(primals)
+    places = range(len(primals))
+    call = RecordedCall(f, places, primals, {}, "jvp", overrides, has_aux=has_aux)
+    fitted = [
+        checked_seed(t, x, "tangent") for t, x in zip(moving, call.leaves, strict=True)
+    ]
+    rules = None if call.resolution is None else call.resolution.rules
+    made = forward.push_forward(call.outputs, call.leaves, fitted, rules=rules)
+    results = [
+        np.zeros_like(detach(y)) if t is None
+        else detach(t)
+        for y, t in zip(call.outputs, made, strict=True)
+    ]  # fmt: skip
+    moved = call.recording.tree(
+        ensure_owned(results, (*call.known, *fitted), call.first)
+    )
+    pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
+    return pair
 
 
 def jacobian(

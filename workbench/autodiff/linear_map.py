@@ -81,7 +81,9 @@ class Diagonal(Structured):
             self._array = np.reshape(array, (count, *self.shape))
         return self._array
 
-    def advance(self, node: Tensor, inputs: tuple[Any, ...], mask: int) -> Any | None:
+    def advance(
+        self, node: Tensor, inputs: tuple[Any, ...], batched: tuple[bool, ...]
+    ) -> Any | None:
         """See `Structured.advance`."""
         name = node.op.name
         if name in ("matmul", "matmul0"):
@@ -95,12 +97,9 @@ class Diagonal(Structured):
         keeps = _KEEPS.get(name)
         if keeps is None or not keeps(*inputs) or shape != self.shape:
             return None
-        if any(
-            (isinstance(x, Diagonal) and x.shape != shape)
-            or (mask >> i & 1 and not isinstance(x, Diagonal))
-            for i, x in enumerate(inputs)
-        ):  # fmt: skip
-            return None
+        for x, varies in zip(inputs, batched, strict=True):
+            if x.shape != shape if isinstance(x, Diagonal) else varies:
+                return None
         picked = tuple([self._pick(x) for x in inputs])
         return Diagonal(
             apply(node.op, picked, node.params), shape, self.start, self.like

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import expressions
-from workbench.autodiff.grad import checked_seed, grad, jvp, vjp
-from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.recorded_call import (
+from workbench.autodiff.grad import (
     Argnames,
     RecordedCall,
     copy_arrays,
-    detach,
     ensure_owned,
+    grad,
     is_expression,
     only_for_functions,
     wrt_of,
 )
+from workbench.autodiff.jacobian import checked_seed, jvp, vjp
+from workbench.autodiff.linear_map import LinearMap
 from workbench.core import blame, dims, tree, types
 from workbench.core.dims import broadcast_shapes
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor
-from workbench.core.trace import blank
+from workbench.core.trace import blank, detach
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
 

@@ -24,8 +24,8 @@ from workbench.autodiff.steps import (
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.dims import Dim, assumed
-from workbench.core.tensor import IDENTITY, Tensor, next_serial
-from workbench.core.trace import live
+from workbench.core.tensor import IDENTITY, Tensor, array_of, next_serial
+from workbench.core.trace import detach
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
@@ -95,7 +95,7 @@ def pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
                 constant=constant, closed=closed, nulls_pass=nulls_pass,
             )  # fmt: skip
-    rules = drop_cut_parts(rules, wrt, {*constant, *closed})
+    rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
     steps = plan(outputs, wrt, rules, constant)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
@@ -114,7 +114,10 @@ def pull_back(
     made = [arrived.get(x.serial) for x in wrt]
     if gradients.MADE and not nulls_pass:
         refuse_nulls(made, wrt)
-    return [finish(g, record) if isinstance(g, Tensor) else g for g in made]
+    if record:
+        return made
+    # A Tensor is also what a rule gives that reads a Tensor from around it.
+    return [detach(g) if isinstance(g, Tensor) else g for g in made]
 
 
 def _sweep_plain(
@@ -307,14 +310,6 @@ def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> No
             raise gradients.refusal(found, f"the derivative {word} {blame.describe(x)}")
 
 
-def finish(g: Any, record: bool) -> Any:
-    """A cotangent as the caller gets it: plain unless it had to be recorded.
-
-    A Tensor is also what a rule gives that reads a Tensor from around it.
-    """
-    return g if record or not isinstance(g, Tensor) or live(g) else g._value
-
-
 def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     """A cotangent in the shape and dtype of the Tensor (or array) it belongs to.
 
@@ -332,7 +327,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
         c = c.dense()
     shape = shape_of(x)
     if types.weak(c):
-        c = np.full_like(value_or_self(x), c)
+        c = np.full_like(array_of(x), c)
     have = shape_of(c)
     if not dims.same(have, shape):
         if node is not None and node.facts and assumed(have, shape, node.facts):
@@ -350,7 +345,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
             )
         c = sum_to(c, shape)
     want = x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
-    if c.dtype == want or (types.weak(value_or_self(x)) and c.dtype.kind == want.kind):
+    if c.dtype == want or (types.weak(array_of(x)) and c.dtype.kind == want.kind):
         return c
     if c.dtype.kind == "c" and want.kind != "c":
         c = np.real(c)
@@ -364,11 +359,6 @@ def _stated(c: Any, x: Any) -> Any:
     if c._value is None and c.op is not IDENTITY:
         c.spec = types.Spec(x.shape, c.spec.dtype)
     return fit(c, x) if dims.same(c.shape, x.shape) else sum_to(c, x.shape)
-
-
-def value_or_self(x: Any) -> Any:
-    """Return the value of a Tensor that has one; any other thing as it is."""
-    return x if not isinstance(x, Tensor) or x._value is None else x._value
 
 
 def mark(

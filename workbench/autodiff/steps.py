@@ -107,7 +107,7 @@ def ends_of(node: Tensor) -> tuple[Tensor, ...]:
 
 
 def drop_cut_parts(
-    rules: Rules, wrt: Sequence[Tensor], stopped: Collection[int] = ()
+    rules: Mapping[int, Rule], wrt: Sequence[Tensor], stopped: Collection[int] = ()
 ) -> Mapping[int, Rule]:
     """Return rules without those of patterns that would pass by what is asked for.
 
@@ -119,8 +119,9 @@ def drop_cut_parts(
     OverrideError
         If a ``wrt`` lies inside a cut-out subgraph, or reaches it past its inputs.
     """
-    if not rules or not (found := parts_among(rules)):
-        return rules or {}
+    found = parts_among(rules)
+    if not found:
+        return rules
     asked = {x.serial: x for x in wrt}
     gone: set[int] = set()
     checked: dict[int, bool] = {}

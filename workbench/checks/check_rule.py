@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.jacobian import jvp, vjp
 from workbench.checks.differences import EXACT_STEP, Slope, curvature, judged, slope
 from workbench.checks.local import Local, coordinates
 from workbench.checks.report import Entry, Verdict

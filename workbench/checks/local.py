@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.forward import choose_push
-from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.jacobian import jvp, vjp
 from workbench.autodiff.reverse import choose_pull
 from workbench.autodiff.steps import Rules, inner_rules, with_inner_nodes
 from workbench.checks.differences import EXACT_STEP, Slope, slope

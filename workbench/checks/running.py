@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.grad import jvp, vjp
+from workbench.autodiff.grad import RecordedCall
+from workbench.autodiff.jacobian import jvp, vjp
 from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.recorded_call import RecordedCall
 from workbench.backends.numpy import compile
 from workbench.checks.differences import (
     EXACT_STEP,

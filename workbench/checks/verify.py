@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.grad import vjp
+from workbench.autodiff.jacobian import vjp
 from workbench.checks.check_rule import halved
 from workbench.checks.differences import NOISES, Tolerance, slope
 from workbench.checks.nodes import check_nodes, checkable

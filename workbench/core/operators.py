@@ -37,6 +37,8 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
             b = other._value
         elif kind in plain:
             b = other
+        elif kind is np.ndarray:
+            return apply(op, (self, other))
         else:
             return _slow(op, (self, other), other)
         if a is None or b is None:

@@ -150,6 +150,11 @@ def live(x: Any) -> bool:
     return isinstance(x, Tensor) and (x._value is None or traces.active(x))
 
 
+def detach(x: Any) -> Any:
+    """Return the value of a Tensor, unless what is computed from it is recorded."""
+    return x._value if isinstance(x, Tensor) and not live(x) else x
+
+
 def wrap(
     value: Any, name: str | None = None, line: tuple[Any, int] | None = None
 ) -> Tensor:
@@ -212,63 +217,29 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
     return fresh
 
 
-class opened:
-    """A trace on leaves that hold ``values``; closed when the block ends.
+class ProgramTrace(OpenTrace):
+    """A trace that makes its leaves, and tells what an error means to the user."""
 
-    ``names`` are those of the leaves, looked up when one is read.
-    """
+    def open_leaves(
+        self, values: Sequence[Any], names: Names | None = None
+    ) -> list[Tensor]:
+        """Return leaves that hold values; a name is looked up when it is read."""
+        line = source.caller(2)
+        made = []
+        for i, value in enumerate(values):
+            x = wrap(value, line=line)
+            if names is not None:
+                x.naming = names, i
+            if x._value is None and self.unknown is None:
+                self.unknown = x
+            self.leaves.add(x.serial)
+            made.append(x)
+        return made
 
-    __slots__ = ("around", "names", "trace", "values")
-
-    trace: OpenTrace
-    around: source.Context | None
-
-    def __init__(self, values: Sequence[Any], names: Names | None = None) -> None:
-        self.values = values
-        self.names = names
-
-    def __enter__(self) -> list[Tensor]:
-        # An interrupt may strike where a place in the user's code has just been pinned.
-        self.around = source.CONTEXT.get()
-        self.trace = trace = OpenTrace()
-        leaves = []
-        trace.__enter__()
-        try:
-            line = source.caller(2)
-            for i, value in enumerate(self.values):
-                x = wrap(value, line=line)
-                if self.names is not None:
-                    x.naming = self.names, i
-                if x._value is None and trace.unknown is None:
-                    trace.unknown = x
-                trace.leaves.add(x.serial)
-                leaves.append(x)
-        except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
-            raise
-        return leaves
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        told = None
-        try:
-            if isinstance(error, Exception):
-                told = self._explained(error)
-        finally:
-            self.trace.__exit__(kind, error, traceback)
-            if source.CONTEXT.get() is not self.around:
-                source.CONTEXT.set(self.around)
-        if told is not None:
-            raise told from error
-
-    def _explained(self, error: Exception) -> Exception | None:
+    def explain(self, error: Exception) -> Exception | None:
         """Return what to raise for an error of the block, if it can say more."""
         if isinstance(error, IndexError):
-            if self.trace.unknown is None or "only integers" not in str(error):
+            if self.unknown is None or "only integers" not in str(error):
                 return None
             return IndexError(
                 f"{error}{place(error)}. If the index is traced without a value and the"
@@ -279,7 +250,7 @@ class opened:
             if isinstance(error.__cause__, GradientLostError):
                 raise error.__cause__ from None
         if isinstance(error, (ValueError, TypeError)):
-            return explained(error, bool(self.trace.arrays))
+            return explained(error, bool(self.arrays))
         return None
 
 
@@ -293,15 +264,15 @@ def record(
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
     returned.
     """
-    opening = opened(values, names)
-    with opening as leaves:
+    with ProgramTrace() as trace:
+        leaves = trace.open_leaves(values, names)
         outputs, structure = tree.flatten(call(leaves))
         if traces.MARKED:
             aliases.check_read(outputs, "is returned")
         for i, x in enumerate(outputs):
             if isinstance(x, np.ndarray) and x.dtype == object:
                 outputs[i] = admit(x)
-        caught = opening.trace.caught
+        caught = trace.caught
     return Graph(leaves, outputs, tree=structure, caught=caught)
 
 

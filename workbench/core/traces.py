@@ -12,11 +12,12 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import numpy as np
 
+from workbench.core import source
 from workbench.errors import TraceError
 
 
@@ -256,6 +257,8 @@ class OpenTrace(Hold):
     a whole that is scaled or filled again is found, and a single entry may not be.
     """
 
+    around: source.Context | None
+
     def __init__(self) -> None:
         self.arrays = Arrays()
         self.leaves: set[int] = set()
@@ -271,7 +274,9 @@ class OpenTrace(Hold):
         #: Whether `+=` in it binds a name to a new value, and changes nothing.
         self.rebinds = False
 
-    def __enter__(self) -> OpenTrace:
+    def __enter__(self) -> Self:
+        # An interrupt may strike where a place in the user's code has just been pinned.
+        self.around = source.CONTEXT.get()
         LOCAL.stack.append(self)
         OPEN.append(self)
         return self
@@ -282,12 +287,19 @@ class OpenTrace(Hold):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        LOCAL.stack.remove(self)
-        OPEN.remove(self)
-        for change in self.changes:
-            change.lift()
-        if self.arrays:
-            self.release()
+        try:
+            told = self.explain(error) if isinstance(error, Exception) else None
+        finally:
+            LOCAL.stack.remove(self)
+            OPEN.remove(self)
+            if source.CONTEXT.get() is not self.around:
+                source.CONTEXT.set(self.around)
+            for change in self.changes:
+                change.lift()
+            if self.arrays:
+                self.release()
+        if told is not None:
+            raise told from error
         caught, sums = self.caught, self.sums
         self.caught, self.sums = Arrays(), {}
         for key, found in sums.items() if kind is None else ():
@@ -299,6 +311,10 @@ class OpenTrace(Hold):
                     " would be wrong. Work on a .copy(), or make a new array in each"
                     " step."
                 )
+
+    def explain(self, error: Exception) -> Exception | None:
+        """Return what to raise for an error of the block, if it can say more."""
+        return None
 
     def reaches(self, tensor: Any) -> bool:
         """Whether a Tensor depends on a leaf of this trace.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.grad import vjp
+from workbench.autodiff.jacobian import vjp
 from workbench.checks.differences import RTOL, perturbed, slope
 from workbench.core import tree
 from workbench.core.arguments import check_arguments

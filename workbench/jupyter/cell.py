@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import aliases, hooks, source, trace, traces, types, walk
+from workbench.core import aliases, hooks, source, trace, types, walk
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, next_serial
@@ -544,11 +544,11 @@ class Cell:
         setattr(builtins, rewrite.RUNTIME, RUNTIME)
         outer, RUNTIME.memory = RUNTIME.memory, memory
         try:
-            with trace.opened(list(inputs.values()), list(inputs)) as leaves:
+            with trace.ProgramTrace() as opening:
+                leaves = opening.open_leaves(list(inputs.values()), list(inputs))
                 self.leaves = dict(zip(inputs, leaves, strict=True))
                 for leaf in leaves:
                     leaf.code = None  # an input comes from no line of this cell
-                opening = traces.LOCAL.stack[-1]
                 if known:
                     # What depends on the others alone converts freely.
                     opening.leaves = {self.leaves[n].serial for n in wrt}

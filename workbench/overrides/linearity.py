@@ -11,7 +11,7 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import plan
 from workbench.core import types, walk
-from workbench.core.tensor import Tensor, leaf
+from workbench.core.tensor import Tensor, array_of, leaf
 from workbench.core.traces import OpenTrace
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops import define, gradients
@@ -78,7 +78,7 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
     both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
     rows = [
         [None if c is None or gradients.first(c) is not None
-         else reverse.value_or_self(c)
+         else array_of(c)
          for c in define.flat(run(g))]
         for g in (one, two, both)
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.autodiff.grad import vjp
+from workbench.autodiff.jacobian import vjp
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.diagnose import examine, fix_of
 from workbench.checks.doctor.finding import Finding, Findings

@@ -23,7 +23,7 @@ from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
 from workbench.core import hooks
 from workbench.core.graph import Graph
-from workbench.core.trace import opened
+from workbench.core.trace import ProgramTrace
 from workbench.session.wire import saved, take
 
 __all__ = ["FILE", "examined", "picture", "session"]
@@ -70,7 +70,8 @@ def session() -> wb.Session:
     """The network, traced as a cell traces it, with its overrides."""
     linecache.cache[CELL] = (len(TEXT), None, TEXT.splitlines(True), CELL)
     name_cell()
-    with opened(list(INPUTS.values()), list(INPUTS)) as leaves:
+    with ProgramTrace() as trace:
+        leaves = trace.open_leaves(list(INPUTS.values()), list(INPUTS))
         names = dict(zip(INPUTS, leaves, strict=True))
         space: dict[str, Any] = {**names, "np": np, "scope": wb.scope}
         exec(compile(TEXT, CELL, "exec"), space)

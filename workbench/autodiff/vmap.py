@@ -1,0 +1,238 @@
+"""`vmap`: a function of one example runs on every example of a batch at once.
+
+The function is recorded once, on one example's shapes; `batch.py` runs what was
+recorded on all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from workbench.autodiff.batch import example_spec, run_batch
+from workbench.autodiff.grad import ensure_owned, record_draws
+from workbench.core import tree, types
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import ArgumentNames, check_function, detach, record
+from workbench.core.types import Spec
+from workbench.errors import ShapeError, UsageError
+from workbench.ops.define import shape_of
+
+Function = Callable[..., Any]
+
+
+def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+    """A function that runs ``f`` on every example of a batch at once.
+
+    ``f`` is written for one example and traced once, on shapes alone; no Python
+    loop over the examples runs, and no ``if`` may look at a value.
+
+    Parameters
+    ----------
+    f
+        A function of arrays or nests of them.
+    in_axes
+        The axis of the arguments that counts the examples; None for an argument
+        that all examples share. A tuple gives one entry per argument; an entry
+        holds for all arrays of a nested argument, or is nested as that is.
+        Keyword arguments are shared.
+    out_axes
+        Where that axis goes in the result; a tuple gives one entry per output of
+        a function that returns a tuple, and nests as for ``in_axes``. None: the
+        same for all examples.
+
+    Raises
+    ------
+    ShapeError
+        If the arguments hold different numbers of examples.
+    TraceError
+        If ``f`` asks for a value, as Python's ``if`` does.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> W, X = np.ones((2, 3)), np.arange(12.0).reshape(4, 3)
+    >>> wb.vmap(lambda W, x: W @ x, in_axes=(None, 0))(W, X).shape
+    (4, 2)
+    >>> per_example = wb.vmap(wb.grad(lambda x: np.sum(x**2)))
+    >>> per_example(X[:2])
+    array([[ 0.,  2.,  4.],
+           [ 6.,  8., 10.]])
+    """
+
+    check_function(f, "vmap")
+    if hasattr(in_axes, "shape"):
+        raise UsageError(
+            "vmap(f, x) is vmap(f)(x): it returns a function of the arguments of f. The"
+            " second place is for in_axes, the axis that holds the examples."
+        )
+
+    @wraps(f)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        places = range(len(args))
+        names = ArgumentNames(f, places, structure.children)
+        along = leaf_axes(args, in_axes, names)
+        size = batch_size(leaves, along, names)
+        chosen = [i for i, axis in enumerate(along) if axis is not None]
+        specs = [example_spec(leaves[i], along[i] or 0) for i in chosen]
+
+        def call(inner: list[Tensor]) -> Any:
+            filled = [record_draws(x) for x in leaves]
+            for i, x in zip(chosen, inner, strict=True):
+                filled[i] = x
+            named = {key: record_draws(x) for key, x in kwargs.items()}
+            return f(*structure(filled), **named)
+
+        picked = ArgumentNames(f, places, structure.children, chosen)
+        recording = record(call, specs, picked)
+        made = run_batch(
+            recording, [front(leaves[i], along[i] or 0) for i in chosen], size
+        )
+        wanted = output_axes(recording.tree(list(range(len(made)))), out_axes)
+        results = [
+            placed(detach(y), batched, axis, size)
+            for y, batched, axis in zip(made, recording.varying, wanted, strict=True)
+        ]
+        shared = [*leaves, *tree.flatten(kwargs)[0], *recording.caught.values()]
+        return recording.tree(ensure_owned(results, shared))
+
+    return batched
+
+
+# Which axis of which array counts the examples of a batch, checked.
+
+
+def leaf_axes(
+    args: tuple[Any, ...], in_axes: Any, names: ArgumentNames
+) -> list[int | None]:
+    """The batch axis of each leaf of the arguments, checked."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    per_argument = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+    if len(per_argument) != len(args):
+        raise UsageError(
+            f"vmap: in_axes={in_axes!r} has {len(per_argument)} entries, the call"
+            f" {len(args)} arguments. Give one entry per argument, None for one that"
+            " all examples share."
+        )
+    axes: list[int | None] = []
+    for given, value in zip(per_argument, args, strict=True):
+        leaves = [] if value is None else tree.flatten(value)[0]
+        for axis, x in zip(prefixed(given, value, "in_axes"), leaves, strict=True):
+            array = hasattr(x, "shape") or types.weak(x)
+            if axis is None or not array:
+                axes.append(None)
+                continue
+            rank = len(shape_of(x))
+            if not -rank <= axis < rank:
+                raise UsageError(
+                    f"vmap: in_axes={axis!r} for {names[len(axes)]}, of shape"
+                    f" {shape_of(x)}: it has no such axis. Name one of its axes, or"
+                    " None if all examples share it."
+                )
+            axes.append(axis % rank)
+    return axes
+
+
+def prefixed(given: Any, value: Any, what: str) -> list[int | None]:
+    """One axis for each leaf of a nest; an axis holds for all leaves below it.
+
+    >>> prefixed({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
+    [None, 0, 0]
+    """
+    if value is None:
+        return []  # a nest without leaves
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return [given] * len(tree.flatten(value)[0])
+    parts = _children(value)
+    named = _children(given)
+    if parts is None or named is None or list(parts) != list(named):
+        shown = "an array" if parts is None else f"{type(value).__name__} of"
+        keys = "" if parts is None else f" {', '.join(map(str, parts)) or 'nothing'}"
+        raise UsageError(
+            f"vmap: {what}={given!r} does not fit {shown}{keys}. Give an axis, None,"
+            " or axes nested as it is."
+        )
+    return [
+        axis for key, part in parts.items() for axis in prefixed(named[key], part, what)
+    ]
+
+
+def _children(value: Any) -> dict[Any, Any] | None:
+    """The parts of a nest by key, in the order of its leaves; None of a leaf."""
+    if isinstance(value, dict):
+        try:
+            return {key: value[key] for key in sorted(value)}
+        except TypeError:  # keys that have no order stand as they came
+            return dict(value)
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Spec)):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return None
+
+
+def batch_size(
+    leaves: Sequence[Any], axes: Sequence[int | None], names: ArgumentNames
+) -> int:
+    """How many examples there are; all arguments must agree."""
+    found: dict[int, tuple[int, int]] = {}
+    for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is not None:
+            found.setdefault(shape_of(x)[axis], (i, axis))
+    if not found:
+        raise UsageError(
+            "vmap: no argument has a batch axis. Give in_axes=0 for one that holds"
+            " one example per row."
+        )
+    if len(found) > 1:
+        told = [f"{names[i]} has {n} along axis {k}" for n, (i, k) in found.items()]
+        raise ShapeError(
+            f"vmap: the arguments hold different numbers of examples:"
+            f" {', '.join(told)}. Give all the same length along their"
+            " batch axis, or in_axes=None for one that all examples share."
+        )
+    return next(iter(found))
+
+
+def front(x: Any, axis: int) -> Any:
+    """The batch with its axis first."""
+    return x if axis == 0 else np.moveaxis(x, axis, 0)
+
+
+def output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
+    """One axis per leaf of the outputs."""
+    if isinstance(out_axes, (tuple, list)) and (
+        not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes)
+    ):
+        count = len(outputs) if isinstance(outputs, (tuple, list)) else "no tuple of"
+        raise UsageError(
+            f"vmap: out_axes={out_axes!r} has {len(out_axes)} entries, the function"
+            f" returns {count} outputs. Give one axis, or one entry per output."
+        )
+    return prefixed(out_axes, outputs, "out_axes")
+
+
+def placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
+    """An output with its batch axis where ``out_axes`` wants it."""
+    if axis is None:
+        if batched:
+            raise UsageError(
+                f"vmap: out_axes=None for an output of shape {shape_of(y)[1:]} that"
+                " differs from example to example. Give the axis to put them along."
+            )
+        return y
+    if not batched:
+        y = np.broadcast_to(y, (size, *np.shape(value_of(y))))
+    rank = len(shape_of(y))
+    if not -rank <= axis < rank:
+        raise UsageError(
+            f"vmap: out_axes={axis} for an output of shape {shape_of(y)[1:]} in each"
+            f" example: the result has {rank} axes. Name one of them."
+        )
+    return y if axis in (0, -rank) else np.moveaxis(y, 0, axis)
