@@ -449,50 +449,37 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
 _extrema = {"max": _extremum("max", np.max), "min": _extremum("min", np.min)}
 
 
-def _select(
-    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    no_out(f"np.{name}", out)
-    if where is not True:
-        if initial is None:
-            raise ValueError(
-                f"np.{name}(where=...) needs initial=, the result where nothing is"
-                " chosen: -np.inf for max, np.inf for min"
-            )
-        a = np.where(where, a, initial)
-    if initial is not None and not isinstance(initial, (int, float)):
-        limit = np.maximum if name == "max" else np.minimum
-        return limit(_select(name, a, axis, None, keepdims, None, True), initial)
-    params = settings(axis, keepdims, a)
-    if initial is not None:
-        params["initial"] = initial
-    return apply(_extrema[name], (a,), params)
+def _answer_extremum(name: str, *functions: Any) -> None:
+    """Answer `numpy.max` or `numpy.min`; entries that tie share the gradient evenly."""
+    limit = np.maximum if name == "max" else np.minimum
+
+    @implements(*functions)
+    def answer(
+        a: Any,
+        axis: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        no_out(f"np.{name}", out)
+        if where is not True:
+            if initial is None:
+                raise ValueError(
+                    f"np.{name}(where=...) needs initial=, the result where nothing is"
+                    " chosen: -np.inf for max, np.inf for min"
+                )
+            a = np.where(where, a, initial)
+        if initial is not None and not isinstance(initial, (int, float)):
+            return limit(answer(a, axis, None, keepdims), initial)
+        params = settings(axis, keepdims, a)
+        if initial is not None:
+            params["initial"] = initial
+        return apply(_extrema[name], (a,), params)
 
 
-@implements(np.max, np.amax)
-def max_(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.max`; entries that tie share the gradient evenly."""
-    return _select("max", a, axis, out, keepdims, initial, where)
-
-
-@implements(np.min, np.amin)
-def min_(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.min`; entries that tie share the gradient evenly."""
-    return _select("min", a, axis, out, keepdims, initial, where)
+_answer_extremum("max", np.max, np.amax)
+_answer_extremum("min", np.min, np.amin)
 
 
 @implements(np.ptp)
@@ -521,100 +508,32 @@ def _present(a: Any, where: Any) -> Any:
     return ~np.isnan(a) if where is True else ~np.isnan(a) & where
 
 
-@implements(np.nansum)
-def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.nansum`."""
-    no_out("np.nansum", out)
-    return np.sum(  # a Tensor: its op knows where=
-        _without(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where
-    )
+def _answer_without_nan(name: str, neutral: float, *, counted: bool) -> None:
+    """Answer a function that skips NaN by NumPy's own, with ``neutral`` in place.
+
+    Where entries are ``counted``, a NaN is not one of them.
+    """
+    plain: Any = getattr(np, name[3:])
+
+    @implements(getattr(np, name))
+    def answer(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        *rest: Any,
+        **more: Any,
+    ) -> Any:
+        no_out(f"np.{name}", out)
+        if counted:
+            more["where"] = _present(a, more.get("where", True))
+        return plain(_without(a, neutral), axis, dtype, None, *rest, **more)
 
 
-@implements(np.nanprod)
-def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.nanprod`."""
-    no_out("np.nanprod", out)
-    return np.prod(  # a Tensor: its op knows where=
-        _without(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where
-    )
-
-
-@implements(np.nanmean)
-def nanmean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-) -> Any:
-    """`numpy.nanmean`."""
-    no_out("np.nanmean", out)
-    there = _present(a, where)
-    return np.mean(  # a Tensor: its op knows where=
-        _without(a, 0), axis, dtype, keepdims=keepdims, where=there
-    )
-
-
-@implements(np.nanvar)
-def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """`numpy.nanvar`."""
-    no_out("np.nanvar", out)
-    ddof = ddof if correction is None else correction
-    there = _present(a, where)
-    return np.var(  # a Tensor: its op knows where=
-        _without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean
-    )
-
-
-@implements(np.nanstd)
-def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """`numpy.nanstd`; its gradient is 0 where all entries are equal."""
-    no_out("np.nanstd", out)
-    ddof = ddof if correction is None else correction
-    there = _present(a, where)
-    return np.std(  # a Tensor: its op knows where=
-        _without(a, 0), axis, dtype, None, ddof, keepdims, where=there, mean=mean
-    )
+for _name in ("nansum", "nanprod", "nancumsum", "nancumprod"):
+    _answer_without_nan(_name, 1 if "prod" in _name else 0, counted=False)
+for _name in ("nanmean", "nanvar", "nanstd"):
+    _answer_without_nan(_name, 0, counted=True)
 
 
 def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -> Op:
@@ -641,58 +560,27 @@ _nan_extrema = {
 }
 
 
-def _nan_extremum(
-    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    no_out(f"np.nan{name}", out)
-    if dtype_of(a).kind in "fc" and initial is None and where is True:
-        # Still NaN, and yet nothing flows back to it, whatever made it.
-        a = np.where(np.isnan(a), np.nan, a)
-        return apply(_nan_extrema[name], (a,), settings(axis, keepdims, a))
-    function, worst = (np.max, -np.inf) if name == "max" else (np.min, np.inf)
-    given = {} if initial is None else {"initial": initial}
-    return function(_without(a, worst), axis, keepdims=keepdims, where=where, **given)
+def _answer_nan_extremum(name: str, worst: float) -> None:
+    """Answer `numpy.nanmax` or `numpy.nanmin`; ties share the gradient evenly."""
+    plain: Any = getattr(np, name)
+
+    @implements(getattr(np, f"nan{name}"))
+    def answer(
+        a: Any,
+        axis: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        no_out(f"np.nan{name}", out)
+        if dtype_of(a).kind in "fc" and initial is None and where is True:
+            # Still NaN, and yet nothing flows back to it, whatever made it.
+            a = np.where(np.isnan(a), np.nan, a)
+            return apply(_nan_extrema[name], (a,), settings(axis, keepdims, a))
+        given = {} if initial is None else {"initial": initial}
+        return plain(_without(a, worst), axis, keepdims=keepdims, where=where, **given)
 
 
-@implements(np.nanmax)
-def nanmax(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.nanmax`; entries that tie share the gradient evenly."""
-    return _nan_extremum("max", a, axis, out, keepdims, initial, where)
-
-
-@implements(np.nanmin)
-def nanmin(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    """`numpy.nanmin`; entries that tie share the gradient evenly."""
-    return _nan_extremum("min", a, axis, out, keepdims, initial, where)
-
-
-@implements(np.nancumsum)
-def nancumsum(
-    a: Any, axis: int | None = None, dtype: Any = None, out: None = None
-) -> Any:
-    """`numpy.nancumsum`."""
-    no_out("np.nancumsum", out)
-    return np.cumsum(_without(a, 0), axis, dtype)
-
-
-@implements(np.nancumprod)
-def nancumprod(
-    a: Any, axis: int | None = None, dtype: Any = None, out: None = None
-) -> Any:
-    """`numpy.nancumprod`."""
-    no_out("np.nancumprod", out)
-    return np.cumprod(_without(a, 1), axis, dtype)
+_answer_nan_extremum("max", -np.inf)
+_answer_nan_extremum("min", np.inf)

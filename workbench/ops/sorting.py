@@ -58,86 +58,29 @@ def _counting(name: str) -> Op:
     return made
 
 
-ANY, ALL, COUNT = _counting("any"), _counting("all"), _counting("count_nonzero")
-ARGMAX, ARGMIN = _counting("argmax"), _counting("argmin")
-NANARGMAX, NANARGMIN = _counting("nanargmax"), _counting("nanargmin")
+def _answer_counting(name: str, neutral: bool | None = None) -> None:
+    """Answer NumPy's function by the op; ``neutral`` is what ``where=`` leaves out."""
+    made = _counting(name)
+
+    @implements(getattr(np, name))
+    def answer(
+        a: Any,
+        axis: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+    ) -> Any:
+        no_out(f"np.{name}", out)
+        if where is not True:
+            a = np.where(where, a, neutral)
+        return apply(made, (a,), settings(axis, keepdims, a))
 
 
-def _predicate(
-    made: Op, a: Any, axis: Any, out: Any, keepdims: bool, where: Any, neutral: bool
-) -> Any:
-    no_out(f"np.{made.name}", out)
-    if where is not True:
-        a = np.where(where, a, neutral)
-    return apply(made, (a,), settings(axis, keepdims, a))
-
-
-@implements(np.any)
-def any_(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-) -> Any:
-    """`numpy.any`."""
-    return _predicate(ANY, a, axis, out, keepdims, where, neutral=False)
-
-
-@implements(np.all)
-def all_(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-) -> Any:
-    """`numpy.all`."""
-    return _predicate(ALL, a, axis, out, keepdims, where, neutral=True)
-
-
-@implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """`numpy.count_nonzero`."""
-    return apply(COUNT, (a,), settings(axis, keepdims, a))
-
-
-@implements(np.argmax)
-def argmax(
-    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
-) -> Any:
-    """`numpy.argmax`."""
-    no_out("np.argmax", out)
-    return apply(ARGMAX, (a,), settings(axis, keepdims, a))
-
-
-@implements(np.argmin)
-def argmin(
-    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
-) -> Any:
-    """`numpy.argmin`."""
-    no_out("np.argmin", out)
-    return apply(ARGMIN, (a,), settings(axis, keepdims, a))
-
-
-@implements(np.nanargmax)
-def nanargmax(
-    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
-) -> Any:
-    """`numpy.nanargmax`."""
-    no_out("np.nanargmax", out)
-    return apply(NANARGMAX, (a,), settings(axis, keepdims, a))
-
-
-@implements(np.nanargmin)
-def nanargmin(
-    a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False
-) -> Any:
-    """`numpy.nanargmin`."""
-    no_out("np.nanargmin", out)
-    return apply(NANARGMIN, (a,), settings(axis, keepdims, a))
+_answer_counting("any", neutral=False)
+_answer_counting("all", neutral=True)
+for _name in ("count_nonzero", "argmax", "argmin", "nanargmax", "nanargmin"):
+    _answer_counting(_name)
 
 
 # Sorting takes entries along the order that argsort finds

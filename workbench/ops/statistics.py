@@ -69,36 +69,43 @@ def _std_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) 
     return divide_by_length(_centred(x, axis, ddof), y)
 
 
-_var_op = reduction(
-    "var", _spread("var", np.var), _var_weight, rule="g · 2 (x − mean) / n", reads=(0,)
-)
-_std_op = reduction(
-    "std", _spread("std", np.std), _std_weight, rule="g · (x − mean) / (n y)"
-)
+def _answer_moment(made: Op) -> None:
+    """Answer `numpy.var` or `numpy.std`, whose gradient is 0 where all are equal."""
+
+    @implements(getattr(np, made.name))
+    def answer(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = None,
+        correction: Any = None,
+    ) -> Any:
+        no_out(f"np.{made.name}", out)
+        ddof = ddof if correction is None else correction
+        if dtype is not None:
+            a = np.astype(a, dtype)
+        if where is True and mean is None:
+            return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
+        wide = promote_half(a)
+        if wide is not a and getattr(mean, "dtype", a.dtype) == a.dtype:
+            y = answer(wide, axis, None, None, ddof, keepdims, where=where, mean=mean)
+            return y.astype(a.dtype)
+        variance = _variance(a, axis, ddof, keepdims, where, mean)
+        if made.name == "var":
+            return variance
+        flat = np.equal(variance, 0)
+        return np.where(flat, 0, np.sqrt(np.where(flat, 1, variance)))
 
 
-def _moment(
-    made: Op,
-    a: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    ddof: float,
-    keepdims: bool,
-    where: Any,
-    mean: Any,
-    correction: Any,
+def _variance(
+    a: Any, axis: Any, ddof: float, keepdims: bool, where: Any, mean: Any
 ) -> Any:
-    no_out(f"np.{made.name}", out)
-    ddof = ddof if correction is None else correction
-    if dtype is not None:
-        a = np.astype(a, dtype)
-    if where is True and mean is None:
-        return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
-    wide = promote_half(a)
-    if wide is not a and getattr(mean, "dtype", a.dtype) == a.dtype:
-        y = _moment(made, wide, axis, None, None, ddof, keepdims, where, mean, None)
-        return y.astype(a.dtype)
+    """Return the variance of chosen entries, or around a mean that is given."""
     if mean is None:
         mean = np.mean(a, axis=axis, keepdims=True, where=where)  # a Tensor: so
     away = a - mean
@@ -108,52 +115,22 @@ def _moment(
         squares = np.square(away)
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
     if where is True:
-        freedom: Any = _freedom(a, axis, ddof)
-    else:
-        freedom = np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
-    variance = total / freedom
-    if made is _var_op:
-        return variance
-    flat = np.equal(variance, 0)
-    return np.where(flat, 0, np.sqrt(np.where(flat, 1, variance)))
+        return total / _freedom(a, axis, ddof)
+    return total / np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
 
 
-@implements(np.var)
-def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """`numpy.var`."""
-    return _moment(
-        _var_op, a, axis, dtype, out, ddof, keepdims, where, mean, correction
+_answer_moment(
+    reduction(
+        "var",
+        _spread("var", np.var),
+        _var_weight,
+        rule="g · 2 (x − mean) / n",
+        reads=(0,),
     )
-
-
-@implements(np.std)
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """`numpy.std`; its gradient is 0 where all entries are equal."""
-    return _moment(
-        _std_op, a, axis, dtype, out, ddof, keepdims, where, mean, correction
-    )
+)
+_answer_moment(
+    reduction("std", _spread("std", np.std), _std_weight, rule="g · (x − mean) / (n y)")
+)
 
 
 # Averages
@@ -431,52 +408,42 @@ def _finished(y: Any, lines: _Lines, shape: tuple[int, ...]) -> Any:
 # median
 
 
-def _middle(a: Any, axis: Any, keepdims: bool, skip: bool) -> Any:
-    a = admit(a)
-    if dtype_of(a).kind in "biu":
-        a = a.astype(float)
-    lines = _lines(a, axis, keepdims, skip)
-    if none(shape_of(lines.line)[-1]):
-        y = np.mean(lines.line, axis=-1, keepdims=True)
+def _answer_median(name: str, *, skip: bool) -> None:
+    """Answer `numpy.median`: the gradient goes to the middle entry, or middle two."""
+
+    @implements(getattr(np, name))
+    def answer(
+        a: Any,
+        axis: Any = None,
+        out: None = None,
+        overwrite_input: bool = False,
+        keepdims: bool = False,
+    ) -> Any:
+        no_out(f"np.{name}", out)
+        a = admit(a)
+        if dtype_of(a).kind in "biu":
+            a = a.astype(float)
+        lines = _lines(a, axis, keepdims, skip)
+        return _finished(_middle(lines), lines, ())
+
+
+def _middle(lines: _Lines) -> Any:
+    size, longest = lines.size, shape_of(lines.line)[-1]
+    if none(longest):
+        return np.mean(lines.line, axis=-1, keepdims=True)
+    if isinstance(size, (int, Dim)):
+        low, high = (size - 1) // 2, size // 2
     else:
-        size = lines.size
-        if isinstance(size, (int, Dim)):
-            low, high = (size - 1) // 2, size // 2
-        else:
-            low, high = np.maximum(size - 1, 0) // 2, size // 2
-            high = np.minimum(high, shape_of(lines.line)[-1] - 1)
-        if isinstance(size, int) and low == high:
-            (y,) = _gather(lines, low)
-        else:
-            first, second = _gather(lines, low, high)
-            y = (first + second) / 2
-    return _finished(y, lines, ())
+        low, high = np.maximum(size - 1, 0) // 2, size // 2
+        high = np.minimum(high, longest - 1)
+    if isinstance(size, int) and low == high:
+        return _gather(lines, low)[0]
+    first, second = _gather(lines, low, high)
+    return (first + second) / 2
 
 
-@implements(np.median)
-def median(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """`numpy.median`; the gradient goes to the middle entry, or the middle two."""
-    no_out("np.median", out)
-    return _middle(a, axis, keepdims, skip=False)
-
-
-@implements(np.nanmedian)
-def nanmedian(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """`numpy.nanmedian`; NaN entries have gradient 0."""
-    no_out("np.nanmedian", out)
-    return _middle(a, axis, keepdims, skip=True)
+_answer_median("median", skip=False)
+_answer_median("nanmedian", skip=True)
 
 
 # quantile and percentile
@@ -536,9 +503,8 @@ def _quantile(
     method: str,
     keepdims: bool,
     weights: Any,
-    *,
-    whole: int = 1,
-    skip: bool = False,
+    whole: int,
+    skip: bool,
 ) -> Any:
     a, q = admit(a), admit(q)
     light = weak(value_of(q))  # a Python number decides no dtype
@@ -617,74 +583,31 @@ def _weighted(
     return _finished(y, lines, shape)
 
 
-@implements(np.quantile)
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """`numpy.quantile`, differentiable in ``a`` and ``q``, constant in the weights.
+def _answer_quantile(name: str, whole: int, *, skip: bool) -> None:
+    """Answer `numpy.quantile`, differentiable in ``a`` and ``q``, not in the weights.
 
     >>> import numpy as np, workbench as wb
     >>> wb.grad(lambda x: np.quantile(x, 0.25))(np.array([3.0, 1.0, 2.0]))
     array([0. , 0.5, 0.5])
     """
-    no_out("np.quantile", out)
-    return _quantile(a, q, axis, method, keepdims, weights)
+
+    @implements(getattr(np, name))
+    def answer(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: None = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        no_out(f"np.{name}", out)
+        return _quantile(a, q, axis, method, keepdims, weights, whole, skip)
 
 
-@implements(np.percentile)
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """`numpy.percentile`."""
-    no_out("np.percentile", out)
-    return _quantile(a, q, axis, method, keepdims, weights, whole=100)
-
-
-@implements(np.nanquantile)
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """`numpy.nanquantile`; NaN entries have gradient 0."""
-    no_out("np.nanquantile", out)
-    return _quantile(a, q, axis, method, keepdims, weights, skip=True)
-
-
-@implements(np.nanpercentile)
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-) -> Any:
-    """`numpy.nanpercentile`; NaN entries have gradient 0."""
-    no_out("np.nanpercentile", out)
-    return _quantile(a, q, axis, method, keepdims, weights, whole=100, skip=True)
+_answer_quantile("quantile", 1, skip=False)
+_answer_quantile("percentile", 100, skip=False)
+_answer_quantile("nanquantile", 1, skip=True)
+_answer_quantile("nanpercentile", 100, skip=True)
