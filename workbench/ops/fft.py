@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,6 @@ def _last(axis: Any, rank: int) -> int:
 
 
 def _transform(made: Op, a: Any, n: Any, axis: Any, norm: Any) -> Any:
-    a = admit(a)
     axis = _last(axis, len(shape_of(a)))
     n = _length(_default(made, shape_of(a)[axis]) if n is None else n)
     return apply(made, (a,), settings(n, axis, norm))
@@ -217,58 +217,33 @@ def _default(made: Op, length: Any) -> Any:
     return 2 * (length - 1) if made is IRFFT else length
 
 
-@implements(np.fft.fft)
-def fft(
-    a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.fft`."""
-    no_out("np.fft.fft", out)
-    return _transform(FFT, a, n, axis, norm)
+def _hermitian(a: Any, n: Any, axis: Any, norm: Any) -> Any:
+    """The transform of a signal that is Hermitian in time."""
+    return _transform(IRFFT, conjugate(a), n, axis, SWAPPED[normed(norm)])
 
 
-@implements(np.fft.ifft)
-def ifft(
-    a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.ifft`."""
-    no_out("np.fft.ifft", out)
-    return _transform(IFFT, a, n, axis, norm)
+def _to_hermitian(a: Any, n: Any, axis: Any, norm: Any) -> Any:
+    return np.conjugate(_transform(RFFT, a, n, axis, SWAPPED[normed(norm)]))
 
 
-@implements(np.fft.rfft)
-def rfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.rfft`."""
-    no_out("np.fft.rfft", out)
-    return _transform(RFFT, a, n, axis, norm)
+def _along_one(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer a transform of `numpy.fft` along one axis."""
+
+    @implements(getattr(np.fft, name))
+    def answer(
+        a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
+    ) -> Any:
+        no_out(f"np.fft.{name}", out)
+        return transform(admit(a), n, axis, norm)
+
+    return answer
 
 
-@implements(np.fft.irfft)
-def irfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.irfft`."""
-    no_out("np.fft.irfft", out)
-    return _transform(IRFFT, a, n, axis, norm)
-
-
-@implements(np.fft.hfft)
-def hfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.hfft`: of a signal that is Hermitian in time."""
-    no_out("np.fft.hfft", out)
-    return irfft(conjugate(admit(a)), n, axis, SWAPPED[normed(norm)])
-
-
-@implements(np.fft.ihfft)
-def ihfft(
-    a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.ihfft`."""
-    no_out("np.fft.ihfft", out)
-    return np.conjugate(rfft(a, n, axis, SWAPPED[normed(norm)]))
+fft, ifft, rfft, irfft = (
+    _along_one(made.name, partial(_transform, made))
+    for made in (FFT, IFFT, RFFT, IRFFT)
+)
+hfft, ihfft = _along_one("hfft", _hermitian), _along_one("ihfft", _to_hermitian)
 
 
 # Several axes
@@ -301,8 +276,7 @@ def _grid(a: Any, s: Any, axes: Any, real: bool = False) -> tuple[list[int], lis
     return [_length(n) for n in lengths], axes
 
 
-def _transform_all(a: Any, s: Any, axes: Any, norm: Any, inverse: bool) -> Any:
-    a = admit(a)
+def _transform_all(a: Any, s: Any, axes: Any, norm: Any, *, inverse: bool) -> Any:
     lengths, axes = _grid(a, s, axes)
     if len(set(axes)) == len(axes) > 1:
         params: Params = {"s": tuple(lengths), "axes": tuple(axes)}
@@ -314,60 +288,14 @@ def _transform_all(a: Any, s: Any, axes: Any, norm: Any, inverse: bool) -> Any:
     return a
 
 
-@implements(np.fft.fftn)
-def fftn(
-    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.fftn`."""
-    no_out("np.fft.fftn", out)
-    return _transform_all(a, s, axes, norm, inverse=False)
-
-
-@implements(np.fft.ifftn)
-def ifftn(
-    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.ifftn`."""
-    no_out("np.fft.ifftn", out)
-    return _transform_all(a, s, axes, norm, inverse=True)
-
-
-@implements(np.fft.fft2)
-def fft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.fft2`."""
-    return fftn(a, s, axes, norm, out)
-
-
-@implements(np.fft.ifft2)
-def ifft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.ifft2`."""
-    return ifftn(a, s, axes, norm, out)
-
-
-@implements(np.fft.rfftn)
-def rfftn(
-    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.rfftn`."""
-    no_out("np.fft.rfftn", out)
-    a = admit(a)
+def _from_real(a: Any, s: Any, axes: Any, norm: Any) -> Any:
     lengths, axes = _grid(a, s, axes)
     y = rfft(a, lengths[-1], axes[-1], norm)
     rest = axes[:-1]
     return _transform_all(y, lengths[:-1], rest, norm, inverse=False) if rest else y
 
 
-@implements(np.fft.irfftn)
-def irfftn(
-    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.irfftn`."""
-    no_out("np.fft.irfftn", out)
-    a = admit(a)
+def _to_real(a: Any, s: Any, axes: Any, norm: Any) -> Any:
     lengths, axes = _grid(a, s, axes, real=True)
     rest = axes[:-1]
     if rest:
@@ -375,20 +303,30 @@ def irfftn(
     return irfft(a, lengths[-1], axes[-1], norm)
 
 
-@implements(np.fft.rfft2)
-def rfft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.rfft2`."""
-    return rfftn(a, s, axes, norm, out)
+def _along_all(name: str, transform: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Answer a transform of `numpy.fft` along several axes, and that along two."""
+
+    def answered(called: str, default: Any) -> Callable[..., Any]:
+        @implements(getattr(np.fft, called))
+        def answer(
+            a: Any,
+            s: Any = None,
+            axes: Any = default,
+            norm: Any = None,
+            out: None = None,
+        ) -> Any:
+            no_out(f"np.fft.{called}", out)
+            return transform(admit(a), s, axes, norm)
+
+        return answer
+
+    return [answered(f"{name}n", None), answered(f"{name}2", (-2, -1))]
 
 
-@implements(np.fft.irfft2)
-def irfft2(
-    a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: None = None
-) -> Any:
-    """`numpy.fft.irfft2`."""
-    return irfftn(a, s, axes, norm, out)
+fftn, fft2 = _along_all("fft", partial(_transform_all, inverse=False))
+ifftn, ifft2 = _along_all("ifft", partial(_transform_all, inverse=True))
+rfftn, rfft2 = _along_all("rfft", _from_real)
+irfftn, irfft2 = _along_all("irfft", _to_real)
 
 
 # Shifts: rolls by half a turn
