@@ -24,7 +24,7 @@ from workbench.core.tensor import Tensor, apply, infer, next_serial, value_of
 from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
 from workbench.ops import define
-from workbench.ops.define import batch_elementwise, shape_of
+from workbench.ops.define import shape_of
 
 #: What a length counts in bytes that only the run tells: the steps of an inner loop.
 TYPICAL = 100
@@ -131,12 +131,13 @@ def _ruled(
     """An op by its rule for batches, or example by example."""
     if type(op) is Late:
         return _deferred(op, inputs, batched, params)
-    batch = op.batch
-    if batch is None and op.elementwise:
-        batch = batch_elementwise(op)
-    if batch is None:
+    batch = "aligned" if op.elementwise and op.batch is None else op.batch
+    if isinstance(batch, str):
+        return define.BATCHES[batch](op, inputs, batched, params)
+    made = NotImplemented if batch is None else batch(inputs, batched, params)
+    if made is NotImplemented:
         return _loop(op, inputs, batched, params, size)
-    return batch(inputs, batched, params)
+    return made
 
 
 def _deferred(

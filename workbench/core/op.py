@@ -55,7 +55,8 @@ class Op:
         for an input that does not vary. None: the transpose of ``pull``.
     batch
         ``batch(inputs, batched, params) -> output`` with the batch axis first
-        wherever ``batched`` is true. None: a loop.
+        wherever ``batched`` is true, or a word of `ops.define.BATCHES`. None: a loop,
+        as where the rule returns NotImplemented.
     connection
         ``connection(inputs, params) -> rows``: one row per input, and in it for each
         output whether it depends on that input's values (Theano's connection
@@ -165,7 +166,7 @@ class Op:
         self.name = name
         self.compute: Callable[..., Any] = _undefined
         self.late: Callable[[], None] = self._plain
-        self.batch: Callable[..., Any] | None = None
+        self.batch: Callable[..., Any] | str | None = None
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
         self.lengths: Callable[..., Any] | None = None

@@ -32,16 +32,6 @@ Params = dict[str, Any]
 Batched = tuple[bool, ...]
 
 
-def _shifted(made: Op) -> Callable[..., Any]:
-    """The batch rule of an op whose params name ``axis``: each one further."""
-
-    def batch(inputs: Any, batched: Batched, params: Params) -> Any:
-        axis = tuple(n + 1 for n in params["axis"])
-        return apply(made, inputs, {**params, "axis": axis})
-
-    return batch
-
-
 # flip
 
 
@@ -56,8 +46,8 @@ FLIP = linear(
     rule="g flipped",
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
     view=always,
+    batch="shifted",
 )
-FLIP.batch = _shifted(FLIP)
 
 
 @implements(np.flip)
@@ -109,7 +99,7 @@ ROLL = linear(
     lambda g, x, *, shift, axis: np.roll(g, tuple(-n for n in shift), axis),
     rule="g rolled back",
 )
-ROLL.batch, ROLL.lengths = _shifted(ROLL), shape_of_first
+ROLL.batch, ROLL.lengths = "shifted", shape_of_first
 
 
 @implements(np.roll)
@@ -189,8 +179,8 @@ REPEAT = linear(
     lengths=_repeat_lengths,
     rule="g summed over the repeats",
     template="np.repeat({0}, {repeats}, *{axis})",
+    batch="shifted",
 )
-REPEAT.batch = _shifted(REPEAT)
 
 
 @implements(np.repeat)
@@ -215,7 +205,7 @@ def _triangle(name: str, function: Callable[..., Any]) -> Op:
 
     made = linear(name, compute, lambda g, x, *, k: function(g, k), rule=f"{name} of g")
     made.lengths = shape_of_first
-    made.batch = lambda inputs, batched, params: apply(made, inputs, params)
+    made.batch = "whole"
     return made
 
 

@@ -515,7 +515,7 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
         return base.push(flagged, y, inputs, params)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-        assert base.batch is not None
+        assert callable(base.batch)
         return base.batch((masked(inputs[0]), *inputs[1:]), batched, params)
 
     made.template = lambda node: (

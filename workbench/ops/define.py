@@ -88,7 +88,6 @@ def elementwise(
     made.compute = compute
     _more(made, more)
     made.elementwise = True
-    made.batch = batch_elementwise(made)
     if isinstance(compute, np.ufunc):
         UFUNCS[compute] = made
     if not partials or all(p == "0" for p in partials):
@@ -380,15 +379,37 @@ def aligned(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ..
     )
 
 
-def batch_elementwise(made: Op) -> Rule:
-    """Return the batch rule of an op that works entry by entry."""
+Batched = tuple[bool, ...]
 
-    def batch(
-        inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-    ) -> Any:
-        return apply(made, aligned(inputs, batched), params)
 
-    return batch
+def _batch_whole(
+    op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
+) -> Any:
+    return apply(op, inputs, params)
+
+
+def _batch_aligned(
+    op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
+) -> Any:
+    return apply(op, aligned(inputs, batched), params)
+
+
+def _batch_shifted(
+    op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
+) -> Any:
+    axis = params["axis"]
+    axis = tuple([n + 1 for n in axis]) if isinstance(axis, tuple) else axis + 1
+    return apply(op, inputs, {**params, "axis": axis})
+
+
+#: Rules for batches that many ops share: what takes any number of axes in front takes
+#: the batch whole; operands that broadcast are aligned; an ``axis`` counted from the
+#: front is shifted by one.
+BATCHES: dict[str, Rule] = {
+    "aligned": _batch_aligned,
+    "shifted": _batch_shifted,
+    "whole": _batch_whole,
+}
 
 
 # Ops with several outputs: a tuple Tensor, and `item`, which takes one out.

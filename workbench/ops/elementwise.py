@@ -20,7 +20,6 @@ from workbench.core.tree import map_tree
 from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
-    batch_elementwise,
     dtype_of,
     elementwise,
     linear,
@@ -634,7 +633,6 @@ _sign = op(
     reads=(0, "y"),
 )
 _sign.elementwise = True
-_sign.batch = batch_elementwise(_sign)
 
 
 def sign(x: Any) -> Any:

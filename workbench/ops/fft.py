@@ -87,10 +87,6 @@ def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 # The axes of all ops count from the end, so a batch axis in front changes nothing.
 
 
-def _same(made: Op) -> Any:
-    return lambda inputs, batched, params: apply(made, inputs, params)
-
-
 def _grown(spec: Spec, lengths: Any, axes: Any, name: str) -> Spec:
     shape = list(spec.shape)
     for axis, n in zip(axes, lengths, strict=True):
@@ -123,7 +119,7 @@ def _complex_op(name: str) -> Op:
         rule=f"{name} of g",
         infer=infer,
     )
-    made.batch = _same(made)
+    made.batch = "whole"
     return made
 
 
@@ -165,7 +161,6 @@ RFFT = linear(
     rule="irfft of conj(g), scaled",
     infer=_rfft_infer,
 )
-RFFT.batch = _same(RFFT)
 
 
 def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
@@ -185,7 +180,7 @@ IRFFT = linear(
     rule="conj(rfft of g), scaled",
     infer=_irfft_infer,
 )
-IRFFT.batch = _same(IRFFT)
+RFFT.batch = IRFFT.batch = "whole"
 
 
 # The names of `numpy.fft`

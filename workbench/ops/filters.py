@@ -122,7 +122,7 @@ def _trigonometric(kind: str) -> Op:
         infer=infer,
         template=template,
     )
-    made.batch = lambda inputs, batched, params: apply(made, inputs, params)
+    made.batch = "whole"
     return made
 
 
@@ -191,14 +191,8 @@ def _recursive_infer(a: Any, x: Any) -> Spec:
 
 
 def _recursive_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    a, x = inputs
-    if not batched[0]:
-        return apply(RECURSIVE, (a, x))
-    # Each example has a filter of its own, and SciPy takes one at a time.
-    rows = range(shape_of(a)[0])
-    return np.stack(
-        [apply(RECURSIVE, (a[i], x[i] if batched[1] else x)) for i in rows]
-    )  # fmt: skip
+    # Where each example has a filter of its own: SciPy takes one at a time.
+    return NotImplemented if batched[0] else apply(RECURSIVE, inputs)
 
 
 RECURSIVE = op(

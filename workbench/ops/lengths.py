@@ -156,18 +156,9 @@ def _unspan_lengths(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> S
 
 def _batch(name: str) -> Any:
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
-        if not any(batched[1:]):
-            return apply(OPS[name], inputs, {**params, "axis": params["axis"] + 1})
-        size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
-        examples = [
-            apply(
-                OPS[name],
-                tuple(x[i] if b else x for x, b in zip(inputs, batched, strict=True)),
-                params,
-            )
-            for i in range(size)
-        ]
-        return np.stack(examples)
+        if any(batched[1:]):
+            return NotImplemented
+        return apply(OPS[name], inputs, {**params, "axis": params["axis"] + 1})
 
     return batch
 

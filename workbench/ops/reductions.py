@@ -74,8 +74,8 @@ def expand(
     return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
 
 
-def _batch(made: Op) -> Callable[..., Any]:
-    """The batch rule of a reduction: each axis one further."""
+def batch_reduction(made: Op) -> Callable[..., Any]:
+    """Return the batch rule of a reduction: each axis one further."""
 
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
@@ -135,7 +135,7 @@ def reduction(
         name, compute, pull, push=push, rule=rule, reads=reads,
         lengths=reduced_shape,
     )  # fmt: skip
-    made.batch = _batch(made)
+    made.batch = batch_reduction(made)
     return made
 
 
@@ -185,7 +185,7 @@ _sum_op = linear(
     rule="g to every entry",
     lengths=lengths_of(_sum_compute),
 )
-_sum_op.batch = _batch(_sum_op)
+_sum_op.batch = batch_reduction(_sum_op)
 
 
 @implements(np.sum)
@@ -228,7 +228,7 @@ _mean_op = linear(
     rule="g / n to every entry",
     lengths=lengths_of(_mean_compute),
 )
-_mean_op.batch = _batch(_mean_op)
+_mean_op.batch = batch_reduction(_mean_op)
 
 
 @implements(np.mean)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,6 @@ from workbench.ops.taking import take
 Params = dict[str, Any]
 
 
-def _batch(made: Op) -> Callable[..., Any]:
-    def batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
-        return apply(made, inputs, {"axis": params["axis"] + 1})
-
-    return batch
-
-
 def _backwards(function: Any, g: Any, axis: int) -> Any:
     """The same running function, from the end to the start."""
     return np.flip(function(np.flip(g, axis), axis=axis), axis)
@@ -52,7 +44,7 @@ CUMSUM = linear(
     lambda g, x, *, axis: _backwards(np.cumsum, g, axis),
     rule="g summed from the end",
 )
-CUMSUM.batch, CUMSUM.lengths = _batch(CUMSUM), shape_of_first
+CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 
 
 # cumprod: a backward linear recurrence, right where entries are 0
@@ -105,7 +97,7 @@ CUMPROD = op(
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
 )
-CUMPROD.batch, CUMPROD.lengths = _batch(CUMPROD), shape_of_first
+CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
 
 
 def _running(

@@ -26,7 +26,7 @@ from workbench.ops.define import (
     shape_of,
     shape_of_first,
 )
-from workbench.ops.reductions import lengths_of, reduced_axes, settings
+from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import integers, normal_axis
 from workbench.ops.updates import at
 
@@ -44,9 +44,6 @@ def _counting(name: str) -> Op:
         (x,) = inputs
         rank = len(shape_of(x)) - 1
         axis = params.get("axis")
-        if name in ("any", "all", "count_nonzero"):
-            axes = tuple(n + 1 for n in reduced_axes(axis, rank))
-            return apply(made, (x,), {**params, "axis": axes})
         if axis is None:
             flat = np.reshape(x, (shape_of(x)[0], -1))
             y = apply(made, (flat,), {"axis": 1})
@@ -54,7 +51,7 @@ def _counting(name: str) -> Op:
             return np.reshape(y, (-1, *(1,) * rank)) if kept else y
         return apply(made, (x,), {**params, "axis": axis % rank + 1})
 
-    made.batch = batch
+    made.batch = batch if "arg" in name else batch_reduction(made)
     return made
 
 
@@ -90,11 +87,7 @@ def _argsort_compute(x: Any, *, axis: int, kind: Any = None) -> Any:
     return np.argsort(x, axis=axis, kind=kind)
 
 
-def _argsort_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    return apply(ARGSORT, inputs, {**params, "axis": params["axis"] + 1})
-
-
-ARGSORT = op("argsort", _argsort_compute, batch=_argsort_batch, lengths=shape_of_first)
+ARGSORT = op("argsort", _argsort_compute, batch="shifted", lengths=shape_of_first)
 
 
 @implements(np.argsort)
@@ -146,16 +139,10 @@ def _argpartition_compute(x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
     return np.argpartition(x, kth, axis=axis)
 
 
-def _argpartition_batch(
-    inputs: tuple[Any, ...], batched: Batched, params: Params
-) -> Any:
-    return apply(ARGPARTITION, inputs, {**params, "axis": params["axis"] + 1})
-
-
 ARGPARTITION = op(
     "argpartition",
     _argpartition_compute,
-    batch=_argpartition_batch,
+    batch="shifted",
     lengths=shape_of_first,
 )
 
@@ -232,18 +219,8 @@ def _searching(name: str, compute: Callable[..., Any], line: int) -> Op:
     made = op(name, compute)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-        if not batched[line]:
-            return apply(made, inputs, params)
         # NumPy searches one line at a time.
-        rows = [
-            apply(
-                made,
-                tuple(x[k] if b else x for x, b in zip(inputs, batched, strict=True)),
-                params,
-            )
-            for k in range(shape_of(inputs[line])[0])
-        ]
-        return np.stack(rows)
+        return NotImplemented if batched[line] else apply(made, inputs, params)
 
     def infer(*operands: Any, **params: Any) -> Spec:
         if len(shape_of(operands[line])) != 1:
@@ -390,14 +367,7 @@ def _isin_compute(element: Any, among: Any, *, invert: bool = False) -> Any:
 def _isin_batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
 ) -> Any:
-    element, among = inputs
-    if not batched[1]:
-        return apply(ISIN, inputs, params)
-    rows = [
-        apply(ISIN, (element[k] if batched[0] else element, among[k]), params)
-        for k in range(shape_of(among)[0])
-    ]
-    return np.stack(rows)
+    return NotImplemented if batched[1] else apply(ISIN, inputs, params)
 
 
 ISIN = op("isin", _isin_compute, batch=_isin_batch)

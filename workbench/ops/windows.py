@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.dims import below
-from workbench.core.op import Op, always, implements
+from workbench.core.op import always, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, value_spec
 from workbench.ops.define import linear, shape_of
@@ -52,10 +52,6 @@ def _overlap_infer(g: Any, *, window: int, axis: int) -> Spec:
     return Spec(tuple(shape), spec.dtype)
 
 
-def _same(made: Op) -> Any:
-    return lambda inputs, batched, params: apply(made, inputs, params)
-
-
 WINDOWS = linear(
     "windows",
     lambda x, *, window, axis: np.lib.stride_tricks.sliding_window_view(
@@ -86,7 +82,7 @@ def overlap_add(g, window, axis):
 ''',
     infer=_overlap_infer,
 )
-WINDOWS.batch, OVERLAP.batch = _same(WINDOWS), _same(OVERLAP)
+WINDOWS.batch = OVERLAP.batch = "whole"
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)

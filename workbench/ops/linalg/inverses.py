@@ -272,10 +272,6 @@ def _lstsq_push(
     return made if moved_b is None else made + inverse @ moved_b
 
 
-def _lstsq_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    return apply(LSTSQ, inputs, params)
-
-
 def _lstsq_text(node: Any) -> tuple[str, Params]:
     a, b = node.inputs
     limit = node.params.get("rcond")
@@ -294,7 +290,7 @@ LSTSQ = op(
     template=_lstsq_text,
     reads=(0, 1, "y"),
     infer=_lstsq_infer,
-    batch=_lstsq_batch,
+    batch="whole",
     cure="The right side has as many rows as the matrix.",
 )
 
@@ -571,7 +567,7 @@ def _along_infer(x: Any, *directions: Any) -> Spec:
 
 
 ALONG: Op = declare("cofactor_along")
-ALONG.batch = lambda inputs, batched, params: apply(ALONG, aligned(inputs, batched))
+ALONG.batch = "aligned"
 ALONG.compute, ALONG.infer = _along_compute, _along_infer
 ALONG.pull, ALONG.push = _along_pull, _along_push
 ALONG.helper = '''\

@@ -196,7 +196,7 @@ RANK = op(
     lambda x, **params: np.linalg.matrix_rank(x, **params),
     infer=lambda x, **_: matrices_rank(x),
 )
-RANK.batch = lambda inputs, batched, params: apply(RANK, inputs, params)
+RANK.batch = "whole"
 
 
 def matrices_rank(x: Any) -> Any:

@@ -21,10 +21,9 @@ from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Spec, value_spec
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import aligned, op, several, shape_of, sum_to
+from workbench.ops.define import op, several, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
-    Batched,
     Params,
     eye_like,
     hermitian,
@@ -83,14 +82,10 @@ def _triangular_push(
     return triangular(inputs[0], moved, lower, unit)
 
 
-def _triangular_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    return apply(TRIANGULAR, aligned(inputs, batched), params)
-
-
 TRIANGULAR = declare("solve_triangular")
 TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
-TRIANGULAR.batch = _triangular_batch
+TRIANGULAR.batch = "aligned"
 TRIANGULAR.template = (
     "linalg.solve_triangular({0}, {1}, lower={lower}, unit_diagonal={unit})"
 )
@@ -319,14 +314,10 @@ def _sylvester_push(
     return sylvester(inputs[0], inputs[1], moved)
 
 
-def _sylvester_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
-    return apply(SYLVESTER, aligned(inputs, batched), params)
-
-
 SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
-SYLVESTER.batch = _sylvester_batch
+SYLVESTER.batch = "aligned"
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
 SYLVESTER.rule = "−z yᵀ   −yᵀ z   z, with x₀ᵀ z + z x₁ᵀ = g"
 SYLVESTER.reads = (0, 1, "y")

@@ -22,7 +22,6 @@ from workbench.core.types import differentiable
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops.define import (
     RULE_NAMES,
-    batch_elementwise,
     dtype_of,
     elementwise,
     op,
@@ -192,7 +191,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
         return tuple(sum(column[1:], column[0]) for column in zip(*moving, strict=True))
 
     made = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
-    made.batch = batch_elementwise(made)
+    made.batch = "aligned"
     made.lengths = lambda *inputs: (
         (broadcast_shapes(*map(shape_of, inputs)),) * function.ufunc.nout
     )
