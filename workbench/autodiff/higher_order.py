@@ -100,7 +100,7 @@ def pull_graph(
     left a mask. Returns the fresh leaves, and one result (or None) per wanted.
     """
     outputs = [graph.outputs[i] for i in arriving]
-    fresh = [blank(y, _named(y)) for y in outputs]
+    fresh = [name_after(blank(y), y) for y in outputs]
     seeds = [
         masked(x) if i in flags else x for i, x in zip(arriving, fresh, strict=True)
     ]
@@ -113,7 +113,7 @@ def push_graph(
 ) -> tuple[list[Tensor], list[Any]]:
     """Record the tangents of all outputs, from fresh leaves for moving leaves."""
     wrt = [graph.leaves[i] for i in moving]
-    fresh = [blank(x, _named(x)) for x in wrt]
+    fresh = [name_after(blank(x), x) for x in wrt]
     tangents = [
         masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
     ]
@@ -223,8 +223,7 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
     TraceError
         If a loop or a branch inside the step draws.
     """
-    inner = set(steps.with_inner_nodes(graph.between)) - set(graph.between)
-    for node in inner:
+    for node in steps.with_inner_nodes(graph.between)[len(graph.between) :]:
         if is_draw(node):
             raise TraceError(
                 f"{blame.describe(node)}{blame.at(node.site)} is drawn by a loop or a"
@@ -238,6 +237,18 @@ def is_masked(x: Any) -> bool:
     return isinstance(x, MaskedTensor)
 
 
-def _named(x: Any) -> str | None:
-    name = getattr(x, "name", None)
-    return f"d_{name}" if name else None
+class _DerivativeNames:
+    """The names of tangents and cotangents, by what they are of."""
+
+    def __getitem__(self, x: Any) -> str | None:
+        name = getattr(x, "name", None)
+        return f"d_{name}" if name else None
+
+
+_NAMES = _DerivativeNames()
+
+
+def name_after(made: Tensor, x: Any) -> Tensor:
+    """Return a tangent or cotangent that is called after ``x``, if anybody asks."""
+    made.naming = _NAMES, x
+    return made

@@ -20,6 +20,7 @@ from workbench.autodiff.higher_order import (
     bits,
     detach_leaves,
     is_masked,
+    name_after,
     outer_specs,
     pull_graph,
     push_graph,
@@ -610,7 +611,7 @@ def _pull(
             break
         flags |= more
     for i, leaf in zip(flows, fresh, strict=False):
-        leaf.name = _d(body.leaves[first + i])
+        name_after(leaf, body.leaves[first + i])
     saved, again = _saved(loop, inputs, y, fresh, results)
     if loop.until:
         count = y[-1]
@@ -628,7 +629,7 @@ def _pull(
     stacked = []
     for place, c in zip(wanted, results, strict=False):
         if place < loop.consts and c is not None:
-            added = blank(body.leaves[place], _d(body.leaves[place]))
+            added = name_after(blank(body.leaves[place]), body.leaves[place])
             value = np.zeros_like(consts[place])
             moved.append(Moved(added, value, added + c, True))
         elif c is not None:
@@ -652,11 +653,6 @@ def _pull(
             x = seqs[place - loop.consts]
             made[start + place] = pad(row, x) if loop.until else row
     return made
-
-
-def _d(x: Tensor) -> str | None:
-    """What the cotangent of a leaf is called."""
-    return f"d_{x.name}" if x.name else None
 
 
 def _saved(

@@ -21,7 +21,7 @@ from workbench.control_flow.signature import (
     Sequenced,
     Until,
     array,
-    check_takes,
+    call_user,
     condition,
     listed,
     recurrences,
@@ -161,8 +161,6 @@ class Step:
         self.fed = fed
         self.rest = rest
         self.until = until
-        order = "It gets an entry of each sequence, earlier outputs, non-sequences."
-        check_takes(fn, self.labels(), "scan: the step", order)
         self.found: Returned
         #: For each output that is fed back, the dtypes of its leaves.
         self.dtypes: list[list[Any]] = [
@@ -228,7 +226,9 @@ class Step:
 
     def call(self, *args: Any) -> list[Any]:
         """What the step returns, flat: outputs, shared values, condition."""
-        found = returned(self.fn(*args), len(self.fed))
+        order = "It gets an entry of each sequence, earlier outputs, non-sequences."
+        value = call_user(self.fn, args, self.labels, "scan: the step", order)
+        found = returned(value, len(self.fed))
         if len(self.fed) == 1 and self.fed[0] is not None and len(found.outputs) != 1:
             # One output that is a tuple of arrays.
             nest = found.kind(found.outputs)
@@ -241,9 +241,8 @@ class Step:
                     "scan: the step returns wb.until(...), and until= is given too."
                     " Give one of them."
                 )
-            outputs = [f"output {i}" for i in range(len(found.outputs))]
-            check_takes(self.until, outputs, "scan: until")
-            stop = self.until(*found.outputs)
+            labels = [f"output {i}" for i in range(len(found.outputs))]
+            stop = call_user(self.until, found.outputs, lambda: labels, "scan: until")
             found = found._replace(stop=stop)
         self.found = found
         flat: list[Any] = []

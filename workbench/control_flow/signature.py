@@ -202,6 +202,24 @@ def recurrences(given: Any) -> list[Recurrence | None]:
 # What a step or a branch takes: an error that names what it gets, in order.
 
 
+def call_user(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    given: Callable[[], Sequence[str]],
+    what: str,
+    cure: str = "",
+) -> Any:
+    """Call a user's function; where it does not take the arguments, say what it gets.
+
+    ``given()`` says what each of them is; the rest as for `check_takes`.
+    """
+    try:
+        return f(*args)
+    except TypeError:
+        check_takes(f, given(), what, cure)
+        raise
+
+
 def check_takes(
     f: Callable[..., Any], given: Sequence[str], what: str, cure: str = ""
 ) -> None:

@@ -116,8 +116,8 @@ class Tensor(ArrayMethods, Conversions):
 
     spec: Spec
     name: str | None
-    #: Of an argument: the names of all of them, made when one is read, and its place.
-    naming: tuple[Any, int] | None
+    #: Of an argument or a derivative: names, made when one is read, and its key there.
+    naming: tuple[Any, Any] | None
     origin: Any
     #: Lengths that its op needs to be equal, where that is not known.
     facts: Any
