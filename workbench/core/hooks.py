@@ -1,8 +1,7 @@
 """Calls from a lower room to a higher one: each of them stands here, typed.
 
 A module imports from its own room and from lower ones. Where it needs a function of
-a room above, it calls a `Hook`, which a module up there sets as it loads. Those that
-say "leaving" go once a program is one Graph.
+a room above, it calls a `Hook`, which a module up there sets as it loads.
 
 What NumPy's protocols lead to is no hook: it stands in the tables of `op.py`, keyed
 by NumPy's function itself; and what one op alone knows is an attribute of that op.

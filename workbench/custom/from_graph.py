@@ -29,7 +29,7 @@ from workbench.custom.from_graph_rules import (
     unused,
 )
 from workbench.custom.registry import Entry, enter, registered
-from workbench.custom.running import ManyOp, OpRunner
+from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.overrides.rules import APART, TRUE
@@ -293,7 +293,7 @@ class OpFromGraph(Call):
     ) -> Any:
         op = self._mapped.get(batched)
         if op is None:
-            op = self._mapped[batched] = ManyOp(self, batched, self.run)
+            op = self._mapped[batched] = BatchedOp(self, batched, self.run)
         return apply(op, inputs)
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from workbench.core.tensor import Tensor, admit, next_serial, value_of
 from workbench.core.trace import live, record
 from workbench.core.types import Spec
 from workbench.custom.registry import Entry, enter_function, home_of
-from workbench.custom.running import ManyOp, OpRunner
+from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
 from workbench.overrides.node import Node, has_derivative, read_only
@@ -47,7 +47,7 @@ EACH = (
 )
 
 
-class Call:
+class FunctionCall:
     """One call: which of its arguments are arrays, and its op."""
 
     def __init__(
@@ -198,7 +198,7 @@ class Call:
         made.unfold = lambda values, params: self.run(values)
         made.infer = self.infer
         made.batch = lambda inputs, flags, params: tensor.apply(
-            ManyOp(made, flags, self.run), inputs, params
+            BatchedOp(made, flags, self.run), inputs, params
         )
         vjp = function.vjp
         if vjp is None and (function.paired or function.backward is not None):
@@ -403,7 +403,7 @@ class CustomFunction:
         self.pushed: Function | None = None
         #: Which rules are known to be linear, of all calls.
         self.linear: set[Any] = set()
-        self._calls: dict[Any, Call] = {}
+        self._calls: dict[Any, FunctionCall] = {}
         name = getattr(f, "__name__", type(f).__name__)
         self.__op__ = enter_function(Entry(name, home_of(f), f"{name}'s own rule"))
         try:
@@ -461,7 +461,7 @@ class CustomFunction:
         call = None if key is None else self._calls.get(key)
         fresh = call is None
         if call is None:
-            call = Call(self, flat, structure, self._settings(args, kwargs))
+            call = FunctionCall(self, flat, structure, self._settings(args, kwargs))
         leaves = [flat[i] for i in call.chosen]
         if not any(isinstance(x, Tensor) for x in leaves):
             return call.whole(call.value(leaves, lent=False))

@@ -25,7 +25,7 @@ from workbench.custom.results import (
     infer_declared,
     probed,
 )
-from workbench.custom.running import ManyOp, OpRunner
+from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import UsageError
 from workbench.ops import define
 from workbench.overrides.rule_errors import counted, placed
@@ -395,7 +395,7 @@ def _bind(op: Op) -> Bound:
         made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
     else:
         made.batch = lambda inputs, batched, params: tensor.apply(
-            ManyOp(made, batched), inputs, params
+            BatchedOp(made, batched), inputs, params
         )
     if op._gives("connection"):
         made.connection = lambda inputs, params: connections(op, len(inputs))

@@ -66,7 +66,7 @@ class OpRunner(Runner):
         )
 
     def find_rule(self) -> Any:
-        """The rule that is registered for the op."""
+        """Return the rule that is registered for the op."""
         found = registered(self.key)
         if found is None:
             raise NotDifferentiableError(
@@ -90,7 +90,7 @@ class OpRunner(Runner):
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-class ManyOp(Op):
+class BatchedOp(Op):
     """The op that computes another for each example.
 
     Parameters
@@ -108,14 +108,14 @@ class ManyOp(Op):
         self.custom = True
         self.cure, self.rule, self.reads = op.cure, op.rule, None
         self.connection, self.maker = op.connection, op.maker
-        self.single, self.batched, self.run = op, batched, run
+        self.one, self.batched, self.run = op, batched, run
         self.compute, self.infer = self._compute, self._infer
         self.pull, self.push = self._pull, self._push
         self.batch = self._batch
         self.graphs = None if op.graphs is None else self._graphs
 
     def _examples(self, values: Sequence[Any]) -> list[Spec]:
-        """The specs of one example."""
+        """Return the specs of one example."""
         given = [x if isinstance(x, Spec) else spec_of(x) for x in values]
         return [Spec(s.shape[1:], s.dtype) if b else s
                 for s, b in zip(given, self.batched, strict=True)]  # fmt: skip
@@ -123,47 +123,47 @@ class ManyOp(Op):
     @property
     def has_own_rule(self) -> bool:
         """Whether the op of one example has."""
-        return self.single.has_own_rule
+        return self.one.has_own_rule
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
-        graphs: Any = self.single.graphs
+        graphs: Any = self.one.graphs
         found: Sequence[Graph] = graphs(self._examples(inputs), params)
         return found
 
     def _compute(self, *arrays: Any, **params: Any) -> Any:
         batched, run, several = self.batched, self.run, False
-        if none_in(arrays, batched):
-            return empty(self._infer(*arrays, **params), arrays, batched)
+        if is_empty(arrays, batched):
+            return make_empty(self._infer(*arrays, **params), arrays, batched)
 
         def one(values: Sequence[Any]) -> Sequence[Any]:
             nonlocal several
-            found = self.single.compute(*values, **params)
+            found = self.one.compute(*values, **params)
             several = isinstance(found, tuple)
-            return flat(found)
+            return as_tuple(found)
 
         rows = None if run is None else record_one(run, arrays, batched)
         if rows is None:
             rows = run_each(one, arrays, batched)
-        return whole(rows, several or len(rows) > 1)
+        return pack(rows, several or len(rows) > 1)
 
     def _infer(self, *specs: Any, **params: Any) -> Any:
-        size = size_of(specs, self.batched)
-        infer: Any = self.single.infer
+        size = count_examples(specs, self.batched)
+        infer: Any = self.one.infer
         found = infer(*self._examples(specs), **params)
-        made = [Spec((size, *s.shape), s.dtype) for s in flat(found)]
-        return whole(made, isinstance(found, tuple))
+        made = [Spec((size, *s.shape), s.dtype) for s in as_tuple(found)]
+        return pack(made, isinstance(found, tuple))
 
     def _batch(
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
     ) -> Any:
-        return apply(ManyOp(self, batched), inputs, params)
+        return apply(BatchedOp(self, batched), inputs, params)
 
     def _run_rule(self, rule: Rule, inputs: Any, y: Any, arriving: Any, on: Any) -> Any:
-        """A rule ``(inputs, outputs, arriving)`` of one example, run on all.
+        """Run a rule ``(inputs, outputs, arriving)`` of one example on all.
 
         What is None of what arrives stays None; ``on`` says which of it is batched.
         """
-        ys, present = flat(y), [c is not None for c in arriving]
+        ys, present = as_tuple(y), [c is not None for c in arriving]
         values = [*inputs, *ys, *compress(arriving, present)]
         flags = [*self.batched, *[True] * len(ys), *compress(on, present)]
 
@@ -171,7 +171,7 @@ class ManyOp(Op):
             rest = iter(given)
             xs, outputs = tuple(islice(rest, len(inputs))), list(islice(rest, len(ys)))
             arrived = tuple([next(rest) if there else None for there in present])
-            held = whole(outputs, isinstance(y, tuple))
+            held = pack(outputs, isinstance(y, tuple))
             return list(rule(xs, held, arrived))
 
         return run_all(one, values, flags)
@@ -184,10 +184,10 @@ class ManyOp(Op):
         wanted = [
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
         ]
-        if none_in(inputs, self.batched):
+        if is_empty(inputs, self.batched):
             return [np.zeros_like(x) if i in wanted else None
                     for i, x in enumerate(inputs)]  # fmt: skip
-        pull: Any = self.single.pull
+        pull: Any = self.one.pull
 
         def rule(xs: Any, held: Any, gs: Any) -> list[Any]:
             arrived = define.Parts(gs) if isinstance(y, tuple) else gs[0]
@@ -195,7 +195,7 @@ class ManyOp(Op):
             return [None if passed[i] is None else reverse.fit(passed[i], xs[i])
                     for i in wanted]  # fmt: skip
 
-        rows = self._run_rule(rule, inputs, y, flat(g), repeat(True))
+        rows = self._run_rule(rule, inputs, y, as_tuple(g), repeat(True))
         for i, c in zip(wanted, rows, strict=True):
             found[i] = c if self.batched[i] or c is None else np.sum(c, axis=0)
         return found
@@ -204,49 +204,49 @@ class ManyOp(Op):
         self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...],
         params: Params, *inside: Any,
     ) -> Any:  # fmt: skip
-        several, push = isinstance(y, tuple), self.single.push
-        if none_in(inputs, self.batched):
-            return whole(list(map(np.zeros_like, flat(y))), several)
+        several, push = isinstance(y, tuple), self.one.push
+        if is_empty(inputs, self.batched):
+            return pack(list(map(np.zeros_like, as_tuple(y))), several)
 
         def rule(xs: Any, held: Any, ts: Any) -> Any:
             assert push is not None
-            return flat(push(ts, held, xs, params, *inside))
+            return as_tuple(push(ts, held, xs, params, *inside))
 
         rows = self._run_rule(rule, inputs, y, tangents, self.batched)
-        return whole(rows, several)
+        return pack(rows, several)
 
 
-def flat(made: Any) -> Sequence[Any]:
-    """Return what there is of each output."""
+def as_tuple(made: Any) -> Sequence[Any]:
+    """Return what there is of each output, of one alone too, as a tuple."""
     return made if isinstance(made, tuple) else (made,)
 
 
-def whole(rows: Sequence[Any], several: bool) -> Any:
+def pack(rows: Sequence[Any], several: bool) -> Any:
     """Return what there is of each output as an op gives it."""
     return tuple(rows) if several else rows[0]
 
 
-def size_of(values: Sequence[Any], batched: Sequence[bool]) -> Any:
-    """How many examples there are."""
+def count_examples(values: Sequence[Any], batched: Sequence[bool]) -> Any:
+    """Return how many examples there are."""
     return next(shape_of(v)[0] for v, b in zip(values, batched, strict=True) if b)
 
 
-def none_in(values: Sequence[Any], batched: Sequence[bool]) -> bool:
-    """Whether there is no example; a length that is not known yet is not 0."""
-    size = size_of(values, batched)
+def is_empty(values: Sequence[Any], batched: Sequence[bool]) -> bool:
+    """Return whether there is no example; an unknown length is taken for more."""
+    size = count_examples(values, batched)
     return isinstance(size, int) and size == 0
 
 
-def empty(spec: Any, values: Sequence[Any], batched: Sequence[bool]) -> Any:
-    """The results of no example at all, of the library of the values."""
+def make_empty(spec: Any, values: Sequence[Any], batched: Sequence[bool]) -> Any:
+    """Return the results of no example at all, of the library of the values."""
     like = next(v for v, b in zip(values, batched, strict=True) if b)
     if isinstance(spec, tuple):
-        return tuple(empty(part, values, batched) for part in spec)
+        return tuple(make_empty(part, values, batched) for part in spec)
     return np.zeros_like(like, dtype=spec.dtype, shape=spec.shape)
 
 
 def run_all(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
-    """The outputs of all examples, recorded on one where that can be done.
+    """Return the outputs of all examples, recorded on one where that can be done.
 
     What is None, a derivative that there is not, stays None.
     """
@@ -266,7 +266,7 @@ def run_all(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[An
 def record_one(
     run: Run, values: Sequence[Any], batched: Sequence[bool]
 ) -> list[Any] | None:
-    """The outputs by a program recorded on one; None where it looks at values."""
+    """Return the outputs by a program recorded on one; None if it looks at values."""
     try:
         return run_examples(run, values, batched)
     except (TraceError, IndexError):
@@ -274,16 +274,16 @@ def record_one(
 
 
 def run_each(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
-    """The outputs example by example, stacked."""
-    size = size_of(values, batched)
+    """Return the outputs, computed example by example and stacked."""
+    size = count_examples(values, batched)
     rows = [
         list(run([v[k] if b else v for v, b in zip(values, batched, strict=True)]))
         for k in range(size)
     ]
-    return [stack(column) for column in zip(*rows, strict=True)]
+    return [stack_examples(column) for column in zip(*rows, strict=True)]
 
 
-def stack(column: Sequence[Any]) -> Any:
+def stack_examples(column: Sequence[Any]) -> Any:
     """Return what the examples gave, along a new axis 0; None where none gave any."""
     some = next((c for c in column if c is not None), None)
     if some is None:
