@@ -84,7 +84,10 @@ def like(
     )
     if value is None:
         made.spec = types.spec_of(node)
-    take_name(made, node)
+    if not node.inputs:
+        take_name(made, node)  # that of an argument may not have been read yet
+    elif node.name is not None:
+        made.name = node.name
     if node.origin is not None:
         made.origin = node.origin
     return made

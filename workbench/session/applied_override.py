@@ -79,7 +79,7 @@ class Attached:
     @property
     def where(self) -> str:
         """Its target in words, and the steps of a loop if it names some."""
-        return where_text(self.override, self._state.objective.nodes)
+        return self.target + describe_steps(self.override.steps)
 
     @property
     def code(self) -> str:
@@ -193,14 +193,10 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
     return meant
 
 
-def where_text(override: Override, nodes: Nodes) -> str:
-    """Return what an override is on in words: a target, and the steps of a loop."""
-    words = target_text(override.target, nodes)
-    return words if override.steps is None else words + describe_steps(override.steps)
-
-
-def target_text(target: Target, nodes: Nodes) -> str:
-    """A target in words, nodes by their names."""
+def target_text(target: Target, nodes: Nodes, steps: int | slice | None = None) -> str:
+    """A target in words, nodes by their names, and the steps of a loop."""
+    if steps is not None:
+        return target_text(target, nodes) + describe_steps(steps)
     if isinstance(target, ByNode) and isinstance(target.node, int):
         return nodes.labels[target.node]
     if isinstance(target, BySubgraph):

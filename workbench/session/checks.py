@@ -28,7 +28,6 @@ from workbench.overrides.override import Override, override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.targets import ByNode, ByOp, ByPart, ByPredicate, Target
-from workbench.session import stages
 from workbench.session.applied_override import Attached, attached_overrides, code_line
 from workbench.session.derivative import in_force, one_array
 from workbench.session.nodes import Node, Nodes, as_list, handed
@@ -113,8 +112,7 @@ def check(
     state, labels = session._state, session.nodes.labels
     forward, resolution, objective = state.forward, state.resolution, state.objective
     part = Part(state, session.nodes, wrt)
-    known, cotangent = state.needed().cotangents, state.cotangent
-    truth = state.truth
+    known, truth = state.needed().cotangents, state.truth
     assert truth is not None  # where gradients are, the true ones are too
     true, attached = truth.cotangents, attached_overrides(state)
     order = settings.pop("order", 2)
@@ -126,9 +124,7 @@ def check(
     if ops:
         passed = resolve(ops, forward.program)
         with np.errstate(all="ignore"):
-            true = stages.sweep(
-                forward, objective.output, cotangent, part.wrt, passed
-            ).cotangents
+            true = state.sweep(passed, part.wrt).cotangents
     report.overridden = tuple(override.label for override in [*part.overrides, *ops])
     program = forward.graph.nodes
     report.labels = {x.serial: label for x, label in zip(program, labels, strict=True)}

@@ -351,7 +351,7 @@ class Session:
             made = overriding.override(
                 find(target), vjp, jvp=jvp, name=name, enabled=enabled, steps=steps
             )
-        where = applied_override.where_text(made, self.nodes)
+        where = applied_override.target_text(made.target, self.nodes, made.steps)
         if replacing is not None:
             text = f"change to {made.label} on {where}"
             return self._exchange(replacing, made, text)
@@ -408,7 +408,7 @@ class Session:
         made = overriding.override(
             old.target, vjp, jvp=jvp, name=name, enabled=old.enabled, steps=old.steps
         )
-        where = applied_override.where_text(made, self.nodes)
+        where = applied_override.target_text(made.target, self.nodes, made.steps)
         return self._exchange(which, made, f"change to {made.label} on {where}")
 
     @changing

@@ -25,7 +25,6 @@ from workbench.core.tensor import TENSORS, Tensor, value_of
 from workbench.core.walk import is_leaf
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
-from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 
 
@@ -84,10 +83,9 @@ class Values:
         ]
 
     @cached_property
-    def starts(self) -> Any:
+    def starts(self) -> list[int]:
         """The first edge of each node, and the number of all edges at the end."""
-        counts = np.fromiter(map(len, self.slots), np.int32, len(self.slots))
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return list(accumulate(map(len, self.slots), initial=0))
 
     def run(self, leaves: Mapping[int, Any]) -> Values:
         """The program with other values for some leaves, by their ids.
@@ -215,52 +213,27 @@ class Backward:
         How long it took.
     """
 
-    cotangents: Mapping[int, Any]
+    cotangents: dict[int, Any]
     edge_norms: Any
-    seconds: float
+    seconds: float = 0.0
 
-
-def sweep(
-    forward: Values,
-    output: int,
-    seed: Any,
-    wrt: Sequence[int],
-    resolution: Resolution | None = None,
-    *,
-    everywhere: bool = True,
-) -> Backward:
-    """Run the backward sweep, and keep what arrives ``everywhere``, or by ``wrt``."""
-    ids, slots, starts = forward.ids, forward.slots, forward.starts.tolist()
-    nodes = forward.graph.nodes
-    cotangents: dict[int, Any] = {}
-    norms = np.full(starts[-1], np.nan)
-
-    def visit(step: reverse.Visit) -> None:
+    def note(self, forward: Values, step: reverse.Visit) -> None:
+        """Keep what arrives at the node of a step, and what its edges pass on."""
+        ids, norms = forward.ids, self.edge_norms
         if isinstance(step.node, Region):
             for e, c in _into(forward, step.node, step.passed):
                 norms[e] = statistics.norm(plain(c))
             ends, g = ends_of(step.node), step.cotangent
             for x, c in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
                 if c is not None and x.serial in ids:
-                    cotangents[ids[x.serial]] = plain(c)
+                    self.cotangents[ids[x.serial]] = plain(c)
             return
         i = ids[step.node.serial]
-        cotangents[i] = plain(step.cotangent)
-        first, passed = starts[i], step.passed
-        for e, k in enumerate(slots[i]):
+        self.cotangents[i] = plain(step.cotangent)
+        first, passed = forward.starts[i], step.passed
+        for e, k in enumerate(forward.slots[i]):
             if k < len(passed) and passed[k] is not None:
                 norms[first + e] = statistics.norm(plain(passed[k]))
-
-    start = time.perf_counter()
-    made = reverse.pull_back(
-        [nodes[output]],
-        [seed],
-        [nodes[i] for i in wrt],
-        rules=None if resolution is None else resolution.rules,
-        visit=visit if everywhere else None,
-    )
-    cotangents |= {i: plain(g) for i, g in zip(wrt, made, strict=True) if g is not None}
-    return Backward(cotangents, norms, time.perf_counter() - start)
 
 
 def _into(
@@ -273,7 +246,7 @@ def _into(
     edges: dict[int, int] = {}
     for node in region.covered:
         if (i := forward.ids.get(node.serial)) is not None:
-            first = int(forward.starts[i])
+            first = forward.starts[i]
             for e, k in enumerate(forward.slots[i]):
                 edges.setdefault(node.inputs[k].serial, first + e)
     for x, c in zip(region.inputs, passed, strict=False):

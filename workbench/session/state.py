@@ -9,10 +9,11 @@ Its `History` says how it came about. `Turns` let one thread at a time change it
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from keyword import iskeyword
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -34,9 +35,8 @@ from workbench.errors import (
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session import stages
 from workbench.session.nodes import Node, Nodes
-from workbench.session.stages import Backward, Values
+from workbench.session.stages import Backward, Values, plain
 from workbench.session.statistics import Effect, measure_effects
 
 
@@ -376,7 +376,7 @@ class State:
                 return self._true()
             # All rules of a sweep share what rules that are data may use.
             with budget_for([x._value for x in nodes]):
-                return self._sweep(self.resolution)
+                return self.sweep(self.resolution)
 
     @property
     def truth(self) -> Backward | None:
@@ -391,16 +391,36 @@ class State:
     def _true(self) -> Backward:
         """Run the backward sweep without overrides, once for the same values."""
         if self.forward.truth is None:
-            self.forward.truth = self._sweep(None)
+            self.forward.truth = self.sweep(None)
         return self.forward.truth
 
-    def _sweep(
-        self, resolution: Resolution | None, everywhere: bool = True
+    def sweep(
+        self,
+        resolution: Resolution | None,
+        wrt: Sequence[int] | None = None,
+        *,
+        everywhere: bool = True,
     ) -> Backward:
-        output, wrt = self.objective.output, self.objective.wrt
-        return stages.sweep(
-            self.forward, output, self.cotangent, wrt, resolution, everywhere=everywhere
+        """Run the backward sweep, and keep what arrives ``everywhere``, or by ``wrt``.
+
+        ``wrt`` are by default the session's.
+        """
+        forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
+        nodes = forward.graph.nodes
+        found = Backward({}, np.full(forward.starts[-1], np.nan))
+        start = time.perf_counter()
+        made = reverse.pull_back(
+            [nodes[self.objective.output]],
+            [self.cotangent],
+            [nodes[i] for i in wrt],
+            rules=None if resolution is None else resolution.rules,
+            visit=partial(found.note, forward) if everywhere else None,
         )
+        for i, g in zip(wrt, made, strict=True):
+            if g is not None:
+                found.cotangents[i] = plain(g)
+        found.seconds = time.perf_counter() - start
+        return found
 
     @property
     def cotangent(self) -> Any:
@@ -507,7 +527,7 @@ class State:
     def _alone(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""
         # Without what flows elsewhere, which is large.
-        return self._sweep(self._resolve([override]), everywhere=False).cotangents
+        return self.sweep(self._resolve([override]), everywhere=False).cotangents
 
     def _enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]

@@ -155,7 +155,7 @@ def failed(
 
 def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
     """A snapshot of values without gradients."""
-    count, edges = len(forward.graph.nodes), int(forward.starts[-1])
+    count, edges = len(forward.graph.nodes), forward.starts[-1]
     columns = dict(structure.columns)
     columns["value_stats"] = value_statistics(forward)
     columns["grad_stats"] = np.full(count * len(STATISTICS), np.nan)
@@ -261,7 +261,7 @@ def describe(graph: Graph) -> Structure:
     }
     sites: dict[tuple[Any, int], tuple[int, int, int]] = {}
     looks: dict[Any, tuple[int, int]] = {}
-    starts, edges, saved_starts, saved = forward.starts, [], [0], []
+    edges, saved_starts, saved = [], [0], []
     for i, node in enumerate(graph.nodes):
         leaf = is_leaf(node)
         kind = OP if not leaf else INPUT if node.serial in inputs else CONSTANT
@@ -287,7 +287,7 @@ def describe(graph: Graph) -> Structure:
     columns: dict[str, Array] = {
         name: np.array(row, COLUMNS[name]) for name, row in rows.items()
     }
-    columns["input_start"] = starts
+    columns["input_start"] = np.array(forward.starts, np.int32)
     columns["inputs"] = np.array(edges, np.int32)
     columns["saved_start"] = np.array(saved_starts, np.int32)
     columns["saved"] = np.array(saved, np.int32)
