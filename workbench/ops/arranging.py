@@ -35,13 +35,9 @@ Batched = tuple[bool, ...]
 # flip
 
 
-def _flip_compute(x: Any, *, axis: tuple[int, ...]) -> Any:
-    return np.flip(x, axis)
-
-
 FLIP = linear(
     "flip",
-    _flip_compute,
+    np.flip,
     lambda g, x, *, axis: np.flip(g, axis),
     rule="g flipped",
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
@@ -89,13 +85,9 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 # roll
 
 
-def _roll_compute(x: Any, *, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
-    return np.roll(x, shift, axis)
-
-
 ROLL = linear(
     "roll",
-    _roll_compute,
+    np.roll,
     lambda g, x, *, shift, axis: np.roll(g, tuple(-n for n in shift), axis),
     rule="g rolled back",
 )
@@ -200,10 +192,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 def _triangle(name: str, function: Callable[..., Any]) -> Op:
-    def compute(x: Any, *, k: int) -> Any:
-        return function(x, k)
-
-    made = linear(name, compute, lambda g, x, *, k: function(g, k), rule=f"{name} of g")
+    made = linear(
+        name, function, lambda g, x, *, k: function(g, k), rule=f"{name} of g"
+    )
     made.lengths = shape_of_first
     made.batch = "whole"
     return made

@@ -228,7 +228,7 @@ def _declared(name: str, compute: Callable[..., Any]) -> Op:
     )
 
 
-CONVOLVE = _declared("convolve", lambda a, b, *, mode: np.convolve(a, b, mode=mode))
+CONVOLVE = _declared("convolve", np.convolve)
 CONVOLVE_ND = _declared("convolve_nd", _compute)
 
 

@@ -114,7 +114,7 @@ def _complex_op(name: str) -> Op:
 
     made = linear(
         name,
-        lambda x, **params: transform(x, **params),
+        transform,
         transpose,
         rule=f"{name} of g",
         infer=infer,
@@ -156,7 +156,7 @@ def _rfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
 
 RFFT = linear(
     "rfft",
-    lambda x, **params: np.fft.rfft(x, **params),
+    np.fft.rfft,
     _rfft_transpose,
     rule="irfft of conj(g), scaled",
     infer=_rfft_infer,
@@ -175,7 +175,7 @@ def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
 
 IRFFT = linear(
     "irfft",
-    lambda x, **params: np.fft.irfft(x, **params),
+    np.fft.irfft,
     _irfft_transpose,
     rule="conj(rfft of g), scaled",
     infer=_irfft_infer,

@@ -209,10 +209,6 @@ def sum_(
     return y if initial is None else y + initial
 
 
-def _mean_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    return np.mean(x, axis=axis, keepdims=keepdims)
-
-
 def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     wide = promote_half(g)
     share = wide / largest(count(x, axis), 1)
@@ -223,10 +219,10 @@ def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False)
 
 _mean_op = linear(
     "mean",
-    _mean_compute,
+    np.mean,
     _mean_transpose,
     rule="g / n to every entry",
-    lengths=lengths_of(_mean_compute),
+    lengths=lengths_of(np.mean),
 )
 _mean_op.batch = batch_reduction(_mean_op)
 
@@ -286,13 +282,9 @@ def _product_of_others(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
     return np.transpose(others, [order.index(n) for n in range(len(shape))])
 
 
-def _prod_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    return np.prod(x, axis=axis, keepdims=keepdims)
-
-
 _prod_op = reduction(
     "prod",
-    _prod_compute,
+    np.prod,
     _product_of_others,
     rule="g times the product of the others",
     reads=(0,),

@@ -34,13 +34,9 @@ def _backwards(function: Any, g: Any, axis: int) -> Any:
 # cumsum
 
 
-def _cumsum_compute(x: Any, *, axis: int) -> Any:
-    return np.cumsum(x, axis=axis)
-
-
 CUMSUM = linear(
     "cumsum",
-    _cumsum_compute,
+    np.cumsum,
     lambda g, x, *, axis: _backwards(np.cumsum, g, axis),
     rule="g summed from the end",
 )
@@ -48,10 +44,6 @@ CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 
 
 # cumprod: a backward linear recurrence, right where entries are 0
-
-
-def _cumprod_compute(x: Any, *, axis: int) -> Any:
-    return np.cumprod(x, axis=axis)
 
 
 def _cumprod_pull(g: Any, y: Any, x: Any, *, axis: int) -> Any:
@@ -91,29 +83,13 @@ def _cumprod_push(tangents: Any, y: Any, x: Any, *, axis: int) -> Any:
 
 CUMPROD = op(
     "cumprod",
-    _cumprod_compute,
+    np.cumprod,
     _cumprod_pull,
     push=_cumprod_push,
     rule="g times the product of the others, summed from the end",
     reads=(0, "y"),
 )
 CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
-
-
-def _running(
-    made: Op, x: Any, axis: int | None, dtype: Any, out: Any, initial: Any = None
-) -> Any:
-    no_out(f"np.{made.name}", out)
-    if dtype is not None:
-        x = np.astype(x, dtype)
-    if axis is None or (shape_of(x) == () and axis in (0, -1)):
-        x, axis = np.ravel(x), 0
-    axis = normal_axis(axis, len(shape_of(x)))
-    y = apply(made, (x,), {"axis": axis})
-    if initial is None:
-        return y
-    one = tuple(1 if i == axis else n for i, n in enumerate(shape_of(y)))
-    return np.concatenate([np.full_like(y, initial, shape=one), y], axis)
 
 
 def _single(x: Any, axis: int | None) -> Any:
@@ -129,48 +105,37 @@ def _single(x: Any, axis: int | None) -> Any:
     return x
 
 
-@implements(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """`numpy.cumsum`."""
-    return _running(CUMSUM, a, axis, dtype, out)
+def _answer_running(made: Op, standard: str, first: int) -> None:
+    """Answer NumPy's function, and the standard's that may begin with ``first``."""
+
+    @implements(getattr(np, made.name))
+    def running(
+        a: Any,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: None = None,
+        *,
+        include_initial: bool = False,
+    ) -> Any:
+        no_out(f"np.{made.name}", out)
+        if dtype is not None:
+            a = np.astype(a, dtype)
+        if axis is None or (shape_of(a) == () and axis in (0, -1)):
+            a, axis = np.ravel(a), 0
+        axis = normal_axis(axis, len(shape_of(a)))
+        y = apply(made, (a,), {"axis": axis})
+        if not include_initial:
+            return y
+        one = tuple(1 if i == axis else n for i, n in enumerate(shape_of(y)))
+        return np.concatenate([np.full_like(y, first, shape=one), y], axis)
+
+    @implements(getattr(np, standard))
+    def single(x: Any, /, *, axis: int | None = None, **settings: Any) -> Any:
+        return running(_single(x, axis), axis, **settings)
 
 
-@implements(np.cumprod)
-def cumprod(
-    a: Any, axis: int | None = None, dtype: Any = None, out: None = None
-) -> Any:
-    """`numpy.cumprod`; its derivative is right where entries are 0."""
-    return _running(CUMPROD, a, axis, dtype, out)
-
-
-@implements(np.cumulative_sum)
-def cumulative_sum(
-    x: Any,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    out: None = None,
-    include_initial: bool = False,
-) -> Any:
-    """`numpy.cumulative_sum`."""
-    first = 0 if include_initial else None
-    return _running(CUMSUM, _single(x, axis), axis, dtype, out, first)
-
-
-@implements(np.cumulative_prod)
-def cumulative_prod(
-    x: Any,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    out: None = None,
-    include_initial: bool = False,
-) -> Any:
-    """`numpy.cumulative_prod`."""
-    first = 1 if include_initial else None
-    return _running(CUMPROD, _single(x, axis), axis, dtype, out, first)
+_answer_running(CUMSUM, "cumulative_sum", 0)
+_answer_running(CUMPROD, "cumulative_prod", 1)
 
 
 # Differences along an axis, and what is made of them: `gradient`, `trapezoid`.

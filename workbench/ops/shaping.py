@@ -310,10 +310,6 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # broadcast_to
 
 
-def _broadcast_compute(x: Any, *, shape: tuple[int, ...]) -> Any:
-    return np.broadcast_to(x, shape)
-
-
 def _broadcast_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
     x, shape = inputs[0], params["shape"]
     size, *rest = shape_of(x)
@@ -323,7 +319,7 @@ def _broadcast_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) 
 
 linear(
     "broadcast_to",
-    _broadcast_compute,
+    np.broadcast_to,
     lambda g, x, **_: sum_to(g, shape_of(x)),
     rule="g summed over the new axes",
     template="np.broadcast_to({0}, {shape})",

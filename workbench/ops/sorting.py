@@ -37,7 +37,7 @@ Batched = tuple[bool, ...]
 def _counting(name: str) -> Op:
     """Declare a reduction to booleans or integers."""
     function: Callable[..., Any] = getattr(np, name)
-    made = op(name, lambda x, **params: function(x, **params))
+    made = op(name, function)
     made.lengths = lengths_of(function)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
@@ -83,11 +83,7 @@ for _name in ("count_nonzero", "argmax", "argmin", "nanargmax", "nanargmin"):
 # Sorting takes entries along the order that argsort finds
 
 
-def _argsort_compute(x: Any, *, axis: int, kind: Any = None) -> Any:
-    return np.argsort(x, axis=axis, kind=kind)
-
-
-ARGSORT = op("argsort", _argsort_compute, batch="shifted", lengths=shape_of_first)
+ARGSORT = op("argsort", np.argsort, batch="shifted", lengths=shape_of_first)
 
 
 @implements(np.argsort)
@@ -135,13 +131,9 @@ def sort_complex(a: Any) -> Any:
     return y.astype(np.complex64 if small else np.complex128)
 
 
-def _argpartition_compute(x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
-    return np.argpartition(x, kth, axis=axis)
-
-
 ARGPARTITION = op(
     "argpartition",
-    _argpartition_compute,
+    np.argpartition,
     batch="shifted",
     lengths=shape_of_first,
 )
@@ -231,16 +223,8 @@ def _searching(name: str, compute: Callable[..., Any], line: int) -> Op:
     return made
 
 
-def _searchsorted_compute(a: Any, v: Any, *, side: Any) -> Any:
-    return np.searchsorted(a, v, side=side)
-
-
-def _digitize_compute(x: Any, bins: Any, *, right: bool) -> Any:
-    return np.digitize(x, bins, right=right)
-
-
-SEARCHSORTED = _searching("searchsorted", _searchsorted_compute, 0)
-DIGITIZE = _searching("digitize", _digitize_compute, 1)
+SEARCHSORTED = _searching("searchsorted", np.searchsorted, 0)
+DIGITIZE = _searching("digitize", np.digitize, 1)
 
 
 @implements(np.searchsorted)
@@ -360,17 +344,13 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 # isin
 
 
-def _isin_compute(element: Any, among: Any, *, invert: bool = False) -> Any:
-    return np.isin(element, among, invert=invert)
-
-
 def _isin_batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
 ) -> Any:
     return NotImplemented if batched[1] else apply(ISIN, inputs, params)
 
 
-ISIN = op("isin", _isin_compute, batch=_isin_batch)
+ISIN = op("isin", np.isin, batch=_isin_batch)
 
 
 @implements(np.isin)

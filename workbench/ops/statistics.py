@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,15 +29,6 @@ from workbench.ops.reductions import (
 from workbench.ops.shaping import normal_axes
 
 # Variance and standard deviation
-
-
-def _spread(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def compute(
-        x: Any, *, axis: Any = None, ddof: float = 0, keepdims: bool = False
-    ) -> Any:
-        return function(x, axis=axis, ddof=ddof, keepdims=keepdims)
-
-    return compute
 
 
 def _freedom(x: Any, axis: Any, ddof: float) -> Any:
@@ -122,15 +112,13 @@ def _variance(
 _answer_moment(
     reduction(
         "var",
-        _spread("var", np.var),
+        np.var,
         _var_weight,
         rule="g · 2 (x − mean) / n",
         reads=(0,),
     )
 )
-_answer_moment(
-    reduction("std", _spread("std", np.std), _std_weight, rule="g · (x − mean) / (n y)")
-)
+_answer_moment(reduction("std", np.std, _std_weight, rule="g · (x − mean) / (n y)"))
 
 
 # Averages
