@@ -165,3 +165,47 @@ def test_in_a_checkpoint_of_a_session_an_op_an_id_and_several_outputs() -> None:
     np.testing.assert_allclose(alone, 2 * e, rtol=1e-12)
     with pytest.raises(wb.errors.OverrideError, match="matches nothing"):
         wb.grad(f, overrides=[wb.override("tanh", "d")])(x)
+
+
+# Overrides of some steps, where only the run tells how many there are
+
+
+@pytest.mark.parametrize("steps", [0, -1, slice(-2, None), slice(None, None, 2)])
+def test_steps_of_each_example_are_counted_for_it(steps: Any) -> None:
+    def until_two(x: Any) -> Any:
+        def more(state: Any) -> Any:
+            t, x, h = state
+            return t + x, x, np.tanh(h) * 1.5
+
+        return wb.while_loop(lambda s: s[0] < 2.0, more, (0.0, x, 0.3 * x))[2]
+
+    given = [wb.override("tanh", "0.5 * d", steps=steps)]
+    slope = wb.grad(until_two, overrides=given)
+    truth = [slope(x) for x in A]
+    np.testing.assert_allclose(wb.vmap(slope)(A), truth, rtol=1e-12)
+    with wb.overrides(*given):
+        np.testing.assert_allclose(wb.vmap(wb.grad(until_two))(A), truth, rtol=1e-12)
+    together = wb.grad(lambda xs: np.sum(wb.vmap(until_two)(xs)), overrides=given)
+    if steps == -1 or steps == slice(-2, None):
+        with pytest.raises(wb.errors.OverrideError, match="counts from the last step"):
+            together(A)
+    else:
+        np.testing.assert_allclose(together(A), truth, rtol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [5, -5, slice(7, 9), slice(4, None, 2)])
+def test_steps_that_a_run_does_not_make_are_refused_then(steps: Any) -> None:
+    n, x = wb.scalar("n", dtype=int), wb.scalar("x")
+    y = wb.scan(np.tanh, initial=x, n_steps=n, last=True)
+    given = [wb.override("tanh", "0.5 * d", steps=steps)]
+    function = wb.function([x, n], wb.grad(y, x, overrides=given))
+    with pytest.raises(wb.errors.OverrideError, match="none of the 3 steps"):
+        function(0.3, 3)
+
+    def f(x: Any) -> Any:
+        return wb.scan(np.tanh, initial=x, n_steps=9, last=True)
+
+    assert function(0.3, 9) == pytest.approx(wb.grad(f, overrides=given)(0.3))
+    scope: dict[str, Any] = {}
+    exec(function.source, scope)
+    assert scope["function"](0.3, 9) == pytest.approx(function(0.3, 9))

@@ -105,6 +105,8 @@ class Loop:
         self.keep = bool(self.draws)
         #: Whether a derivative reads the hidden outputs, so that they need tangents.
         self.pulled = False
+        #: Whether it makes the steps of a batch whose examples end at different ones.
+        self.uneven = False
         #: A rule has made it: what it stacks are cotangents or tangents.
         self.derived = False
         #: The loop as functions of arrays, by `keep`: made by `running.runner`.

@@ -33,8 +33,8 @@ from workbench.control_flow.op import SCAN, run_loop
 from workbench.control_flow.running import Absent, runner
 from workbench.core import blame
 from workbench.core.graph import Graph
-from workbench.core.op import declare
-from workbench.core.tensor import Tensor, masked, value_of
+from workbench.core.op import Op, declare
+from workbench.core.tensor import Tensor, admit, apply, masked, value_of
 from workbench.core.trace import blank
 from workbench.core.types import Spec, differentiable
 from workbench.errors import OverrideError, TraceError
@@ -310,6 +310,7 @@ def _uneven(
         # A step that runs once more asks who is at work, which any state may tell.
         marks=loop.marks and range(loop.carries + 2), **settings,
     )  # fmt: skip
+    new.uneven = True
     return new, top, limits, starts
 
 
@@ -519,7 +520,7 @@ def _in_steps(
         if rule is None or rule.steps is None:
             return rule
         flag = blank(Spec((), np.dtype(bool)), "flag")
-        given.append(Given(flag, _flags(rule, n, inputs)))
+        given.append(Given(flag, _flags(rule, loop, n)))
         return StepRule(rule, flag, choose(rule.otherwise))
 
     for rule, serials in timed.values():
@@ -527,32 +528,63 @@ def _in_steps(
     return made if timed else rules, given
 
 
-def _flags(rule: Any, n: Any, inputs: Sequence[Any]) -> Any:
+def _flags(rule: Any, loop: Loop, n: Any) -> Any:
     """Return for each of ``n`` steps whether it is one of those of a rule."""
     steps = rule.steps
+    parts = (steps.start, steps.stop) if isinstance(steps, slice) else (steps,)
+    if loop.uneven and any(k is not None and k < 0 for k in parts):
+        raise OverrideError(
+            f"override {rule.label!r}: steps={steps!r} counts from the last step, and"
+            " the examples of a vmap make different numbers of steps. Differentiate"
+            " each: wb.vmap(wb.grad(f)), or count from 0."
+        )
+    span = (*parts, steps.step) if isinstance(steps, slice) else steps
+    params = {"steps": span, "label": rule.label, "strict": not loop.derived}
     if isinstance(n, int):
-        chosen = [i for i in range(n) if steps in (i, i - n)]
-        if isinstance(steps, slice):
-            chosen = list(range(n))[steps]
-        if not chosen:
+        return _mark_steps(n, **params)
+    # How often a condition holds may be fewer: no fault of who names a step.
+    params["strict"] = not (loop.derived or loop.until)
+    return apply(IN_STEPS, (admit(n),), params)
+
+
+def _mark_steps(n: Any, *, steps: Any, label: str, strict: bool) -> Any:
+    """Return for each step whether it is named; of several loops at once a row each."""
+    counts = np.ravel(n)
+    made = np.zeros((len(counts), int(np.max(counts, initial=0))), bool)
+    for row, k in zip(made, counts, strict=True):
+        if isinstance(steps, tuple):
+            row[:k][slice(*steps)] = True
+        elif -k <= steps < k:
+            row[:k][steps] = True
+        if strict and not row.any():
+            shown = slice(*steps) if isinstance(steps, tuple) else steps
             raise OverrideError(
-                f"override {rule.label!r}: steps={steps!r} names none of the {n} steps"
+                f"override {label!r}: steps={shown!r} names none of the {k} steps"
                 " that the loop makes. They are counted from 0, from the end if"
                 " negative."
             )
-        return np.isin(np.arange(n), chosen)
-    like: Any = next(x for x in (n, *inputs) if isinstance(x, Tensor))
-    at: Any = np.arange(n, like=like)
-    if not isinstance(steps, slice):
-        return at == (steps if steps >= 0 else n + steps)
-    if steps.step not in (None, 1):
-        raise OverrideError(
-            f"override {rule.label!r}: steps={steps!r} of a loop whose number of steps"
-            " shows only when it runs. Name neighbours: slice(start, stop)."
-        )
-    start, stop = 0 if steps.start is None else steps.start, steps.stop
-    flags = at >= (start if start >= 0 else n + start)
-    return flags if stop is None else flags & (at < (stop if stop >= 0 else n + stop))
+    return np.reshape(made, (*np.shape(n), made.shape[1]))
+
+
+def _marked(n: Any, **params: Any) -> Spec:
+    return Spec((*shape_of(n), None), np.dtype(bool))
+
+
+IN_STEPS: Op = define.op(
+    "in_steps",
+    _mark_steps,
+    infer=_marked,
+    batch=lambda inputs, batched, params: apply(IN_STEPS, inputs, params),
+    template="in_steps({0}, {steps})",
+    helper='''\
+def in_steps(n, steps):
+    """Whether each of n steps is one of those named: by a number, or from, to, by."""
+    at = np.arange(n)
+    if isinstance(steps, tuple):
+        return np.isin(at, at[slice(*steps)])
+    return at == (steps if steps >= 0 else n + steps)
+''',
+)
 
 
 # The rules of `SCAN`
