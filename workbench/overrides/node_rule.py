@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from workbench.overrides.override import Override
 
 
+#: What a rule is that sees nothing of its node but arrays.
+TEXTS = Expression, str, NoneType
+
+
 class NodeRunner(Runner):
     """The rules of an override at one node, in the place of those of its op.
 
@@ -46,7 +50,7 @@ class NodeRunner(Runner):
     ) -> None:
         op = node.op if node.op is not define.ITEM else declare("identity")
         # A function may look at the node; an expression sees its arrays alone.
-        texts = all(isinstance(r, (Expression, str, NoneType)) for r in (vjp, jvp))
+        texts = isinstance(vjp, TEXTS) and isinstance(jvp, TEXTS)
         kind = () if texts else (node.name, position)
         super().__init__(op, vjp, jvp, true=op, linear=owner.linear, kind=kind)
         self.node = node

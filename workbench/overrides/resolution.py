@@ -155,7 +155,8 @@ class Resolution:
             for k in ranked[ever[-1] if ever else 0 :]:
                 rule = self.overrides[k].at(whole, at[k][serial], rule)
             if rule is not None and (part is not None or not rule.is_true):
-                found.update((x.serial, rule) for x in steps.ends_of(whole))
+                for x in steps.ends_of(whole):
+                    found[x.serial] = rule
         return found
 
     # In words
