@@ -93,14 +93,18 @@ def test_commands_and_their_undoing(session: Session, page: Page) -> None:
     ("event", "fields"),
     [
         ("override", {"target": {"kind": "op", "op": "sum"}, "rule": "d", "label": ""}),
+        ("override", {"id": 1, "target": {"kind": "op", "op": "sum"}, "rule": "d",
+                      "label": "", "steps": ""}),
+        ("edit", {"id": 1, "rule": "3 * d", "label": ""}),
         ("switch", {"id": 1, "enabled": False}),
+        ("remove", {"id": 1}),
         ("move", {"id": 1, "to": 0}),  # where it stands already
         ("undo", {}),
         ("check", {}),
         ("stop", {"of": 99}),
     ],
-)
-def test_a_command_is_one_look_at_the_session_and_one_patch(
+)  # fmt: skip
+def test_a_command_is_one_change_one_look_and_one_patch(
     session: Session,
     page: Page,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,12 +122,15 @@ def test_a_command_is_one_look_at_the_session_and_one_patch(
         return take(*args)
 
     monkeypatch.setattr(link, "take", counted)
+    heard: list[str] = []
+    session.subscribe(heard.append)
     page.send(event, request=1, **fields)
     page.wait(1)
     page.acknowledge()
     page.wait(1)
     assert [m["type"] for m in page.take()].count("patch") == 1
     assert len(looked) == 1
+    assert len(heard) == (event not in ("move", "stop"))
 
 
 @pytest.fixture
