@@ -549,8 +549,8 @@ def _flags(rule: Any, loop: Loop, n: Any) -> Any:
 
 def _mark_steps(n: Any, *, steps: Any, label: str, strict: bool) -> Any:
     """Return for each step whether it is named; of several loops at once a row each."""
-    counts = np.ravel(n)
-    made = np.zeros((len(counts), int(np.max(counts, initial=0))), bool)
+    counts = [int(k) for k in np.ravel(n)]
+    made = np.zeros((len(counts), max(counts, default=0)), bool)
     for row, k in zip(made, counts, strict=True):
         if isinstance(steps, tuple):
             row[:k][slice(*steps)] = True
