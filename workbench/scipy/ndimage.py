@@ -31,7 +31,7 @@ from workbench.ops.convolution import convolved, turned
 from workbench.ops.define import dtype_of, shape_of, shape_of_first
 from workbench.ops.elementwise import conjugate
 from workbench.ops.lengths import delay
-from workbench.ops.shaping import distinct_axes, normal_axis
+from workbench.ops.shaping import distinct_axes
 
 __all__ = [
     "convolve",
@@ -209,20 +209,24 @@ def convolve(
     >>> convolve(np.array([0.0, 1.0, 0.0]), np.array([1.0, 2.0, 3.0]))
     array([1., 2., 3.])
     """
+    return _convolved("convolve", input, weights, output, mode, cval, origin, axes)
+
+
+def _convolved(
+    name: str, x: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any,
+    axes: Any,
+) -> Any:  # fmt: skip
+    """The correlation with the weights turned round, whose origin moves with them."""
     weights = admit(weights)
-    chosen = chosen_axes(axes, len(shape_of(admit(input))))
+    chosen = chosen_axes(axes, len(shape_of(admit(x))))
     # SciPy takes the axes of the weights in ascending order, whatever that of `axes`.
-    found = _fitting("convolve", weights, len(chosen))
+    found = _fitting(name, weights, len(chosen))
     lengths = dict(zip(sorted(chosen), found, strict=True))
     origins = [
         -operator.index(o) - (lengths[axis] % 2 == 0)
-        for axis, o in zip(
-            chosen, one_per_axis(origin, len(chosen), "convolve"), strict=True
-        )
+        for axis, o in zip(chosen, one_per_axis(origin, len(chosen), name), strict=True)
     ]
-    return _correlated(
-        "convolve", input, turned(weights), output, mode, cval, origins, axes
-    )
+    return _correlated(name, x, turned(weights), output, mode, cval, origins, axes)
 
 
 def _fitting(name: str, weights: Any, rank: int) -> tuple[int, ...]:
@@ -282,7 +286,7 @@ def correlate1d(
     array([ 4.,  1., -3.])
     """
     weights = conjugate(admit(weights))
-    return along_axis("correlate1d", input, weights, axis, output, mode, cval, origin)
+    return _correlated("correlate1d", input, weights, output, mode, cval, origin, axis)
 
 
 def convolve1d(
@@ -312,22 +316,7 @@ def convolve1d(
     >>> convolve1d(np.array([1.0, 5.0, 2.0]), np.array([-1.0, 0.0, 1.0]))
     array([-4., -1.,  3.])
     """
-    weights = admit(weights)
-    (length,) = _fitting("convolve1d", weights, 1)
-    origin = -operator.index(origin) - (length % 2 == 0)
-    return along_axis(
-        "convolve1d", input, turned(weights), axis, output, mode, cval, origin
-    )  # fmt: skip
-
-
-def along_axis(
-    name: str, x: Any, weights: Any, axis: int, output: Any, mode: Any, cval: Any,
-    origin: int,
-) -> Any:  # fmt: skip
-    """The correlation of ``x`` with a kernel along one axis."""
-    x = admit(x)
-    axis = normal_axis(axis, len(shape_of(x)))
-    return _correlated(name, x, weights, output, mode, cval, origin, axis)
+    return _convolved("convolve1d", input, weights, output, mode, cval, origin, axis)
 
 
 # Gaussian and uniform filters of images.
@@ -393,7 +382,7 @@ def gaussian_filter1d(
         )
     x = admit(input)
     weights = np.flip(_gaussian(x, sigma, order, radius))
-    return along_axis("gaussian_filter1d", x, weights, axis, output, mode, cval, 0)
+    return _correlated("gaussian_filter1d", x, weights, output, mode, cval, 0, axis)
 
 
 def _gaussian(like: Any, sigma: Any, order: int, radius: int) -> Any:
@@ -497,7 +486,7 @@ def uniform_filter1d(
         raise RuntimeError(f"uniform_filter1d{blame.here()}: incorrect filter size")
     x = admit(input)
     weights = np.full_like(x, 1 / size, dtype=np.dtype(float), shape=(size,))
-    return along_axis("uniform_filter1d", x, weights, axis, output, mode, cval, origin)
+    return _correlated("uniform_filter1d", x, weights, output, mode, cval, origin, axis)
 
 
 def uniform_filter(

@@ -151,8 +151,10 @@ def block_array(
     return _finished(carried(put, *flat), None, dtype)
 
 
-def block_diag(mats: Sequence[Any], format: str | None, dtype: Any) -> Any:
-    """`scipy.sparse.block_diag`; all entries of a dense block are stored."""
+def block_diag(
+    mats: Sequence[Any], format: str | None = None, dtype: Any = None
+) -> Any:
+    """As `scipy.sparse.block_diag`; a dense Tensor is stored whole."""
     scipy_sparse = _scipy()
     if not traced(mats):
         return scipy_sparse.block_diag(mats, format=format, dtype=dtype)
@@ -163,12 +165,12 @@ def block_diag(mats: Sequence[Any], format: str | None, dtype: Any) -> Any:
     return _finished(made, None, dtype)
 
 
-def kron(a: Any, b: Any, format: str | None) -> Any:
-    """`scipy.sparse.kron`: each entry of ``a`` times each of ``b``."""
+def kron(A: Any, B: Any, format: str | None = None) -> Any:
+    """As `scipy.sparse.kron`; of Tensors in COO if no format is given."""
     scipy_sparse = _scipy()
-    if not traced((a, b)):
-        return scipy_sparse.kron(a, b, format=format)
-    (left, p), (right, q) = listed(_sparse(a)), listed(_sparse(b))
+    if not traced((A, B)):
+        return scipy_sparse.kron(A, B, format=format)
+    (left, p), (right, q) = listed(_sparse(A)), listed(_sparse(B))
     rows = (p.rows[:, None] * q.shape[0] + q.rows).ravel()
     columns = (p.columns[:, None] * q.shape[1] + q.columns).ravel()
     shape = (p.shape[0] * q.shape[0], p.shape[1] * q.shape[1])
@@ -177,12 +179,12 @@ def kron(a: Any, b: Any, format: str | None) -> Any:
     return _finished(made_of(data, pattern), format, None)
 
 
-def kronsum(a: Any, b: Any, format: str | None) -> Any:
-    """`scipy.sparse.kronsum`: ``kron(I, a) + kron(b, I)``."""
+def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
+    """As `scipy.sparse.kronsum`: ``kron(I, A) + kron(B, I)``."""
     scipy_sparse = _scipy()
-    if not traced((a, b)):
-        return scipy_sparse.kronsum(a, b, format=format)
-    a, b = _sparse(a), _sparse(b)
+    if not traced((A, B)):
+        return scipy_sparse.kronsum(A, B, format=format)
+    a, b = _sparse(A), _sparse(B)
     left = scipy_sparse.eye_array(b.shape[0], dtype=a.dtype)
     right = scipy_sparse.eye_array(a.shape[0], dtype=b.dtype)
     return _finished(add(kron(left, a, None), kron(b, right, None)), format, None)
@@ -212,11 +214,11 @@ def diagonals(
     return _finished(with_values(made, flat), None, dtype)
 
 
-def find(a: Any) -> tuple[Any, Any, Any]:
-    """`scipy.sparse.find`; of a sparse Tensor all stored entries, zeros too."""
+def find(A: Any) -> tuple[Any, Any, Any]:
+    """As `scipy.sparse.find`; of a sparse Tensor every stored entry, zeros too."""
     scipy_sparse = _scipy()
-    if not traced(a):
-        rows, columns, values = scipy_sparse.find(a)
+    if not traced(A):
+        rows, columns, values = scipy_sparse.find(A)
         return rows, columns, values
-    data, pattern = canonical(a)
+    data, pattern = canonical(A)
     return pattern.rows, pattern.columns, data

@@ -27,6 +27,7 @@ from typing import Any
 from workbench.core.tree import is_sparse
 from workbench.ops.sparse import stacking
 from workbench.ops.sparse.pattern import carried
+from workbench.ops.sparse.stacking import block_diag, find, kron, kronsum
 
 __all__ = [
     "block_array",
@@ -86,23 +87,6 @@ def bmat(blocks: Any, format: str | None = None, dtype: Any = None) -> Any:
     return stacking.block_array("bmat", blocks, format, dtype)
 
 
-def block_diag(
-    mats: Sequence[Any], format: str | None = None, dtype: Any = None
-) -> Any:
-    """As `scipy.sparse.block_diag`; a dense Tensor is stored whole."""
-    return stacking.block_diag(mats, format, dtype)
-
-
-def kron(A: Any, B: Any, format: str | None = None) -> Any:
-    """As `scipy.sparse.kron`; of Tensors in COO if no format is given."""
-    return stacking.kron(A, B, format)
-
-
-def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
-    """As `scipy.sparse.kronsum`."""
-    return stacking.kronsum(A, B, format)
-
-
 def diags_array(
     diagonals: Any,
     /,
@@ -144,11 +128,6 @@ def _part(name: str, a: Any, k: int, format: str | None) -> Any:
     if not stacking.traced(a):
         return function(a, k, format)
     return carried(lambda s: function(s, k, format), a)
-
-
-def find(A: Any) -> tuple[Any, Any, Any]:
-    """As `scipy.sparse.find`; of a sparse Tensor every stored entry, zeros too."""
-    return stacking.find(A)
 
 
 def issparse(x: Any) -> bool:
