@@ -84,7 +84,16 @@ def run_batch(graph: Graph, values: Sequence[Any], size: Any) -> list[Any]:
                 break
         recording = any(isinstance(x, Tensor) for x in inputs)
         before = next_serial() if recording else 0
-        made = _apply_batched(node, inputs, batched, size)
+        op, params = node.op, node.params
+        try:
+            if op.name == "item":  # takes one out of a tuple of batched arrays
+                made = apply(op, inputs, params)
+            else:
+                made = apply_rule(op, inputs, batched, params, size)
+        except UnknownLengthError:
+            if isinstance(op, Late):
+                raise
+            made = hooks.batch_late(op, inputs, batched, params)
         if recording and isinstance(made, Tensor) and node.origin is None:
             if made.serial > before + 1:
                 _tell_helpers(made, node.op, before)
@@ -106,29 +115,14 @@ def count_bytes(graph: Graph) -> int:
     return max(peak, 1)
 
 
-def _apply_batched(
-    node: Tensor, inputs: tuple[Any, ...], batched: tuple[bool, ...], size: Any
-) -> Any:
-    """Compute one node of the program for all examples."""
-    op, params = node.op, node.params
-    if op.name == "item":  # takes one out of a tuple whose every array is batched
-        return apply(op, inputs, params)
-    try:
-        return _ruled(op, inputs, batched, params, size)
-    except UnknownLengthError:
-        if isinstance(op, Late):
-            raise
-        return hooks.batch_late(op, inputs, batched, params)
-
-
-def _ruled(
+def apply_rule(
     op: Op,
     inputs: tuple[Any, ...],
     batched: tuple[bool, ...],
     params: dict[str, Any],
     size: Any,
 ) -> Any:
-    """An op by its rule for batches, or example by example."""
+    """Apply an op by its rule for batches, or example by example."""
     if type(op) is Late:
         return _deferred(op, inputs, batched, params)
     batch = "aligned" if op.elementwise and op.batch is None else op.batch
@@ -156,20 +150,22 @@ def _deferred(
 
     settings: dict[str, Any] = dims.replaced(params, length)
     size = shape_at(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
-    return applied(op.base, inputs[: op.count], batched[: op.count], settings, size)
+    return apply_to_examples(
+        op.base, inputs[: op.count], batched[: op.count], settings, size
+    )
 
 
-def applied(
+def apply_to_examples(
     op: Op,
     inputs: tuple[Any, ...],
     batched: tuple[bool, ...],
     params: dict[str, Any],
     size: Any,
 ) -> Any:
-    """An op for ``size`` examples, batch axis first in its result too."""
+    """Apply an op to ``size`` examples, batch axis first in its result too."""
     if any(batched):
         try:
-            return _ruled(op, inputs, batched, params, size)
+            return apply_rule(op, inputs, batched, params, size)
         except UnknownLengthError:
             if dims.found(size) or any(dims.found(shape_of(x)) for x in inputs):
                 return hooks.batch_late(op, inputs, batched, params)

@@ -224,7 +224,7 @@ def _examples(
     """The outputs of an op for many examples."""
     first = next(x for x, b in zip(arrays, batched, strict=True) if b)
     with _kind_kept():
-        made = batching.applied(
+        made = batching.apply_to_examples(
             of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
         )
         if isinstance(made, Tensor):

@@ -83,7 +83,7 @@ def vjp(
     >>> pullback(np.array([1.0, 0.0]))
     (array([1., 0.]),)
     """
-    if is_expression(f):
+    if not callable(f) and is_expression(f):
         from workbench.autodiff import expressions
 
         only_for_functions("vjp", has_aux=has_aux)
@@ -173,7 +173,7 @@ def jvp(
     >>> wb.jvp(np.exp, (np.zeros(2),), (np.array([1.0, 2.0]),))
     (array([1., 1.]), array([1., 2.]))
     """
-    if is_expression(f):
+    if not callable(f) and is_expression(f):
         from workbench.autodiff import expressions
 
         only_for_functions("jvp", has_aux=has_aux)
@@ -269,7 +269,7 @@ def jacobian(
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )
-    if is_expression(f):
+    if not callable(f) and is_expression(f):
         only_for_functions(
             "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
@@ -289,7 +289,8 @@ def jacobian(
             f, argnums, args, kwargs, "jacobian", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        return call.with_aux(_matrix(call, MODES[mode]))
+        made = _matrix(call, MODES[mode])
+        return call.with_aux(made) if has_aux else made
 
     return delayed(dense)
 
@@ -368,7 +369,8 @@ def hessian(
             gradient, argnums, args, kwargs, "hessian", overrides,
             has_aux=has_aux, **settings,
         )  # fmt: skip
-        return call.with_aux(_matrix(call, "forward", optional=True))
+        made = _matrix(call, "forward", optional=True)
+        return call.with_aux(made) if has_aux else made
 
     return delayed(dense)
 

@@ -569,7 +569,7 @@ class Sweep:
     def blocks(self) -> list[Any]:
         """Return a block for each end, in the shape of the output, then of ``wrt``."""
         count: Any = prod(shape_of(self.start))
-        if self.linear.record or traces.any_open() or count <= (step := self.step):
+        if self.linear.record or traces.LOCAL.stack or count <= (step := self.step):
             made = self.run(0, count)
         else:
             made = self._gather(count, step)

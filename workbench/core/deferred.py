@@ -220,13 +220,15 @@ def made(
     waiting, operands, settings = bound(op, inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
     node = kind(waiting, operands, args, settings, None, code, lasti, context)
-    look(node, spec, facts)
+    node.spec = spec
+    if facts is not None:
+        take_lengths(node, facts)
     return node
 
 
-def look(node: Any, spec: Any, facts: Any) -> None:
-    """Note what a node without value looks like."""
-    node.spec = spec if facts is None else own(node, spec)
+def take_lengths(node: Any, facts: Any) -> None:
+    """Give a node the lengths that its spec does not know, and the facts it needs."""
+    node.spec = own(node, node.spec)
     if facts:
         node.facts = facts
 

@@ -37,7 +37,10 @@ def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any
     Operands are Tensors, values or specs; a length that only the result itself can
     tell is None.
     """
-    specs = [x.spec if _unvalued(x) else getattr(x, "_value", x) for x in inputs]
+    specs = [
+        x.spec if (held := getattr(x, "_value", x)) is None and x is not None else held
+        for x in inputs
+    ]
     try:
         if unknown(specs, params):
             return _at_lengths(op, specs, params)
@@ -49,10 +52,6 @@ def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any
         if told is error:
             raise
         raise told from error
-
-
-def _unvalued(x: Any) -> bool:
-    return getattr(x, "_value", x) is None and x is not None
 
 
 def _unsized(spec: Any) -> bool:

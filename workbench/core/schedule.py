@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -90,13 +91,13 @@ class Schedule:
 
     def __init__(self, graph: Graph, whole: bool = False, own: bool = False) -> None:
         self.constants: dict[int, Any] = {}
-        self.size = 0
         allocation = _Allocation(self, graph)
         computed, self.varying = _computed(graph, whole)
         self.steps = allocation.place(computed)
         slot = allocation.slots.get
         self.inputs = tuple([slot(x.serial, -1) for x in graph.leaves])
         self.outputs = tuple([allocation.slot(y) for y in graph.outputs])
+        self.size = allocation.next_slot()
         #: Constants that are Tensors with a value, and whether one has none.
         self._tensors: list[tuple[int, Tensor]] = []
         self._has_symbols = False
@@ -297,11 +298,8 @@ class _Allocation:
         self.schedule, self.graph = schedule, graph
         self.slots: dict[int, int] = {}
         self.shared: dict[int, int] = {}
-
-    def add(self) -> int:
-        """Return a slot that nobody has had."""
-        self.schedule.size += 1
-        return self.schedule.size - 1
+        #: Gives a slot that nobody has had: their number, when all are given out.
+        self.next_slot = count().__next__
 
     def slot(self, x: Any) -> int:
         """Return the slot of a value that is read; one constant has one slot."""
@@ -309,7 +307,7 @@ class _Allocation:
             return known
         slot = self.shared.get(id(x))
         if slot is None:
-            slot = self.shared[id(x)] = self.add()
+            slot = self.shared[id(x)] = self.next_slot()
             self.schedule.constants[slot] = x
         return slot
 
@@ -325,7 +323,7 @@ class _Allocation:
         kept = {x.serial for x in outputs if isinstance(x, Tensor)}
         for x in leaves:
             if x.serial in last or x.serial in kept:
-                slots[x.serial] = self.add()
+                slots[x.serial] = self.next_slot()
         free: list[int] = []
         steps = []
         for node in computed:
@@ -341,7 +339,7 @@ class _Allocation:
                     freed.append(slot)
                 reads.append(slot)
             free += freed
-            writes = slots[own] = free.pop() if free else self.add()
+            writes = slots[own] = free.pop() if free else self.next_slot()
             forgets = [slot for slot in freed if slot != writes] if freed else freed
             steps.append(Step(node, tuple(reads), writes, tuple(forgets)))
         return tuple(steps)

@@ -417,7 +417,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         if params and dims.found(params):
             return deferred.made(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
-        deferred.look(made, *inferred(op, inputs, params))
+        made.spec, facts = inferred(op, inputs, params)
+        if facts is not None:
+            deferred.take_lengths(made, facts)
         if op.view is not None:
             note_view(inputs[0], made)
         return made
