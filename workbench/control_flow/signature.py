@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import blame, tree, types
+from workbench.core.blame import counted
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
-from workbench.overrides.rule_errors import counted, placed
+from workbench.overrides.rule_errors import placed
 
 
 class Sequenced(NamedTuple):

@@ -171,6 +171,12 @@ def _module(name: str) -> Any:
     return getattr(_module(home), last, None) if "." in home else None
 
 
+def counted(count: int, what: str) -> str:
+    """Return a number of things in words: ``"1 input"``, ``"2,000 inputs"``."""
+    several = "axes" if what == "axis" else f"{what}s"
+    return f"{count:,} {what if count == 1 else several}"
+
+
 # Errors about Tensors
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, types
+from workbench.core.blame import counted
 from workbench.core.op import Op, declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, apply
@@ -21,7 +22,6 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
-from workbench.overrides.rule_errors import counted
 from workbench.overrides.rule_parser import Bound, read
 from workbench.overrides.rules import APART, TRUE, ZERO
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from workbench.autodiff.call import apply_valued
 from workbench.core import blame, dims, tensor, tree, types, walk
+from workbench.core.blame import counted
 from workbench.core.op import Op
 from workbench.core.recorder import is_array
 from workbench.core.tensor import Tensor, admit, next_serial, value_of
@@ -30,7 +31,6 @@ from workbench.overrides.rule_errors import (
     NOTHING,
     WITHOUT,
     check_takes,
-    counted,
     placed,
 )
 from workbench.overrides.targets import name_of

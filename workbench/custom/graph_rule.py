@@ -18,6 +18,7 @@ from workbench.autodiff.budget import (
     count_entries,
 )
 from workbench.core import source
+from workbench.core.blame import counted
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
@@ -26,7 +27,6 @@ from workbench.custom.allowed_ops import Apply, finite, known
 from workbench.custom.demands import Estimate
 from workbench.errors import DtypeError, RegistrationError, UsageError, WorkbenchError
 from workbench.overrides.node import Node
-from workbench.overrides.rule_errors import counted
 
 # How `wb.graph_rule` reads its data: every name, type and op is looked at.
 

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from workbench.core import tensor, types
+from workbench.core.blame import counted
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.custom.registry import Entry, enter, home_of, snake
@@ -28,7 +29,7 @@ from workbench.custom.results import (
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import UsageError
 from workbench.ops import define
-from workbench.overrides.rule_errors import counted, placed
+from workbench.overrides.rule_errors import placed
 
 # What a user's op takes: how many inputs, and what may be one.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.core import blame, dims, tensor, types
+from workbench.core.blame import counted
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -20,7 +21,7 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.overrides.node import lend
-from workbench.overrides.rule_errors import ONTO_COPIES, counted, in_place, placed
+from workbench.overrides.rule_errors import ONTO_COPIES, in_place, placed
 
 if TYPE_CHECKING:
     from workbench.custom.op import Op as UserOp

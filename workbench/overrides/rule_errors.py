@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from workbench.core import blame, source
+from workbench.core.blame import counted
 from workbench.errors import UsageError, WorkbenchError
 from workbench.overrides.expression import Expression
 from workbench.overrides.targets import name_of
@@ -54,11 +55,6 @@ def placed(rule: Any) -> str:
     """A rule and where it stands, as an error quotes it."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
     return f"{called(rule)}{blame.at(source.decode(code, 0))}"
-
-
-def counted(count: int, what: str) -> str:
-    """``1 input``, ``2 inputs``."""
-    return f"{count} {what if count == 1 else 'axes' if what == 'axis' else what + 's'}"
 
 
 def numbered(letter: str, count: int) -> str:

@@ -20,6 +20,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.higher_order import bits
 from workbench.autodiff.steps import Rules
 from workbench.core import dims, types
+from workbench.core.blame import counted
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit
 from workbench.core.traces import OpenTrace
@@ -48,7 +49,6 @@ from workbench.overrides.rule_errors import (
     ONTO_COPIES,
     WITHOUT,
     check_signature,
-    counted,
     in_place,
     numbered,
     placed,

@@ -14,6 +14,7 @@ import numpy as np
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, hooks, types, walk
+from workbench.core.blame import counted
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import define
@@ -258,10 +259,9 @@ class Derivative(Matrix):
         return hooks.show(self, window)
 
     def __repr__(self) -> str:
-        count = len(self.path)
         text = (
-            f"<Derivative {self.title}: {self.shape}, {self.mode} mode, {count}"
-            f" node{'s' * (count != 1)} on the path>"
+            f"<Derivative {self.title}: {self.shape}, {self.mode} mode,"
+            f" {counted(len(self.path), 'node')} on the path>"
         )
         said = [text[:-1], *filter(None, [self.caption]), *self.notes]
         return "; ".join(said) + ">"

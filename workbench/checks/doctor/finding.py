@@ -8,6 +8,7 @@ from html import escape
 from typing import Literal, overload
 
 from workbench.core import blame
+from workbench.core.blame import counted
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
 
@@ -216,7 +217,7 @@ def counts(found: Sequence[Finding]) -> str:
     for severity in ("error", "warning", "note"):
         n = sum(one.severity == severity for one in found)
         if n:
-            told.append(f"{n} {severity}{'s' * (n != 1)}")
+            told.append(counted(n, severity))
     return ", ".join(told)
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
+from workbench.core.blame import counted
 from workbench.core.dims import meet
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, KernelError, ShapeError
-from workbench.overrides.rule_errors import counted
 
 # One array of a kernel as its author writes it: ``"float64[n, d]"``.
 #
