@@ -124,17 +124,19 @@ def built(
             [*(x.output for x in moved), *stacked],
         )
     )
-    loop = Loop(
-        body, len(kept_consts), len(kept_seqs), len(moved),
-        counted=count is not None, **settings,
-    )  # fmt: skip
-    loop.derived = True
     inputs = [
         value
         for group in (kept_consts, kept_seqs, moved)
         for value in (x.value for x in group)
         if value is not None
     ]
+    given = [count, *inputs, *(again.inputs if again else ())]
+    loop = Loop(
+        body, len(kept_consts), len(kept_seqs), len(moved),
+        hide=any(isinstance(x, Tensor) for x in given),
+        counted=count is not None, **settings,
+    )  # fmt: skip
+    loop.derived = True
     virtual = [x.leaf.serial for x in kept_seqs if x.value is None]
     if virtual and again is not None:
         # Of what runs again only what is read is needed.

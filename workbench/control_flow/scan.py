@@ -52,16 +52,22 @@ UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 
 def run_saving(
-    make: Any, inputs: Sequence[Any], memory: int | str, name: str | None = None
+    make: Callable[..., Loop],
+    inputs: Sequence[Any],
+    memory: int | str,
+    name: str | None = None,
 ) -> list[Any]:
     """The last carries and the stacks that the user sees.
 
-    ``make(every)`` is the loop that keeps all (None) or every so many states.
+    ``make(hide=)`` gives the loop, with `Loop`'s settings; with ``every=``, one that
+    keeps some states.
     """
-    loop: Loop = make(None)
+    # Nothing is kept of a loop of arrays, which nobody differentiates.
+    hide = any(isinstance(x, Tensor) for x in inputs)
+    loop = make(hide=hide)
     k = every(loop, inputs, memory)
     if k is not None:
-        loop = make(k)
+        loop = make(hide=hide, every=k)
     loop.keep |= any(
         live(x) and x._value is not None for x in inputs if isinstance(x, Tensor)
     )
@@ -446,15 +452,11 @@ class Assembled:
         outs = [out for _, _, out in self.carries]
         stop = [] if self.stop is None else [self.stop]
         body = detach_leaves(Graph(leaves, [*outs, *stacked, *stop]))
-
-        def make(every: int | None) -> Loop:
-            return Loop(
-                body, len(self.consts), len(self.seqs), len(self.carries),
-                steps=self.n if isinstance(self.n, int) else None,
-                counted=self.count is not None, until=self.stop is not None,
-                every=every,
-            )  # fmt: skip
-
+        make = partial(
+            Loop, body, len(self.consts), len(self.seqs), len(self.carries),
+            steps=self.n if isinstance(self.n, int) else None,
+            counted=self.count is not None, until=self.stop is not None,
+        )  # fmt: skip
         inputs = [x for _, x, *_ in (*self.consts, *self.seqs, *self.carries)]
         if self.count is not None:
             inputs = [self.count, *inputs]

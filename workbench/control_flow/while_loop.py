@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -169,11 +170,9 @@ def _run(
                 f"{max_steps} steps. Allow more, or end the loop in the condition."
             )
 
-    def make(every: int | None) -> Loop:
-        return Loop(
-            body, heads, 0, len(outs), counted=True, until=True, every=every,
-            limit=None if max_steps is None else limit,
-        )  # fmt: skip
-
+    make = partial(
+        Loop, body, heads, 0, len(outs), counted=True, until=True,
+        limit=None if max_steps is None else limit,
+    )  # fmt: skip
     inputs = [count, *closed.captured, *starts, done]
     return run_saving(make, inputs, memory)[: len(starts)]
