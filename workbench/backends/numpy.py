@@ -227,10 +227,10 @@ class Function:
     """
 
     def __init__(self, graph: Graph, own: bool = False) -> None:
-        self.schedule = Schedule(graph, whole=True, own=own)
+        self.schedule = Schedule(graph.leaves, graph.outputs, whole=True, own=own)
         if any(step.node.op.inline for step in self.schedule.steps):
             graph = inline(graph)
-            self.schedule = Schedule(graph, whole=True, own=own)
+            self.schedule = Schedule(graph.leaves, graph.outputs, whole=True, own=own)
         self.graph = graph
         self._checks = checks(graph, [step.node for step in self.schedule.steps])
 

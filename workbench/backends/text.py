@@ -533,7 +533,10 @@ def _inner(last: Lines) -> list[list[str]]:
             form = Form(nested=listing if parts(node) is not None else None)
             frame = brought.frame or partial(formed, form=form)
             for base, graph in brought.graphs:
-                steps = [step.node for step in Schedule(graph, whole=True).steps]
+                steps = [
+                    step.node
+                    for step in Schedule(graph.leaves, graph.outputs, whole=True).steps
+                ]
                 waiting.append(Lines(graph, steps, module))
                 found.append((brought.key, base, waiting[-1], frame))
     # They get their names when all that the text defines and imports is known.

@@ -108,7 +108,7 @@ class Graph:
     @cached_property
     def schedule(self) -> Schedule:
         """The order in which a run computes it."""
-        return Schedule(self)
+        return Schedule(self.leaves, self.outputs)
 
     @cached_property
     def varying(self) -> tuple[bool, ...]:

@@ -94,6 +94,14 @@ class Override(Protocol):
     def enabled(self) -> bool:
         """Whether it is applied."""
 
+    @property
+    def steps(self) -> int | slice | None:
+        """In which iterations of a loop it holds; None: in all."""
+
+    @property
+    def linear(self) -> set[Any]:
+        """Which of its rules are known to be linear."""
+
 
 class OverrideRules(Protocol):
     """What overrides put in the place of the true rules in one program."""

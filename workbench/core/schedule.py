@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from itertools import count
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from workbench.core.tensor import (
     next_serial,
 )
 from workbench.errors import ShapeError, UsageError
-
-if TYPE_CHECKING:
-    from workbench.core.graph import Graph
 
 #: Sees each step of a run in the place of the interpreter: it is given the node and the
 #: operands, and returns the result, by `compute_node` or otherwise.
@@ -89,14 +86,20 @@ class Schedule:
         input.
     """
 
-    def __init__(self, graph: Graph, whole: bool = False, own: bool = False) -> None:
+    def __init__(
+        self,
+        leaves: Sequence[Tensor],
+        outputs: Sequence[Any],
+        whole: bool = False,
+        own: bool = False,
+    ) -> None:
         self.constants: dict[int, Any] = {}
-        allocation = _Allocation(self, graph)
-        computed, self.varying = _computed(graph, whole)
-        self.steps = allocation.place(computed)
+        allocation = _Allocation(self)
+        computed, self.varying = _computed(leaves, outputs, whole)
+        self.steps = allocation.place(computed, leaves, outputs)
         slot = allocation.slots.get
-        self.inputs = tuple([slot(x.serial, -1) for x in graph.leaves])
-        self.outputs = tuple([allocation.slot(y) for y in graph.outputs])
+        self.inputs = tuple([slot(x.serial, -1) for x in leaves])
+        self.outputs = tuple([allocation.slot(y) for y in outputs])
         self.size = allocation.next_slot()
         #: Constants that are Tensors with a value, and whether one has none.
         self._tensors: list[tuple[int, Tensor]] = []
@@ -247,11 +250,13 @@ def _inherit(
                 new.origin = origin
 
 
-def _computed(graph: Graph, whole: bool) -> tuple[list[Tensor], set[int]]:
+def _computed(
+    leaves: Sequence[Tensor], outputs: Sequence[Any], whole: bool
+) -> tuple[list[Tensor], set[int]]:
     """Return the nodes that a run computes, in order, and what depends on a leaf."""
-    varying = {x.serial for x in graph.leaves}
+    varying = {x.serial for x in leaves}
     first = 0 if whole else min(varying, default=0)
-    roots = [y for y in graph.outputs if isinstance(y, Tensor)]
+    roots = [y for y in outputs if isinstance(y, Tensor)]
     found = []
     given = frozenset(varying)
     for node in walk.order(roots, first, stop=given):
@@ -265,13 +270,13 @@ def _computed(graph: Graph, whole: bool) -> tuple[list[Tensor], set[int]]:
         else:
             if whole and node._value is None:
                 if not node.inputs:
-                    raise _unknown(node, graph)
+                    raise _unknown(node, leaves)
                 found.append(node)  # of constants, and nobody has computed it yet
     return found, varying
 
 
-def _unknown(node: Tensor, graph: Graph) -> UsageError:
-    names = ", ".join(graph.label(x) for x in graph.leaves) or "none"
+def _unknown(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
+    names = ", ".join(x.name or f"%{i}" for i, x in enumerate(leaves)) or "none"
     return UsageError(
         f"{blame.describe(node)}{blame.at(node.site)} has no value and is no input of"
         f" the graph (inputs: {names}). Make it an input, or trace it with a value."
@@ -294,8 +299,8 @@ def _take_nothing(slots: list[Any]) -> tuple[Any, ...]:
 class _Allocation:
     """The slots of a schedule while they are being given out."""
 
-    def __init__(self, schedule: Schedule, graph: Graph) -> None:
-        self.schedule, self.graph = schedule, graph
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
         self.slots: dict[int, int] = {}
         self.shared: dict[int, int] = {}
         #: Gives a slot that nobody has had: their number, when all are given out.
@@ -311,7 +316,12 @@ class _Allocation:
             self.schedule.constants[slot] = x
         return slot
 
-    def place(self, computed: Sequence[Tensor]) -> tuple[Step, ...]:
+    def place(
+        self,
+        computed: Sequence[Tensor],
+        leaves: Sequence[Tensor],
+        outputs: Sequence[Any],
+    ) -> tuple[Step, ...]:
         """Return the steps; a slot is free after the last that reads it."""
         last = {
             x.serial: node.serial
@@ -319,7 +329,7 @@ class _Allocation:
             for x in node.inputs
             if isinstance(x, Tensor)
         }
-        slots, leaves, outputs = self.slots, self.graph.leaves, self.graph.outputs
+        slots = self.slots
         kept = {x.serial for x in outputs if isinstance(x, Tensor)}
         for x in leaves:
             if x.serial in last or x.serial in kept:

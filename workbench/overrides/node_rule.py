@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from workbench.autodiff.steps import Part, Rules
-from workbench.core import blame
+from workbench.core import blame, hooks, types
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor
-from workbench.errors import OverrideError, WorkbenchError
+from workbench.core.tensor import Tensor, leaf
+from workbench.core.traces import OpenTrace
+from workbench.core.types import Spec
+from workbench.errors import OverrideError, TraceError, WorkbenchError
 from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
-from workbench.overrides.node import Node, Params
+from workbench.overrides.node import Node, Params, has_derivative
 from workbench.overrides.rule_errors import check_signature
 from workbench.overrides.rules import SHAPES, TRUE, Rule, Runner
-
-if TYPE_CHECKING:
-    from workbench.overrides.override import Override
-
 
 #: What a rule is that sees nothing of its node but arrays.
 TEXTS = Expression, str, NoneType
@@ -46,7 +44,7 @@ class NodeRunner(Runner):
     node: Tensor
 
     def __init__(
-        self, node: Tensor, owner: Override, vjp: Any, jvp: Any, position: int
+        self, node: Tensor, owner: hooks.Override, vjp: Any, jvp: Any, position: int
     ) -> None:
         op = node.op if node.op is not define.ITEM else declare("identity")
         # A function may look at the node; an expression sees its arrays alone.
@@ -190,3 +188,43 @@ class NodeRule:
         item: Any = define.ITEM
         t = item.push(tangents, y, inputs, params)
         return None if t is None else self.ahead.push((t,), y, (y,), params, rules)
+
+
+# A rule tried on shapes alone, as a form does while it is typed.
+
+
+def check_on(rule: NodeRule) -> None:
+    """Run a rule on Tensors like those of its node, which have no values.
+
+    A function by its name that asks for values is left to the run.
+
+    Raises
+    ------
+    OverrideError
+        If the rule reads what the node has not, or gives the wrong shape.
+    """
+    node = rule.node
+    with OpenTrace():
+        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
+        y = abstract(node)
+        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
+        g = abstract(node)
+        if isinstance(g, tuple):
+            g = define.Parts(c if has_derivative(c) else None for c in g)
+        try:
+            if rule.pull is not None:
+                rule.pull(mask, g, y, inputs, node.params)
+        except TraceError:
+            if isinstance(rule.back.vjp, Expression):
+                raise
+
+
+def abstract(node: Tensor) -> Any:
+    """A Tensor like a node without its value; a tuple of them for several outputs."""
+    made = []
+    outputs = define.parts(node)
+    for x in (node,) if outputs is None else outputs:
+        spec = types.spec_of(x)
+        made.append(leaf(None))
+        made[-1].spec = Spec(spec.shape, spec.dtype)
+    return made[0] if outputs is None else tuple(made)

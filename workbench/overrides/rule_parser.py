@@ -23,12 +23,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from workbench.core import blame, types
-from workbench.core.tensor import Tensor, leaf
-from workbench.core.traces import OpenTrace
-from workbench.core.types import Spec
-from workbench.errors import ExpressionError, OverrideError, TraceError
-from workbench.ops import define
+from workbench.core import blame
+from workbench.core.tensor import Tensor
+from workbench.errors import ExpressionError, OverrideError
 from workbench.overrides.expression import (
     CHARACTERS,
     FUNCTIONS,
@@ -45,8 +42,6 @@ from workbench.overrides.named import (
     known,
     load,
 )
-from workbench.overrides.node import has_derivative
-from workbench.overrides.node_rule import NodeRule
 from workbench.overrides.targets import name_of
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -304,46 +299,6 @@ def spelled(name: str, **settings: Any) -> str:
         if type(value) is not type(default) or value != default:
             given.append(f"{key}={value!r}")
     return f"{name}({', '.join(given)})" if given else name
-
-
-# A rule tried on shapes alone, as a form does while it is typed.
-
-
-def check_on(rule: NodeRule) -> None:
-    """Run a rule on Tensors like those of its node, which have no values.
-
-    A function by its name that asks for values is left to the run.
-
-    Raises
-    ------
-    OverrideError
-        If the rule reads what the node has not, or gives the wrong shape.
-    """
-    node = rule.node
-    with OpenTrace():
-        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
-        y = abstract(node)
-        mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
-        g = abstract(node)
-        if isinstance(g, tuple):
-            g = define.Parts(c if has_derivative(c) else None for c in g)
-        try:
-            if rule.pull is not None:
-                rule.pull(mask, g, y, inputs, node.params)
-        except TraceError:
-            if isinstance(rule.back.vjp, Expression):
-                raise
-
-
-def abstract(node: Tensor) -> Any:
-    """A Tensor like a node without its value; a tuple of them for several outputs."""
-    made = []
-    outputs = define.parts(node)
-    for x in (node,) if outputs is None else outputs:
-        spec = types.spec_of(x)
-        made.append(leaf(None))
-        made[-1].spec = Spec(spec.shape, spec.dtype)
-    return made[0] if outputs is None else tuple(made)
 
 
 # Short texts for gradient rules, for the picture and the lists of overrides.

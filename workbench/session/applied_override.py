@@ -16,10 +16,11 @@ from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.linear_structures import ByLinear
+from workbench.overrides.node_rule import check_on
 from workbench.overrides.override import Override, describe_steps, override
 from workbench.overrides.patterns import ByPattern, lambda_text
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.overrides.rule_parser import check_on, read
+from workbench.overrides.rule_parser import read
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.overrides.targets import (
     ByNode,
