@@ -472,3 +472,11 @@ def test_a_session_is_called_as_a_variable_may_be(name: Any) -> None:
     graph = wb.trace(lambda x: np.sum(x**2))(np.ones(2))
     with pytest.raises(UsageError, match="a name that a variable may have"):
         wb.Session(graph, name=name)
+
+
+def test_an_op_with_several_outputs_is_neither_output_nor_input() -> None:
+    graph = wb.trace(lambda x: np.sum(np.linalg.svd(x)[1]))(np.eye(2))
+    (svd,) = (x for x in graph.nodes if x.op.name == "svd")
+    for output, wrt in ((svd, None), (None, [svd])):
+        with pytest.raises(UsageError, match="several outputs.*Ask for one of them"):
+            wb.Session(graph, output, wrt)

@@ -29,8 +29,8 @@ from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.targets import ByNode, ByOp, ByPart, ByPredicate, Target
 from workbench.session.applied_override import Attached, attached_overrides, code_line
-from workbench.session.derivative import in_force, one_array
-from workbench.session.nodes import Node, Nodes, as_list, handed
+from workbench.session.derivative import in_force
+from workbench.session.nodes import Node, Nodes, as_list, handed, one_array
 from workbench.session.stages import Values
 from workbench.session.state import Entry, HasState, State
 from workbench.session.statistics import relative_change

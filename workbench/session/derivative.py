@@ -20,7 +20,7 @@ from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import define
 from workbench.overrides.resolution import Resolution
 from workbench.session.matrix import Matrix, host
-from workbench.session.nodes import Node, as_list, is_node
+from workbench.session.nodes import Node, as_list, is_node, one_array
 from workbench.session.stages import Values
 from workbench.session.state import HasState
 
@@ -149,18 +149,6 @@ def in_force(
             if not (serial in parts and stops & parts[serial].inside)
             and not on.isdisjoint(forward.places(node))
         }
-    )
-
-
-def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
-    """Refuse an op with several outputs, and name those that there are."""
-    if define.parts(node) is None:
-        return
-    known = zip(nodes, labels, strict=True)
-    names = [label for x, label in known if x.op is define.ITEM and x.inputs[0] is node]
-    raise UsageError(
-        f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
-        f" of one array by others. Ask for one of them: {', '.join(names)}."
     )
 
 

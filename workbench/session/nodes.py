@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ from workbench.core import blame, types
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.walk import is_leaf
-from workbench.errors import DtypeError, ShapeError, UnknownNodeError
+from workbench.errors import DtypeError, ShapeError, UnknownNodeError, UsageError
+from workbench.ops import define
 from workbench.ops.define import shape_of
 
 #: What stands for a node: its Tensor, its name, or its id.
@@ -152,6 +153,18 @@ def is_node(given: Iterable[Node] | Node) -> bool:
 def as_list(given: Iterable[Node] | Node) -> list[Node]:
     """Return one node or several as a list."""
     return [given] if is_node(given) else list(given)  # type: ignore[list-item, arg-type]
+
+
+def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
+    """Refuse an op with several outputs, and name those that there are."""
+    if define.parts(node) is None:
+        return
+    known = zip(nodes, labels, strict=True)
+    names = [label for x, label in known if x.op is define.ITEM and x.inputs[0] is node]
+    raise UsageError(
+        f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
+        f" of one array by others. Ask for one of them: {', '.join(names)}."
+    )
 
 
 def fitted(value: Any, node: Tensor, label: str) -> Any:

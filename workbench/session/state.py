@@ -21,9 +21,10 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.budget import budget_for
-from workbench.core import blame, types, walk
+from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
+from workbench.core.trace import is_float
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
@@ -35,7 +36,7 @@ from workbench.errors import (
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session.nodes import Node, Nodes
+from workbench.session.nodes import Node, Nodes, one_array
 from workbench.session.stages import Backward, Values, plain
 from workbench.session.statistics import Effect, measure_effects
 
@@ -96,6 +97,8 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
         If it is a constant.
     DtypeError
         If it is of integer or boolean dtype.
+    UsageError
+        If there is none, or it has several arrays.
     """
     if output is None:
         if not graph.outputs:
@@ -108,7 +111,8 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
             )
     found = nodes.find(output)
     node = graph.nodes[found]
-    if not types.differentiable(node.dtype):
+    if not is_float(node):
+        one_array(node, graph.nodes, nodes.labels)
         raise DtypeError(
             f"the output {nodes.labels[found]} ({blame.describe(node)}"
             f"{blame.at(node.site)}) is of dtype {node.dtype}, and has no derivative."
@@ -133,14 +137,13 @@ def wrt_of(
     reached = {x.serial for x in walk.order([tensors[output]])}
     if wrt is None:
         return [
-            nodes.find(x)
-            for x in graph.inputs
-            if x.serial in reached and types.differentiable(x.dtype)
+            nodes.find(x) for x in graph.inputs if x.serial in reached and is_float(x)
         ]
     ids = [nodes.find(x) for x in ([wrt] if isinstance(wrt, str) else wrt)]
     labels = nodes.labels
     for i in ids:
-        if not types.differentiable(tensors[i].dtype):
+        if not is_float(tensors[i]):
+            one_array(tensors[i], tensors, labels)
             raise DtypeError(
                 f"{labels[i]} is of dtype {tensors[i].dtype}, and an integer has no"
                 f" derivative. Write {labels[i]} = {labels[i]}.astype(float) before,"
