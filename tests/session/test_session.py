@@ -478,5 +478,5 @@ def test_an_op_with_several_outputs_is_neither_output_nor_input() -> None:
     graph = wb.trace(lambda x: np.sum(np.linalg.svd(x)[1]))(np.eye(2))
     (svd,) = (x for x in graph.nodes if x.op.name == "svd")
     for output, wrt in ((svd, None), (None, [svd])):
-        with pytest.raises(UsageError, match="several outputs.*Ask for one of them"):
+        with pytest.raises(UsageError, match=r"several outputs.*Ask for one of them"):
             wb.Session(graph, output, wrt)
