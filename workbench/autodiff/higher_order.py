@@ -223,7 +223,8 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
     TraceError
         If a loop or a branch inside the step draws.
     """
-    for node in steps.with_inner_nodes(graph.between)[len(graph.between) :]:
+    holders = [x for x in graph.between if x.op.graphs is not None]
+    for node in steps.with_inner_nodes(holders)[len(holders) :] if holders else ():
         if is_draw(node):
             raise TraceError(
                 f"{blame.describe(node)}{blame.at(node.site)} is drawn by a loop or a"

@@ -162,21 +162,11 @@ BLOCK = 32
 LEAST = 8
 
 
-class Place:
-    """Where the values of an output of the step go: rows of a buffer.
-
-    Values that a carry has *before* each step are those that the output had one step
-    earlier, so they are rows of the same buffer, which then begins with the carry's
-    first value.
-    """
-
-    __slots__ = ("ahead", "chain", "output")
-
-    def __init__(self, output: int) -> None:
-        self.output = output
-        #: The outputs that hold the same, 1, 2, ... steps late, and their carries.
-        self.chain: list[tuple[int, int]] = []
-        self.ahead = 0
+#: Where the outputs of the step go, each to rows of a buffer: with each output those
+#: that hold the same 1, 2, ... steps late, and their carries. Values that a carry has
+#: *before* each step are those that an output had one step earlier, so they are rows of
+#: the same buffer, which then begins with the carry's first value.
+Places = dict[int, list[tuple[int, int]]]
 
 
 def _term(loop: Loop, carry: int) -> Tensor:
@@ -305,14 +295,14 @@ class Runner:
             else self._straight()
         )
 
-    def _places(self, wanted: list[int]) -> list[Place]:
+    def _places(self, wanted: list[int]) -> Places:
         """Where outputs go; those that lag behind another share its buffer."""
         loop, body = self.loop, self.loop.body
         behind = {} if loop.until else loop.behind(body)
         carries = {
             x.serial: i for i, x in enumerate(body.leaves[loop.consts + loop.seqs :])
         }
-        places: dict[int, Place] = {}
+        places: Places = {}
         lagging = []
         for i in wanted:
             y = body.outputs[i]
@@ -320,15 +310,14 @@ class Runner:
             if i >= loop.carries + loop.visible and carry in behind:
                 lagging.append((behind[carry][1], i, carry))
             else:
-                places[i] = Place(i)
+                places[i] = []
         for hops, i, carry in sorted(lagging):
-            place = places[behind[carry][0]]
-            if len(place.chain) == hops - 1:
-                place.chain.append((i, carry))
-                place.ahead = hops
+            late = places[behind[carry][0]]
+            if len(late) == hops - 1:
+                late.append((i, carry))
             else:
-                places[i] = Place(i)
-        return list(places.values())
+                places[i] = []
+        return places
 
     # Its code
 
@@ -356,7 +345,8 @@ class Runner:
         pairs = [f"x{i}, y{i}" for i in outer]
         if outer:
             code.line(f"    f, {', '.join(pairs)} = held")
-        known = code.write(before, dict(zip(body.leaves, consts, strict=False)), "    ")
+        given = dict(zip(body.leaves, consts, strict=False))
+        known = code.write(before, given, "    ") if inputs else []
         known_as = {x.serial: name for x, name in zip(inputs, known, strict=True)}
         # In the loop
         for name in rows:
@@ -383,19 +373,20 @@ class Runner:
         skipped |= {_term(loop, i).serial for i in outer}
         values = code.steps(inside, known_as, pad, results, skipped)
         first = "n - 1" if loop.reverse else "0"
-        chosen = [values[place.output] for place in self.places]
+        chosen = [values[output] for output in self.places]
+        behind = self.places.values()
         if rows and not loop.until:
             code.line(f"{pad}if t == {first}:")
-            for name, value, place in zip(rows, chosen, self.places, strict=True):
-                code.line(f"{pad}    {name} = rows(n + {place.ahead}, {value})")
-                for late, (_, carry) in enumerate(place.chain, 1):
-                    row = f"n + {late - 1}" if loop.reverse else f"{place.ahead - late}"
+            for name, value, late in zip(rows, chosen, behind, strict=True):
+                code.line(f"{pad}    {name} = rows(n + {len(late)}, {value})")
+                for k, (_, carry) in enumerate(late, 1):
+                    row = f"n + {k - 1}" if loop.reverse else f"{len(late) - k}"
                     code.line(f"{pad}    {name}[{row}] = inits[{carry}]")
-        for name, value, place in zip(rows, chosen, self.places, strict=True):
+        for name, value, late in zip(rows, chosen, behind, strict=True):
             if loop.until:
                 code.line(f"{pad}{name}.append({value})")
             else:
-                ahead = f" + {place.ahead}" if place.ahead and not loop.reverse else ""
+                ahead = f" + {len(late)}" if late and not loop.reverse else ""
                 code.line(f"{pad}{name}[t{ahead}] = {value}")
         for i, carry in enumerate(self.marks):
             if i == 0:
@@ -546,16 +537,16 @@ class Runner:
                 raise
             raise told from error
         made: dict[int, Any] = {}
-        for place, rows in zip(self.places, buffers, strict=True):
+        for (output, behind), rows in zip(self.places.items(), buffers, strict=True):
             if loop.until:
                 rows = stacked(rows)
-            ahead = place.ahead
-            for late, (i, _) in enumerate(place.chain, 1):
+            ahead = len(behind)
+            for late, (i, _) in enumerate(behind, 1):
                 start = late if loop.reverse else ahead - late
                 made[i] = rows[start : start + n]
             if ahead:
                 rows = rows[:n] if loop.reverse else rows[ahead:]
-            made[place.output] = rows
+            made[output] = rows
         kept = [stacked(rows) for rows in marks]
         return self._result(carries, made, done, kept)
 
@@ -589,8 +580,8 @@ class Runner:
         """The outputs of no step at all."""
         loop = self.loop
         made = {}
-        for place in self.places:
-            for i in (place.output, *(i for i, _ in place.chain)):
+        for output, late in self.places.items():
+            for i in (output, *(i for i, _ in late)):
                 spec = types.spec_of(loop.body.outputs[i])
                 shape = spec.shape
                 if not all(isinstance(m, int) for m in shape):
@@ -659,17 +650,17 @@ class Runner:
                     for rows, i in zip(kept, marks, strict=True):
                         rows.append(carries[i])
                 made = step(*consts, *[x[t] for x in seqs], *carries)
-                for at, place in enumerate(places):
-                    y = made[place.output]
+                for at, (output, behind) in enumerate(places.items()):
+                    y, ahead = made[output], len(behind)
                     if until:
                         buffers[at].append(y)
                         continue
                     if t == first:
-                        buffers[at] = rows_for(n + place.ahead, y)
-                        for late, (_, carry) in enumerate(place.chain, 1):
-                            row = n + late - 1 if loop.reverse else place.ahead - late
+                        buffers[at] = rows_for(n + ahead, y)
+                        for late, (_, carry) in enumerate(behind, 1):
+                            row = n + late - 1 if loop.reverse else ahead - late
                             buffers[at][row] = inits[carry]
-                    buffers[at][t + (0 if loop.reverse else place.ahead)] = y
+                    buffers[at][t + (0 if loop.reverse else ahead)] = y
                 if done == 0:
                     for i, (old, new) in enumerate(
                         zip(carries, made[: loop.carries], strict=True)
