@@ -77,7 +77,7 @@ def test_G5_a_thousandth_off_is_found_in_every_op(
             if op.name in seen or not checkable(node) or op.pull is None:
                 continue
             seen.add(op.name)
-            pull, push = op.pull, op.push or forward.transposed(op.pull)
+            pull, push = op.pull, forward.push_of(op)
 
             def pulled(*args: Any, rule: Any = pull) -> Any:
                 return [spoilt(c) for c in rule(*args)]

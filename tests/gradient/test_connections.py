@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.gradient.test_whole import at
-from workbench.autodiff.derivatives import connected
+from workbench.autodiff.derivatives import find_connected
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, WorkbenchError
 from workbench.gradient import grad, grad_undefined
@@ -84,13 +84,13 @@ def test_the_walk_over_what_is_connected() -> None:
     x, y = wb.scalars("x y")
     h = x * 2
     cost = h * wb.stop_gradient(y)
-    found = connected([cost])
+    found = find_connected([cost])
     assert {cost.serial, h.serial, x.serial} <= found
     assert y.serial not in found
-    assert x.serial not in connected([cost], stops={h.serial})
-    assert h.serial in connected([cost], stops={h.serial})
-    assert h.serial not in connected([cost], closed={h.serial})
-    assert y.serial in connected([cost], rules={cost.inputs[1].serial})
+    assert x.serial not in find_connected([cost], stops={h.serial})
+    assert h.serial in find_connected([cost], stops={h.serial})
+    assert h.serial not in find_connected([cost], closed={h.serial})
+    assert y.serial in find_connected([cost], rules={cost.inputs[1].serial})
 
 
 def test_many_variables_and_a_null_somewhere_stay_linear() -> None:

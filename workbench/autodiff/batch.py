@@ -45,7 +45,7 @@ class Structured:
         raise NotImplementedError
 
     def dense(self) -> Any:
-        """The array, batch axis first."""
+        """Return the array, batch axis first."""
         raise NotImplementedError
 
 
@@ -140,7 +140,7 @@ def _deferred(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Any:
-    """An op whose settings name places of its operands, which have a further axis."""
+    """Apply an op whose settings name places of operands, which have one axis more."""
 
     def length(atom: Atom) -> Any:
         if isinstance(atom, Place):
@@ -209,7 +209,7 @@ def _loop(
 
 
 def _empty(spec: Any, like: Any) -> Any:
-    """The results of no example at all."""
+    """Return the results of no example at all."""
     if isinstance(like, tuple):
         like = like[0]
     if isinstance(spec, tuple):
@@ -252,6 +252,6 @@ def _bytes(x: Tensor) -> int:
 
 
 def example_spec(x: Any, axis: int) -> Spec:
-    """What one example looks like."""
+    """Return what one example looks like."""
     shape = shape_of(x)
     return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))

@@ -49,7 +49,7 @@ def pull_through(
     cotangents: Sequence[Any],
     rules: Rules = None,
 ) -> list[Any]:
-    """The cotangents of ``values``; None for one that ``run`` does not depend on.
+    """Return the cotangents of ``values``; None where ``run`` does not depend on one.
 
     ``rules`` are those of overrides for nodes that it holds.
 
@@ -66,7 +66,7 @@ def run_and_pull(
     cotangents: Sequence[Any],
     rules: Rules = None,
 ) -> tuple[list[Any], list[Any]]:
-    """The outputs, and what `pull_through` gives, of one run.
+    """Return the outputs, and what `pull_through` gives, of one run.
 
     >>> import numpy as np
     >>> run_and_pull(lambda xs: [xs[0] ** 2], [3.0], [np.float64(1)])
@@ -85,7 +85,7 @@ def run_and_pull(
 def push_through(
     run: Run, values: Sequence[Any], tangents: Sequence[Any], rules: Rules = None
 ) -> list[Any]:
-    """The tangents of the outputs; None for one that does not move."""
+    """Return the tangents of the outputs; None for one that does not move."""
     made = record(lambda leaves: list(run(leaves)), values)
     fitted = [
         None if t is None else reverse.fit(t, x)
@@ -95,7 +95,7 @@ def push_through(
 
 
 def run_examples(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
-    """The outputs for many examples: axis 0 of the values that are ``batched``.
+    """Return the outputs for many examples: axis 0 of the values that are ``batched``.
 
     Every output carries the batch axis first.
     """
@@ -291,7 +291,7 @@ def derive_by_running(
         arriving: Sequence[Any],
         count: int,
     ) -> list[Any]:
-        """One node too, so that second order finds the overrides in there."""
+        """Derive by one node too, so that second order finds the overrides in there."""
         flags = {i for i, c in enumerate(arriving) if is_masked(c)}
         found = derive(params["graph"], key, rules, flags)
 
@@ -354,7 +354,7 @@ class Call(Op):
         return [self.graph]
 
     def _compute(self, *arrays: Any) -> Any:
-        """The outputs; a number of Python's has the dtype of its leaf."""
+        """Return the outputs; a number of Python's has the dtype of its leaf."""
         given = zip(arrays, self.graph.leaves, strict=True)
         values = [
             np.asarray(x, leaf.dtype) if types.weak(x) else x  # host array: a number
@@ -366,11 +366,11 @@ class Call(Op):
         return made[0] if self.single else tuple(made)
 
     def _infer(self, *specs: Any) -> Any:
-        """The specs of the outputs, in the lengths of what is given."""
+        """Return the specs of the outputs, in the lengths of what is given."""
         return self._nested(outer_specs(self.graph, specs, noted=self._related))
 
     def outputs_for(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
-        """The outputs, one or several, in a list.
+        """Return the outputs, one or several, in a list.
 
         A masked cotangent meets the ops inside, where 0 must win over infinity.
         """
@@ -386,11 +386,11 @@ class Call(Op):
         return [x for x in self.graph.between if x.facts]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
-        """The op whose derivatives are taken for these inputs."""
+        """Return the op whose derivatives are taken for these inputs."""
         return self
 
     def specialize(self, values: Sequence[Any]) -> Call:
-        """The same for values of these shapes: recorded once for each."""
+        """Return the same for values of these shapes: recorded once for each."""
         key = key_of(values)
         if key is None or key == self._key:
             return self
@@ -410,7 +410,7 @@ class Call(Op):
     # Derivatives
 
     def derivative(self, key: Key, rules: Rules = None) -> tuple[Call, Derived]:
-        """A derivative as an op, recorded when it is first asked for.
+        """Return a derivative as an op, recorded when it is first asked for.
 
         Those of the ops inside come first, from the innermost on: however deep ops
         lie in each other, recording one never waits for another. One with ``rules``
@@ -433,7 +433,7 @@ class Call(Op):
         return found
 
     def _asked(self, key: Key) -> list[tuple[Call, Key]]:
-        """The derivatives of ops inside that one of this op is made of."""
+        """Return the derivatives of ops inside that one of this op is made of."""
         outputs = [y for y, p in zip(self.graph.outputs, key.given, strict=True) if p]
         wrt = [x for i, x in enumerate(self.graph.leaves) if key.mask >> i & 1]
         steps = plan(outputs, wrt)
@@ -468,7 +468,7 @@ class Call(Op):
         params: Params,
         rules: Rules = None,
     ) -> list[Any]:
-        """The cotangents that the graph passes on."""
+        """Return the cotangents that the graph passes on."""
         parts = (g,) if self.single else tuple(g)
         key = Key(True, mask, tuple([c is not None for c in parts]))
         op, found = self.derivative(key, rules)
@@ -482,7 +482,7 @@ class Call(Op):
         params: Params,
         rules: Rules = None,
     ) -> Any:
-        """The tangents of the graph's outputs."""
+        """Return the tangents of the graph's outputs."""
         mask = bits(i for i, t in enumerate(tangents) if t is not None)
         count = len(self.specs)
         op, found = self.derivative(Key(False, mask, (True,) * count), rules)

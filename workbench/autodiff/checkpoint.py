@@ -31,7 +31,7 @@ CHECKPOINT = declare("checkpoint")
 
 
 def checkpoint(f: Function) -> Function:
-    """The same function, whose inner values are not kept for the backward pass.
+    """Return the same function, whose inner values are not kept for the backward pass.
 
     Parameters
     ----------

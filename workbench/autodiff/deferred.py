@@ -47,7 +47,7 @@ def _kind_kept() -> Iterator[None]:
 
 
 def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
-    """An op of several outputs that is a function of its operands, flat."""
+    """Declare an op of several outputs that is a function of its operands, flat."""
 
     def compute(*arrays: Any, **params: Any) -> Any:
         made = tuple(run(arrays, **params))
@@ -71,7 +71,7 @@ def _known(operands: Sequence[Any]) -> None:
 
 
 def _traced(run: Any) -> Any:
-    """The specs of the outputs of a flat function, at known lengths."""
+    """Return the specs of the outputs of a flat function, at known lengths."""
 
     def infer(*operands: Any, **params: Any) -> tuple[Spec, ...]:
         made = record(lambda leaves: list(run(leaves, **params)), _specs(operands))
@@ -92,7 +92,7 @@ def _specs(operands: Sequence[Any]) -> list[Any]:
 def _cotangents(
     arrays: Sequence[Any], *, of: Op, mask: int, given: Any, settings: Any
 ) -> list[Any]:
-    """What the rule of an op passes on, for those inputs whose bit is set."""
+    """Return what the rule of an op passes on, for those inputs whose bit is set."""
     settings = dict(settings)
     g, y, inputs = _split(arrays, given)
     assert of.pull is not None
@@ -107,7 +107,7 @@ def _cotangents(
 
 
 def _split(arrays: Sequence[Any], given: Any) -> tuple[Any, Any, tuple[Any, ...]]:
-    """The cotangents, the outputs and the inputs among the operands.
+    """Return the cotangents, the outputs and the inputs among the operands.
 
     ``given`` says of each output whether it has a cotangent; None for a single one.
     """
@@ -134,7 +134,7 @@ VJP = declare_run(
 
 
 def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
-    """What `pull` of a node would give, by a node that runs the rule."""
+    """Return what `pull` of a node would give, by a node that runs the rule."""
     of, inputs, settings = deferred.stripped(node)
     mask = sum(
         1 << i
@@ -163,7 +163,7 @@ def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
 def _tangents(
     arrays: Sequence[Any], *, of: Op, moving: Any, count: Any, settings: Any
 ) -> list[Any]:
-    """The tangents of the outputs of an op; ``count`` is None for a single one."""
+    """Return the tangents of the outputs of an op; ``count`` is None for one output."""
     settings = dict(settings)
     rest = iter(arrays)
     tangents = tuple(next(rest) if there else None for there in moving)
@@ -177,7 +177,7 @@ def _tangents(
     if made is None:
         found = (None,) * len(parts)
     return [
-        np.zeros_like(part) if t is None else forward.fitted(t, part)
+        np.zeros_like(part) if t is None else forward.fit_tangent(t, part)
         for t, part in zip(found, parts, strict=True)
     ]
 
@@ -196,7 +196,7 @@ JVP = declare_run(
 
 
 def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
-    """What `push` of a node would give, by a node that runs the rule."""
+    """Return what `push` of a node would give, by a node that runs the rule."""
     of, inputs, settings = deferred.stripped(node)
     tangents = tangents[: len(inputs)]
     if all(t is None for t in tangents):
@@ -221,7 +221,7 @@ def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
 def _examples(
     arrays: Sequence[Any], *, of: Op, batched: Any, settings: Any
 ) -> Sequence[Any]:
-    """The outputs of an op for many examples."""
+    """Return the outputs of an op for many examples."""
     first = next(x for x, b in zip(arrays, batched, strict=True) if b)
     with _kind_kept():
         made = batching.apply_to_examples(
@@ -276,7 +276,7 @@ class Mapped(tuple[Any, ...]):
 
 
 def _kept(x: Any, operands: list[Any]) -> Any:
-    """An argument as a setting; its Tensors and arrays become operands."""
+    """Return an argument as a setting; its Tensors and arrays become operands."""
     if isinstance(x, Tensor) or type(x) is np.ndarray:
         operands.append(x)
         return Hole(len(operands) - 1)
@@ -292,7 +292,7 @@ def _kept(x: Any, operands: list[Any]) -> Any:
 
 
 def _given(x: Any, operands: Sequence[Any]) -> Any:
-    """The argument again, with other operands."""
+    """Return the argument again, with other operands."""
     if type(x) is Hole:
         return operands[x]
     if type(x) is Listed:
@@ -314,7 +314,7 @@ def _called(
     settings: Any,
     single: bool = False,
 ) -> Sequence[Any]:
-    """The results of a function, flat; ``single`` says it returns one, no list."""
+    """Return the results of a function, flat; ``single`` says it returns no list."""
     with _kind_kept():
         made = function(*_given(args, arrays), **_given(settings, arrays))
     _KIND.set(made)
@@ -324,7 +324,7 @@ def _called(
 def _called_lengths(
     *operands: Any, function: Any, args: Any, settings: Any, single: bool = False
 ) -> tuple[Any, ...]:
-    """The shapes of the results, where the function has a rule of them."""
+    """Return the shapes of the results, where the function has a rule of them."""
     rule = LENGTHS.get(function)
     if rule is None:
         raise UnknownLengthError("measured when it runs")
@@ -337,7 +337,7 @@ CALL.infer, CALL.lengths = _traced(_called), _called_lengths
 
 
 def _spelled(node: Tensor) -> tuple[str, dict[str, Any]] | None:
-    """A function of NumPy by its name: ``np.median({0}, axis={v1})``."""
+    """Return a function of NumPy by its name: ``np.median({0}, axis={v1})``."""
     params, named = node.params, dict[str, Any]()
     if not _of_numpy(params["function"]):
         return None
@@ -377,7 +377,7 @@ def is_single(node: Any) -> bool:
 
 
 def _call_later(function: Any, args: Any, settings: Params) -> Any:
-    """A call of a function as one node, which runs it on arrays."""
+    """Return a call of a function as one node, which runs it on arrays."""
     operands: list[Any] = []
     params = {
         "function": function,

@@ -46,33 +46,36 @@ from workbench.ops.gradients import DisconnectedType, noted
 # What is said and done where no derivative reaches: error, warning, or nothing.
 
 
-def named(x: Tensor) -> str:
-    """How a sentence calls a Tensor: by its name where it has one."""
+def quote_name(x: Tensor) -> str:
+    """Return how a sentence calls a Tensor: by its name where it has one."""
     return repr(x.name) if x.name else f"{blame.describe(x)}{blame.at(x.site)}"
 
 
-def disconnected(x: Tensor, outputs: Sequence[Tensor], policy: str, name: str) -> None:
+def report_disconnected(
+    x: Tensor, outputs: Sequence[Tensor], policy: str, name: str
+) -> None:
     """Act on a Tensor that is asked for and that nothing depends on."""
-    of = ", ".join(map(named, outputs)) or "nothing"
-    told(
-        f"{name}: {of} does not depend on {named(x)}: it is not part of the program, or"
-        " its values are cut off on the way (disconnected_grad, consider_constant, a"
-        " shape). Take it out of wrt, or write disconnected_inputs='ignore' for a"
-        " gradient of zero.",
+    of = ", ".join(map(quote_name, outputs)) or "nothing"
+    report(
+        f"{name}: {of} does not depend on {quote_name(x)}: it is not part of the"
+        " program, or its values are cut off on the way (disconnected_grad,"
+        " consider_constant, a shape). Take it out of wrt, or write"
+        " disconnected_inputs='ignore' for a gradient of zero.",
         policy,
     )
 
 
-def still(y: Tensor, wrt: Sequence[Tensor], policy: str, name: str) -> None:
+def report_unmoved(y: Tensor, wrt: Sequence[Tensor], policy: str, name: str) -> None:
     """Act on an output that depends on nothing that moves."""
-    told(
-        f"{name}: {named(y)} depends on none of {', '.join(map(named, wrt))}. Leave it"
-        " out, or write disconnected_outputs='ignore' for a tangent of zero.",
+    report(
+        f"{name}: {quote_name(y)} depends on none of"
+        f" {', '.join(map(quote_name, wrt))}. Leave it out, or write"
+        " disconnected_outputs='ignore' for a tangent of zero.",
         policy,
     )
 
 
-def told(message: str, policy: str) -> None:
+def report(message: str, policy: str) -> None:
     """Raise, warn or be silent about what is disconnected."""
     if policy == "raise":
         raise DisconnectedInputError(message)
@@ -81,14 +84,14 @@ def told(message: str, policy: str) -> None:
 
 
 def _user_level() -> int:
-    """How many frames up the nearest one outside Workbench is."""
+    """Return how many frames up the nearest one outside Workbench is."""
     level, frame = 2, sys._getframe(2)
     while source.internal(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level
 
 
-def one_of(name: str, option: str, value: Any, known: Sequence[str]) -> None:
+def check_option(name: str, option: str, value: Any, known: Sequence[str]) -> None:
     """Refuse an option's value that there is not."""
     if value not in known:
         raise UsageError(
@@ -103,7 +106,9 @@ def one_of(name: str, option: str, value: Any, known: Sequence[str]) -> None:
 # here which symbols these are.
 
 
-def belonging(results: Sequence[Any], of: Sequence[Tensor], before: int) -> list[Any]:
+def link_results(
+    results: Sequence[Any], of: Sequence[Tensor], before: int
+) -> list[Any]:
     """Derivatives that hold what they are derivatives of; None stays None.
 
     What was there ``before`` (a serial), such as the other factor of a product, is
@@ -120,8 +125,8 @@ def belonging(results: Sequence[Any], of: Sequence[Tensor], before: int) -> list
     return made
 
 
-def programs(nodes: Sequence[Tensor]) -> list[Tensor]:
-    """All nodes of what derivatives among these nodes are derivatives of."""
+def forward_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
+    """Return all nodes of what derivatives among these nodes are derivatives of."""
     origins = [x.origin for x in nodes if x.origin is not None]
     return walk.order([y for one in origins for y in (one.forward, *one.of)])
 
@@ -129,14 +134,14 @@ def programs(nodes: Sequence[Tensor]) -> list[Tensor]:
 # What an expression depends on: by its values, or by nothing but a shape.
 
 
-def connected(
+def find_connected(
     outputs: Iterable[Tensor],
     stops: Collection[int] = (),
     closed: Collection[int] = (),
     rules: Collection[int] | Mapping[int, Any] = (),
     cut: Collection[tuple[int, int, int]] = (),
 ) -> set[int]:
-    """The serials of all Tensors that the outputs depend on by their values.
+    """Return the serials of all Tensors that the outputs depend on by their values.
 
     Parameters
     ----------
@@ -208,14 +213,16 @@ class _One:
 ONE = _One()
 
 
-def one(cost: Tensor) -> Tensor:
-    """The cotangent 1 of one number."""
+def unit_seed(cost: Tensor) -> Tensor:
+    """Return the cotangent 1 of one number."""
     made: Any = np.ones_like(cost)
     return made if isinstance(made, Tensor) else leaf(made)
 
 
-def without(results: list[Any], seeds: Sequence[Tensor], before: int) -> list[Any]:
-    """The same gradients, without the products with the 1 that the walk began with.
+def fold_unit_seed(
+    results: list[Any], seeds: Sequence[Tensor], before: int
+) -> list[Any]:
+    """Return the same gradients, without products with the 1 that the walk began with.
 
     Where the 1 itself is left it becomes a constant, where it was repeated an array of
     ones like that of the primal. Only Tensors that were made since ``before`` change,
@@ -243,23 +250,23 @@ def without(results: list[Any], seeds: Sequence[Tensor], before: int) -> list[An
         op, inputs, _ = deferred.stripped(node)
         if op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
             ones.add(node.serial)
-        if op is BROADCAST and _repeated(node, value_of(inputs[0])):
+        if op is BROADCAST and _fill_like(node, value_of(inputs[0])):
             changed.add(node.serial)
-        elif op is MULTIPLY and (kept := _other(node, inputs, ones)) is not None:
+        elif op is MULTIPLY and (kept := _other_factor(node, inputs, ones)) is not None:
             became[node.serial] = kept
             changed.add(node.serial)
-        elif op is node.op and _folded(node):
+        elif op is node.op and _fold_constant(node):
             changed.add(node.serial)
     return [became.get(g.serial, g) if isinstance(g, Tensor) else g for g in results]
 
 
-def _repeated(node: Tensor, fill: Any) -> bool:
+def _fill_like(node: Tensor, fill: Any) -> bool:
     """Make a repeated number an array like that whose gradient it is part of."""
     if fill is None or np.shape(fill) != () or node.origin is None:
         return False
     for x in node.origin.forward.inputs:
         if isinstance(x, Tensor) and dims.same(x.shape, node.shape):
-            x = _early(x)
+            x = _find_early(x)
             node.op, node.inputs, node.args = FULL_LIKE, (x,), (x._value,)
             node.params = {"fill": fill.item()}
             if x.dtype != node.dtype:
@@ -270,8 +277,8 @@ def _repeated(node: Tensor, fill: Any) -> bool:
     return False
 
 
-def _early(x: Tensor) -> Tensor:
-    """A Tensor of the same shape that is there earlier, and needs no computing."""
+def _find_early(x: Tensor) -> Tensor:
+    """Return a Tensor of the same shape that is made earlier and needs no computing."""
     while True:
         for y in x.inputs:
             if isinstance(y, Tensor) and define.parts(y) is None:
@@ -282,20 +289,22 @@ def _early(x: Tensor) -> Tensor:
             return x
 
 
-def _other(node: Tensor, inputs: tuple[Any, ...], ones: set[int]) -> Tensor | None:
-    """The other factor of a product with 1, if it is all of the product."""
+def _other_factor(
+    node: Tensor, inputs: tuple[Any, ...], ones: set[int]
+) -> Tensor | None:
+    """Return the other factor of a product with 1, if it is all of the product."""
     for factor, other in (inputs, inputs[::-1]):
         if (
             isinstance(factor, Tensor)
             and factor.serial in ones
             and isinstance(other, Tensor)
-            and _alike(types.spec_of(other), types.spec_of(node))
+            and _are_alike(types.spec_of(other), types.spec_of(node))
         ):
             return other
     return None
 
 
-def _folded(node: Tensor) -> bool:
+def _fold_constant(node: Tensor) -> bool:
     """Compute what depends on constants alone."""
     values = tuple(map(value_of, node.inputs))
     if any(x is None for x in values):
@@ -305,8 +314,8 @@ def _folded(node: Tensor) -> bool:
     return True
 
 
-def _alike(a: Spec, b: Spec) -> bool:
-    """Whether two specs are equal at all lengths."""
+def _are_alike(a: Spec, b: Spec) -> bool:
+    """Return whether two specs are equal at all lengths."""
     return (a.dtype, a.weak) == (b.dtype, b.weak) and dims.same(a.shape, b.shape)
 
 
@@ -322,16 +331,16 @@ class Nested(NamedTuple):
     bare: bool
 
 
-def tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
-    """The Tensors of a Tensor, a list, a tuple, a mapping, or a nest of these."""
+def flatten_tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
+    """Return the Tensors of a Tensor, a list, a tuple, a mapping, or a nest of them."""
     flat, structure = tree.flatten(_plain_dicts(nest))
     for x in flat:
-        expression_of(x, name, what)
+        check_expression(x, name, what)
     return Nested(flat, structure, isinstance(nest, Tensor))
 
 
-def entries(nest: Any) -> list[Any]:
-    """The leaves of a nest in the order of `tensors`; None is a leaf too."""
+def flatten_entries(nest: Any) -> list[Any]:
+    """Return the leaves of a nest as `flatten_tensors` orders them; None is one too."""
     return tree.flatten(_plain_dicts(nest))[0]
 
 
@@ -345,8 +354,8 @@ def _plain_dicts(nest: Any) -> Any:
     return DisconnectedType() if nest is None else nest
 
 
-def expression_of(x: Any, name: str, what: str) -> Tensor:
-    """An expression, or the error that says what stands in its place."""
+def check_expression(x: Any, name: str, what: str) -> Tensor:
+    """Return an expression, or the error that says what stands in its place."""
     if not isinstance(x, Tensor):
         shown = "None" if isinstance(x, DisconnectedType) else repr(x)
         raise UsageError(
@@ -374,16 +383,16 @@ def gradient(
     overrides: Sequence[Override] | None = None,
     name: str = "grad",
 ) -> Any:
-    """What `workbench.gradient.grad` returns; ``name`` is what errors call it."""
-    one_of(
+    """Return what `workbench.gradient.grad` does; ``name`` is what errors call it."""
+    check_option(
         name, "disconnected_inputs", disconnected_inputs, ("raise", "warn", "ignore")
     )
-    one_of(
+    check_option(
         name, "return_disconnected", return_disconnected,
         ("zero", "None", "Disconnected"),
     )  # fmt: skip
-    one_of(name, "null_gradients", null_gradients, ("raise", "return"))
-    nest = tensors(wrt, name)
+    check_option(name, "null_gradients", null_gradients, ("raise", "return"))
+    nest = flatten_tensors(wrt, name)
     if cost is None and not known_grads:
         raise UsageError(
             f"{name}: there is neither a cost nor known_grads. Give the expression to"
@@ -391,12 +400,12 @@ def gradient(
         )
     starts: dict[Tensor, Any] = {}
     if cost is not None:
-        cost = scalar(cost, name)
-        whole_part(cost, nest.tensors, name)
+        cost = check_scalar(cost, name)
+        check_whole_part(cost, nest.tensors, name)
         starts[cost] = seed_of(cost)
     for x, g in (known_grads or {}).items():
-        x = expression_of(x, name, "known_grads")
-        starts[x] = started(g, x, name)
+        x = check_expression(x, name, "known_grads")
+        starts[x] = check_start(g, x, name)
     before = next_serial()
     made = pull(
         starts, nest.tensors, consider_constant=consider_constant,
@@ -404,18 +413,20 @@ def gradient(
         disconnected_inputs=disconnected_inputs,
     )  # fmt: skip
     filled = [
-        absent(x, return_disconnected) if g is None else g
+        make_absent(x, return_disconnected) if g is None else g
         for x, g in zip(nest.tensors, made, strict=True)
     ]
-    made = belonging(filled, [*starts], before)
+    made = link_results(filled, [*starts], before)
     results = []
     for x, g, null in zip(nest.tensors, made, gradients.among(made), strict=True):
         if null is not None:
             if null_gradients == "raise":
-                raise gradients.refusal(null, f"{name}: the gradient by {named(x)}")
+                raise gradients.refusal(
+                    null, f"{name}: the gradient by {quote_name(x)}"
+                )
             g = gradients.like(x, null)
         elif isinstance(g, Tensor) and add_names and cost is not None:
-            label(g, cost, x)
+            label_gradient(g, cost, x)
         results.append(g)
     return nest.tree(results)
 
@@ -433,13 +444,13 @@ def pull(
     name: str = "grad",
     disconnected_inputs: str = "raise",
 ) -> list[Any]:
-    """The gradients by ``wrt`` for the cotangents that start the walk.
+    """Return the gradients by ``wrt`` for the cotangents that start the walk.
 
     Zeros for what is connected and has no gradient; None for what is disconnected,
     about which this warns, or raises an error, as ``disconnected_inputs`` says.
     What arrives at ``known`` Tensors by other ways than ``starts`` does not count.
     """
-    stops = constants(consider_constant, name)
+    stops = constant_serials(consider_constant, name)
     closed = {x.serial for x in known}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
     asked = hooks.overrides(overrides)
@@ -449,23 +460,23 @@ def pull(
     rules = drop_cut_parts(rules or {}, wrt, stops | closed)
     before = next_serial()
     with source.pinned():
-        seeds = [one(x) if starts[x] is ONE else starts[x] for x in outputs]
+        seeds = [unit_seed(x) if starts[x] is ONE else starts[x] for x in outputs]
         with noted() as cut:
             made = reverse.pull_back(
                 outputs, seeds, wrt, record=True, rules=rules, constant=stops,
                 closed=closed, nulls_pass=True,
             )  # fmt: skip
-        reached = connected(outputs, stops, closed, rules, cut)
+        reached = find_connected(outputs, stops, closed, rules, cut)
         own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ONE]
-        made = without([admitted(g) for g in made], own, before)
+        made = fold_unit_seed([as_expression(g) for g in made], own, before)
         results: list[Any] = []
         for x, g in zip(wrt, made, strict=True):
             # By what ops declare; a rule may give zeros for what is not connected.
             if x.serial not in reached:
-                disconnected(x, outputs, disconnected_inputs, name)
+                report_disconnected(x, outputs, disconnected_inputs, name)
                 results.append(None)
             else:
-                results.append(zeros(x) if g is None else g)
+                results.append(make_zeros(x) if g is None else g)
     return results
 
 
@@ -479,14 +490,14 @@ def push(
     name: str = "Rop",
     disconnected_outputs: str = "raise",
 ) -> list[Any]:
-    """The tangents of expressions along those of ``wrt`` (None for zero).
+    """Return the tangents of expressions along those of ``wrt`` (None for zero).
 
     Integers do not move, whatever tangent is given: no gradient comes back to them.
     What is given twice moves along the sum.
     Zeros where an output is connected and does not move; None where no ``wrt``
     reaches it, about which this warns, or raises an error.
     """
-    stops = constants(consider_constant, name)
+    stops = constant_serials(consider_constant, name)
     asked = hooks.overrides(overrides)
     rules: Rules = None
     if asked is not None:
@@ -504,36 +515,38 @@ def push(
         )  # fmt: skip
         results: list[Any] = []
         for y, t in zip(outputs, made, strict=True):
-            t = admitted(t)
-            if t is None and sources & connected([y], stops, rules=rules):
-                t = zeros(y)
-            elif t is None and sources & {x.serial for x in programs(walk.order([y]))}:
+            t = as_expression(t)
+            if t is None and sources & find_connected([y], stops, rules=rules):
+                t = make_zeros(y)
+            elif t is None and sources & {
+                x.serial for x in forward_nodes(walk.order([y]))
+            }:
                 # The derivative of what depends on it may be the same everywhere.
-                t = zeros(y)
+                t = make_zeros(y)
             elif t is None:
-                still(y, wrt, disconnected_outputs, name)
+                report_unmoved(y, wrt, disconnected_outputs, name)
             results.append(t)
     return results
 
 
-def constants(given: Iterable[Tensor] | None, name: str) -> set[int]:
-    """The serials of what is held constant."""
-    return {x.serial for x in listed(given, name)}
+def constant_serials(given: Iterable[Tensor] | None, name: str) -> set[int]:
+    """Return the serials of what is held constant."""
+    return {x.serial for x in list_constants(given, name)}
 
 
-def listed(given: Iterable[Tensor] | Tensor | None, name: str) -> list[Tensor]:
-    """What is held constant: a list of expressions, or one of them."""
+def list_constants(given: Iterable[Tensor] | Tensor | None, name: str) -> list[Tensor]:
+    """Return what is held constant: a list of expressions, or one of them."""
     if isinstance(given, Tensor):
         given = [given]
-    return [expression_of(x, name, "consider_constant") for x in given or ()]
+    return [check_expression(x, name, "consider_constant") for x in given or ()]
 
 
 # What starts the walk
 
 
-def scalar(cost: Any, name: str) -> Tensor:
-    """The cost, if it is one number."""
-    y = expression_of(cost, name, "the cost")
+def check_scalar(cost: Any, name: str) -> Tensor:
+    """Return the cost, if it is one number."""
+    y = check_expression(cost, name, "the cost")
     if shape_of(y) != ():
         raise NonScalarOutputError(
             f"{name} needs one number; the cost is {blame.describe(y)}"
@@ -543,25 +556,25 @@ def scalar(cost: Any, name: str) -> Tensor:
     return y
 
 
-def whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
+def check_whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
     """Refuse a complex cost of real variables: half of its derivative."""
     real = [x for x in wrt if x.dtype.kind == "f"]
     if cost.dtype.kind == "c" and real:
         raise DtypeError(
             f"{name}: the cost is {blame.describe(cost)}{blame.at(cost.site)}, and the"
-            f" gradient by {named(real[0])} would be that of the real part alone. Take"
-            " the part that is meant, np.real(y), np.imag(y) or np.abs(y), or ask for"
-            " the jacobian, which is complex."
+            f" gradient by {quote_name(real[0])} would be that of the real part alone."
+            " Take the part that is meant, np.real(y), np.imag(y) or np.abs(y), or ask"
+            " for the jacobian, which is complex."
         )
 
 
 def seed_of(cost: Tensor) -> Any:
-    """The cotangent 1 of one number; None for one of integer dtype, which is flat."""
+    """Return the cotangent 1 of one number; None for one of integers, which is flat."""
     return ONE if types.differentiable(cost.dtype) else None
 
 
-def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
-    """A gradient that is given for a Tensor, in its dtype; None is disconnected.
+def check_start(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
+    """Return a gradient that is given for a Tensor, in its dtype; None is disconnected.
 
     Raises
     ------
@@ -572,15 +585,15 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
         return DisconnectedType(x)
     if type(g) is gradients.NullType:
         g = gradients.null("undefined", name, 0, x, g.why_null)
-    g = admitted(g)
+    g = as_expression(g)
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
         raise DtypeError(
-            f"{name}: {what} given for {named(x)} is of dtype {g.dtype}, and what it"
-            f" belongs to of {x.dtype}. Give real numbers for a real array."
+            f"{name}: {what} given for {quote_name(x)} is of dtype {g.dtype}, and what"
+            f" it belongs to of {x.dtype}. Give real numbers for a real array."
         )
-    if not fits(g.shape, x.shape):
+    if not may_fit(g.shape, x.shape):
         raise ShapeError(
-            f"{name}: {what} given for {named(x)} has shape {g.shape}, and what it"
+            f"{name}: {what} given for {quote_name(x)} has shape {g.shape}, and what it"
             f" belongs to has {x.shape}. Give it that shape."
         )
     if not dims.same(g.shape, x.shape):
@@ -592,8 +605,8 @@ def started(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
     return g.astype(x.dtype)
 
 
-def fits(have: Sequence[Any], want: Sequence[Any]) -> bool:
-    """Whether two shapes may be the same; lengths that are unknown may."""
+def may_fit(have: Sequence[Any], want: Sequence[Any]) -> bool:
+    """Return whether two shapes may be the same; lengths that are unknown may."""
     return len(have) == len(want) and all(
         not (isinstance(m, int) and isinstance(n, int)) or m == n
         for m, n in zip(have, want, strict=True)
@@ -603,29 +616,29 @@ def fits(have: Sequence[Any], want: Sequence[Any]) -> bool:
 # What comes out
 
 
-def admitted(g: Any) -> Any:
-    """A gradient as an expression: a plain array becomes a constant."""
+def as_expression(g: Any) -> Any:
+    """Return a gradient as an expression: a plain array becomes a constant."""
     if g is None or isinstance(g, Tensor):
         return g
     made = admit(types.spec_of(g).dtype.type(g) if types.weak(g) else g)
     return made if isinstance(made, Tensor) else leaf(made)
 
 
-def zeros(x: Tensor) -> Tensor:
-    """A gradient of zeros, of float dtype whatever ``x`` is."""
+def make_zeros(x: Tensor) -> Tensor:
+    """Return a gradient of zeros, of float dtype whatever ``x`` is."""
     dtype = x.dtype if types.differentiable(x.dtype) else np.dtype(np.float64)
-    made: Tensor = admitted(np.zeros_like(x, dtype=dtype))
+    made: Tensor = as_expression(np.zeros_like(x, dtype=dtype))
     return made
 
 
-def absent(x: Tensor, how: str) -> Any:
-    """What stands for the gradient of a disconnected Tensor."""
+def make_absent(x: Tensor, how: str) -> Any:
+    """Return what stands for the gradient of a disconnected Tensor."""
     if how == "None":
         return None
-    return zeros(x) if how == "zero" else DisconnectedType(x)
+    return make_zeros(x) if how == "zero" else DisconnectedType(x)
 
 
-def label(g: Tensor, cost: Tensor, x: Tensor) -> None:
+def label_gradient(g: Tensor, cost: Tensor, x: Tensor) -> None:
     """Name a gradient ``(dcost/dx)``."""
     if g.name is None and cost.name and x.name:
         g.name = f"(d{cost.name}/d{x.name})"

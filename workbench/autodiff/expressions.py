@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import deferred, derivatives
-from workbench.autodiff.derivatives import belonging, connected
+from workbench.autodiff.derivatives import find_connected, link_results
 from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
 from workbench.core import dims, hooks, source, types, walk
@@ -61,17 +61,17 @@ class Expressions(LinearMap):
                 else Sweep(self, "reverse", k).blocks()
                 for k, y in enumerate(self.outputs)
             ]  # fmt: skip
-        return [list(map(derivatives.admitted, row)) for row in rows]
+        return [list(map(derivatives.as_expression, row)) for row in rows]
 
     def slopes(self, place: int) -> list[Any]:
         """Return the gradient of an output that is one number."""
         before = next_serial()
-        seed = derivatives.one(self.outputs[place])
+        seed = derivatives.unit_seed(self.outputs[place])
         seeds = [seed if k == place else None for k in range(len(self.outputs))]
-        made = list(map(derivatives.admitted, self.pull(seeds)))
-        made = derivatives.without(made, [seed], before)
+        made = list(map(derivatives.as_expression, self.pull(seeds)))
+        made = derivatives.fold_unit_seed(made, [seed], before)
         return [
-            derivatives.zeros(x) if g is None else g
+            derivatives.make_zeros(x) if g is None else g
             for x, g in zip(self.wrt, made, strict=True)
         ]
 
@@ -118,7 +118,7 @@ class Expressions(LinearMap):
 
     def at(self, leaves: Sequence[Any]) -> Expressions:
         """Return the same derivative in the program on other leaves."""
-        made = list(map(derivatives.admitted, self.graph.run(leaves)))
+        made = list(map(derivatives.as_expression, self.graph.run(leaves)))
         first = len(self.outputs)
         second = first + len(self.wrt)
         return Expressions(made[:first], made[first:second], made[second:])
@@ -176,11 +176,16 @@ def pull_cotangents(
     overrides: Overrides = None,
     name: str = "Lop",
 ) -> Any:
-    """The gradients by ``wrt`` for one cotangent per output; nested as ``wrt``."""
-    options(name, disconnected_inputs=disconnected_inputs)
-    options(name, return_disconnected=return_disconnected)
-    outputs, sources = derivatives.tensors(f, name, "f"), derivatives.tensors(wrt, name)
-    given = _given(outputs, cotangents, "eval_points", "f", name, "the cotangent")
+    """Return the gradients by ``wrt``, nested as it, for one cotangent per output."""
+    check_options(name, disconnected_inputs=disconnected_inputs)
+    check_options(name, return_disconnected=return_disconnected)
+    outputs, sources = (
+        derivatives.flatten_tensors(f, name, "f"),
+        derivatives.flatten_tensors(wrt, name),
+    )
+    given = _match_values(
+        outputs, cotangents, "eval_points", "f", name, "the cotangent"
+    )
     starts: dict[Tensor, Any] = {}
     for y, g in zip(outputs.tensors, given, strict=True):
         old = starts.get(y)
@@ -193,7 +198,7 @@ def pull_cotangents(
         overrides=overrides, name=name, disconnected_inputs=disconnected_inputs,
     )  # fmt: skip
     found = [
-        derivatives.absent(x, return_disconnected) if g is None else g
+        derivatives.make_absent(x, return_disconnected) if g is None else g
         for x, g in zip(sources.tensors, made, strict=True)
     ]
     return _nested(sources, found, outputs.tensors, before, name)
@@ -210,12 +215,15 @@ def push_tangents(
     overrides: Overrides = None,
     name: str = "Rop",
 ) -> Any:
-    """The tangents of the outputs along one tangent per ``wrt``; nested as ``f``."""
-    options(name, disconnected_outputs=disconnected_outputs)
-    options(name, return_disconnected=return_disconnected)
-    outputs, sources = derivatives.tensors(f, name, "f"), derivatives.tensors(wrt, name)
-    along = _given(sources, tangents, "eval_points", "wrt", name, "the tangent")
-    pairs = moving(sources.tensors, along)
+    """Return the tangents of the outputs, nested as ``f``, along one per ``wrt``."""
+    check_options(name, disconnected_outputs=disconnected_outputs)
+    check_options(name, return_disconnected=return_disconnected)
+    outputs, sources = (
+        derivatives.flatten_tensors(f, name, "f"),
+        derivatives.flatten_tensors(wrt, name),
+    )
+    along = _match_values(sources, tangents, "eval_points", "wrt", name, "the tangent")
+    pairs = pair_moving(sources.tensors, along)
     before = next_serial()
     made = derivatives.push(
         outputs.tensors, [x for x, _ in pairs], [t for _, t in pairs],
@@ -223,7 +231,7 @@ def push_tangents(
         disconnected_outputs=disconnected_outputs,
     )  # fmt: skip
     found = [
-        derivatives.absent(y, return_disconnected) if t is None else t
+        derivatives.make_absent(y, return_disconnected) if t is None else t
         for y, t in zip(outputs.tensors, made, strict=True)
     ]
     return _nested(outputs, found, outputs.tensors, before, name)
@@ -239,12 +247,12 @@ def jacobian(
     mode: str = "auto",
     name: str = "jacobian",
 ) -> Any:
-    """All blocks, nested as the expressions, and in each as ``wrt``."""
-    options(name, disconnected_inputs=disconnected_inputs)
-    outputs = derivatives.tensors(expression, name, "expression")
-    sources = derivatives.tensors(wrt, name)
-    constant = derivatives.listed(consider_constant, name)
-    reach(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
+    """Return all blocks, nested as the expressions, and in each as ``wrt``."""
+    check_options(name, disconnected_inputs=disconnected_inputs)
+    outputs = derivatives.flatten_tensors(expression, name, "expression")
+    sources = derivatives.flatten_tensors(wrt, name)
+    constant = derivatives.list_constants(consider_constant, name)
+    check_reached(outputs.tensors, sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
     rules = _rules(outputs.tensors, sources.tensors, overrides, name)
     linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
@@ -264,12 +272,12 @@ def hessian(
     overrides: Overrides = None,
     name: str = "hessian",
 ) -> Any:
-    """All blocks, nested as ``wrt`` twice; without ``cross`` those of the diagonal."""
-    options(name, disconnected_inputs=disconnected_inputs)
-    cost = derivatives.scalar(cost, name)
-    sources = derivatives.tensors(wrt, name)
-    constant = derivatives.listed(consider_constant, name)
-    reach([cost], sources.tensors, constant, disconnected_inputs, name)
+    """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone."""
+    check_options(name, disconnected_inputs=disconnected_inputs)
+    cost = derivatives.check_scalar(cost, name)
+    sources = derivatives.flatten_tensors(wrt, name)
+    constant = derivatives.list_constants(consider_constant, name)
+    check_reached([cost], sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
     rules = _rules([cost], sources.tensors, overrides, name)
     rows = []
@@ -304,7 +312,8 @@ def _gradient(
         overrides=overrides, name=name, disconnected_inputs=policy,
     )  # fmt: skip
     return [
-        derivatives.zeros(x) if g is None else g for x, g in zip(wrt, made, strict=True)
+        derivatives.make_zeros(x) if g is None else g
+        for x, g in zip(wrt, made, strict=True)
     ]
 
 
@@ -318,22 +327,22 @@ def hessian_product(
     overrides: Overrides = None,
     name: str = "hessian_vector_product",
 ) -> Any:
-    """The Hessian times a vector, by pushing it through the gradient."""
-    options(name, disconnected_inputs=disconnected_inputs)
-    cost = derivatives.scalar(cost, name)
-    sources = derivatives.tensors(wrt, name)
-    along = _given(sources, p, "p", "wrt", name, "the vector")
+    """Return the Hessian times a vector, by pushing it through the gradient."""
+    check_options(name, disconnected_inputs=disconnected_inputs)
+    cost = derivatives.check_scalar(cost, name)
+    sources = derivatives.flatten_tensors(wrt, name)
+    along = _match_values(sources, p, "p", "wrt", name, "the vector")
     before = next_serial()
     gradient = _gradient(
         cost, sources.tensors, consider_constant, overrides, name, disconnected_inputs
     )
-    pairs = moving(sources.tensors, along)
+    pairs = pair_moving(sources.tensors, along)
     found = derivatives.push(
         gradient, [x for x, _ in pairs], [t for _, t in pairs],
         consider_constant=consider_constant, name=name, disconnected_outputs="ignore",
     )  # fmt: skip
     products = [
-        derivatives.zeros(x) if t is None else t
+        derivatives.make_zeros(x) if t is None else t
         for x, t in zip(sources.tensors, found, strict=True)
     ]
     return _nested(sources, products, [cost], before, name)
@@ -342,16 +351,16 @@ def hessian_product(
 # Checks
 
 
-def options(name: str, **given: str) -> None:
+def check_options(name: str, **given: str) -> None:
     """Refuse the values of options that there are not."""
     for option, value in given.items():
         known = ("zero", "None", "Disconnected")
         if option != "return_disconnected":
             known = ("raise", "warn", "ignore")
-        derivatives.one_of(name, option, value, known)
+        derivatives.check_option(name, option, value, known)
 
 
-def _given(
+def _match_values(
     nest: derivatives.Nested, given: Any, what: str, of: str, name: str, kind: str
 ) -> list[Any]:
     """Return one value for each Tensor of a nest, in its dtype.
@@ -368,18 +377,20 @@ def _given(
     ):
         values = [given]
     else:
-        values = derivatives.entries(given)
+        values = derivatives.flatten_entries(given)
     if len(values) != len(nest.tensors):
         raise UsageError(
             f"{name}: {what} holds {len(values)} values, and {of} {len(nest.tensors)}"
             " expressions. Give one for each, None for zero."
         )
     pairs = zip(values, nest.tensors, strict=True)
-    return [derivatives.started(value, x, name, kind) for value, x in pairs]
+    return [derivatives.check_start(value, x, name, kind) for value, x in pairs]
 
 
-def moving(wrt: Sequence[Tensor], along: Sequence[Any]) -> list[tuple[Tensor, Any]]:
-    """The variables that have a tangent, with it."""
+def pair_moving(
+    wrt: Sequence[Tensor], along: Sequence[Any]
+) -> list[tuple[Tensor, Any]]:
+    """Return the variables that have a tangent, with it."""
     return [
         (x, t)
         for x, t in zip(wrt, along, strict=True)
@@ -387,7 +398,7 @@ def moving(wrt: Sequence[Tensor], along: Sequence[Any]) -> list[tuple[Tensor, An
     ]
 
 
-def reach(
+def check_reached(
     outputs: Sequence[Tensor],
     wrt: Sequence[Tensor],
     constant: Sequence[Tensor],
@@ -395,17 +406,17 @@ def reach(
     name: str,
 ) -> None:
     """Act on variables that no output depends on, as ``disconnected_inputs`` says."""
-    reached = connected(outputs, {x.serial for x in constant})
+    reached = find_connected(outputs, {x.serial for x in constant})
     for x in wrt:
         if x.serial not in reached:
-            derivatives.disconnected(x, outputs, policy, name)
+            derivatives.report_disconnected(x, outputs, policy, name)
 
 
 def _nested(
     nest: derivatives.Nested, found: list[Any], of: list[Tensor], before: int, name: str
 ) -> Any:
     """Return results in their nest, or the error of one that cannot be computed."""
-    found = belonging(found, of, before)
+    found = link_results(found, of, before)
     for null in gradients.among(found):
         if null is not None:
             raise gradients.refusal(null, f"{name}: what is asked for")

@@ -38,7 +38,7 @@ def push_forward(
     constant: Collection[int] = (),
     nulls_pass: bool = False,
 ) -> list[Any]:
-    """The tangents of ``outputs``, None for one that does not depend on ``wrt``.
+    """Return the tangents of ``outputs``, None for one that does not depend on ``wrt``.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def push_forward(
             for x, own in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
                 if x.serial in constant:
                     continue  # one of several outputs of a part
-                own = fitted(own, x)
+                own = fit_tangent(own, x)
                 if recorded:
                     reverse.mark([own], before, ends[-1], rule and rule.push and rule)
                 # A node that is in `wrt` itself moves on its own too.
@@ -120,7 +120,7 @@ def choose_push(
 def record_push(
     push: Any, incoming: tuple[Any, ...], node: Tensor, *inside: Any
 ) -> Any:
-    """What a rule makes; where it needs a length, a node that runs it later."""
+    """Return what a rule makes; where it needs a length, a node that runs it later."""
     try:
         return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
@@ -131,10 +131,10 @@ def record_push(
 
 def push_of(op: Op) -> Callable[..., Any] | None:
     """Return the forward rule of an op: its own, else its reverse rule transposed."""
-    return op.push or (op.pull and transposed(op.pull))
+    return op.push or (op.pull and transpose_rule(op.pull))
 
 
-def transposed(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+def transpose_rule(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     """Forward mode from reverse mode: a rule is linear in ``g``, so transpose it.
 
     ``<push(t), g> = <t, pull(g)>`` for all ``g`` (the double-vjp of Townsend).
@@ -201,7 +201,7 @@ def _without_seeds(
 
 
 def zero_leaf(x: Any) -> Tensor:
-    """A leaf of zeros in the shape of a value; without value like a Tensor of none."""
+    """Return a leaf of zeros shaped as a value; without value for a Tensor of none."""
     if not isinstance(x, Tensor) or x._value is not None:
         return leaf(np.zeros_like(array_of(x)))
     made = leaf(None)
@@ -209,7 +209,7 @@ def zero_leaf(x: Any) -> Tensor:
     return made
 
 
-def fitted(t: Any, primal: Any) -> Any:
+def fit_tangent(t: Any, primal: Any) -> Any:
     """Return a tangent in the shape and dtype of its primal, a Tensor or an array."""
     if isinstance(t, tuple):
         return t  # one per output, each fitted when it is taken out

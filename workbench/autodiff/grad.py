@@ -155,7 +155,7 @@ class RecordedCall:
         return self._keep_aux(made) if self.has_aux else made
 
     def _keep_aux(self, pair: Any) -> Any:
-        """The first of what the function returned; the second is kept."""
+        """Return the first of what the function returned; the second is kept."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise UsageError(
                 "has_aux=True: the function must return a pair, what is"
@@ -176,20 +176,20 @@ class RecordedCall:
         return wrap_arrays(self.f, place, x) if self.is_whole else x
 
     def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-        """All leaves: the first ones where they vary, of the second ones the rest."""
+        """Return all leaves: the first ones where they vary, else the second ones."""
         made = list(others)
         for i, x in zip(self.varying or (), varying, strict=True):
             made[i] = x
         return made
 
-    def nested(self, gradients: Sequence[Any]) -> Any:
-        """What belongs to the leaves that vary, nested as the arguments are."""
+    def nest(self, gradients: Sequence[Any]) -> Any:
+        """Return what belongs to the leaves that vary, nested as the arguments are."""
         if self.varying is not None:
             gradients = self._spread(gradients, [None] * len(self.flat))
         return self.tree(gradients)
 
-    def unchanged(self, later: str) -> Callable[[], None]:
-        """A check, to be made later, that no array the program reads was changed.
+    def guard_arrays(self, later: str) -> Callable[[], None]:
+        """Return a check, to be made later, that no array that is read has changed.
 
         Those arrays are read-only as long as the check exists. NumPy leaves views made
         before writeable, hence the check; of a large array, entries that stand evenly
@@ -222,7 +222,7 @@ class RecordedCall:
         return check
 
     def result(self, *, saved: bool = False) -> Any:
-        """What the function returned, plain where no outer trace takes part.
+        """Return what the function returned, plain where no outer trace takes part.
 
         ``saved``: a pullback still reads the values, so the caller gets copies.
         """
@@ -246,18 +246,18 @@ class RecordedCall:
         return results if len(results) > 1 else results[0]
 
     def gradients(self, cotangents: Sequence[Any]) -> Any:
-        """The cotangents of the arguments, nested as they are; zeros for None."""
+        """Return the cotangents of the arguments, nested as these; zeros for None."""
         rules = None if self.resolution is None else self.resolution.rules
         made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
         for i, g in enumerate(made):
             if g is None:
                 made[i] = zeros_like(self.values[i])
         own = ensure_owned(made, [*self.known, *cotangents], self.first)
-        return self.tree(own) if self.varying is None else self.nested(own)
+        return self.tree(own) if self.varying is None else self.nest(own)
 
 
 def wrap_arrays(f: Function, place: int | str, x: Any) -> Any:
-    """An argument that nothing is differentiated by, its arrays as Tensors."""
+    """Return an argument that nothing is differentiated by, its arrays as Tensors."""
     flat, structure = tree.flatten(x)
     names = ArgumentNames(f, [place], [structure])
     for i, y in enumerate(flat):
@@ -267,12 +267,12 @@ def wrap_arrays(f: Function, place: int | str, x: Any) -> Any:
 
 
 def is_plain(x: Any) -> bool:
-    """Whether it is an array of floats (a Python number is a setting as often)."""
+    """Return whether it is an array of floats (a Python number may be a setting)."""
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
 def record_draws(x: Any) -> Any:
-    """An argument; a generator of NumPy's as one whose draws are nodes.
+    """Return an argument; a generator of NumPy's as one whose draws are nodes.
 
     Both share one stream, so the function draws what it would have drawn.
     """
@@ -330,7 +330,7 @@ def chosen_arguments(
     kwargs: dict[str, Any],
     name: str,
 ) -> tuple[bool, list[int | str]]:
-    """Whether one argument alone is meant, and where each stands in the call."""
+    """Return whether one argument alone is meant, and where each stands in the call."""
     if argnums is None:
         argnums = () if argnames is not None else 0
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
@@ -391,7 +391,7 @@ def _place(
 
 
 def has_derivative(value: Any) -> bool:
-    """Whether a leaf is a float or complex number or array of them."""
+    """Return whether a leaf is a float or complex number or array of them."""
     if types.weak(value):
         return isinstance(value, (float, complex))
     if not hasattr(value, "dtype"):
@@ -400,7 +400,7 @@ def has_derivative(value: Any) -> bool:
 
 
 def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
-    """The primals, each array a copy: the caller may change his before a pullback."""
+    """Return the primals, each array a copy: the caller may change his afterwards."""
     return tuple(
         tree.map_tree(
             lambda x: x.copy() if type(x) is np.ndarray else x, tuple(primals)
@@ -445,7 +445,7 @@ def ensure_owned(
 
 
 def zeros_like(value: Any) -> Any:
-    """A zero gradient for an argument that the output does not depend on."""
+    """Return a zero gradient for an argument that the output does not depend on."""
     return np.zeros_like(value_of(value) if not live(value) else value)
 
 
@@ -456,7 +456,7 @@ def zeros_like(value: Any) -> Any:
 
 
 def is_expression(x: Any) -> bool:
-    """Whether an argument is an expression, or a nest that holds one."""
+    """Return whether an argument is an expression, or a nest that holds one."""
     if isinstance(x, Tensor):
         return True
     return isinstance(x, (list, tuple, dict)) and any(
@@ -464,7 +464,7 @@ def is_expression(x: Any) -> bool:
     )
 
 
-def only_for_functions(name: str, **settings: Any) -> None:
+def refuse_settings(name: str, **settings: Any) -> None:
     """Refuse the settings of a function's derivative beside an expression."""
     for key, value in settings.items():
         if value not in (None, False):
@@ -474,7 +474,7 @@ def only_for_functions(name: str, **settings: Any) -> None:
             )
 
 
-def no_options(name: str, options: dict[str, Any]) -> None:
+def refuse_options(name: str, options: dict[str, Any]) -> None:
     """Refuse the options of an expression's derivative beside a function."""
     for key in options:
         raise UsageError(
@@ -497,7 +497,7 @@ OPTIONS["value_and_grad"] = OPTIONS["grad"]
 
 
 def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
-    """What an expression is to be differentiated by, given by place or by name.
+    """Return what an expression is to be differentiated by, given by place or by name.
 
     Takes ``wrt`` out of the options, and refuses those that there are not.
     """
@@ -521,7 +521,7 @@ def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
 
 
 def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Any:
-    """The cotangent 1 of the one number that a gradient needs; or an error.
+    """Return the cotangent 1 of the one number that a gradient needs; or an error.
 
     None for a number that nothing can vary.
     """
@@ -596,7 +596,7 @@ def value_and_grad(
     overrides: Sequence[Override] | None = None,
     **options: Any,
 ) -> Any:
-    """A function that returns ``(f(*args), gradient)``; of an expression, the pair.
+    """Return a function that gives ``(f(*args), gradient)``; of an expression the pair.
 
     Parameters
     ----------
@@ -648,7 +648,7 @@ def value_and_grad(
     2.0
     """
     if isinstance(f, Tensor):
-        only_for_functions(
+        refuse_settings(
             "value_and_grad", argnames=argnames, has_aux=has_aux,
             holomorphic=holomorphic, allow_int=allow_int,
         )  # fmt: skip
@@ -657,7 +657,7 @@ def value_and_grad(
         wrt = wrt_of("value_and_grad", argnums, options)
         return f, derivatives.gradient(f, wrt, overrides=overrides, **options)
     if options:
-        no_options("value_and_grad", options)
+        refuse_options("value_and_grad", options)
     if argnums is not None:
         check_target(argnums, "grad")
 
@@ -684,7 +684,7 @@ def grad(
     overrides: Sequence[Override] | None = None,
     **options: Any,
 ) -> Any:
-    """The gradient of a function that returns one number, or of an expression.
+    """Return the gradient of a function that returns one number, or of an expression.
 
     As :func:`value_and_grad`, without the value; with ``has_aux`` it returns
     ``(gradient, aux)``. Nests to any order; a function that does not depend on its
@@ -711,7 +711,7 @@ def grad(
     [12.0, 9.0]
     """
     if isinstance(f, Tensor) or "known_grads" in options:
-        only_for_functions(
+        refuse_settings(
             "grad", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
@@ -720,7 +720,7 @@ def grad(
         wrt = wrt_of("grad", argnums, options)
         return derivatives.gradient(f, wrt, overrides=overrides, **options)
     if options:
-        no_options("grad", options)
+        refuse_options("grad", options)
     if argnums is not None:
         check_target(argnums, "grad")
 

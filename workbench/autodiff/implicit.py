@@ -59,7 +59,7 @@ def custom_linear_solve(
     transpose_solve: Function | None = None,
     symmetric: bool = False,
 ) -> Any:
-    """The solution x of ``matvec(x) = b``, found by ``solve`` and differentiable.
+    """Return the solution x of ``matvec(x) = b`` that ``solve`` finds; differentiable.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class System:
         return f"<a linear system in {', '.join(map(repr, self.specs))}>"
 
     def transposed(self, parameters: Sequence[Any]) -> System:
-        """The system of the transposed product."""
+        """Return the system of the transposed product."""
         if self._transposed is None:
             product, count = self.product, len(parameters)
 
@@ -217,7 +217,7 @@ def _solve_push(
 
 
 def _difference(a: Any, b: Any, like: Any) -> Any:
-    """``a - b``, where None is zero."""
+    """Return ``a - b``, where None is zero."""
     if b is None:
         return np.zeros_like(like) if a is None else a
     return -b if a is None else a - b
@@ -240,7 +240,7 @@ def _solve_pull(
 def solved(
     system: System, parameters: Sequence[Any], b: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The flat solution of a system, recorded where it must be."""
+    """Return the flat solution of a system, recorded where it must be."""
     return define.several(SOLVE, (*parameters, *b), {"system": system})
 
 
@@ -260,7 +260,7 @@ SOLVE.reads = None
 
 
 def solution(solve: Function, f: Function, start: Any, what: str) -> Any:
-    """What a user's solver found, as plain arrays; nested and shaped as its start.
+    """Return what a user's solver found: plain arrays, nested and shaped as its start.
 
     Raises
     ------
@@ -287,7 +287,7 @@ def solution(solve: Function, f: Function, start: Any, what: str) -> Any:
 
 
 def _cast(found: Any, specs: Sequence[Spec]) -> list[Any]:
-    """What was found, flat, in the dtypes of some specs."""
+    """Return what was found, flat, in the dtypes of some specs."""
     return [
         (
             x if hasattr(x, "dtype") else np.asarray(x)  # host array: a number
@@ -332,7 +332,7 @@ def custom_root(
     solve: Function,
     tangent_solve: Function | None = None,
 ) -> Any:
-    """A root x of ``f(x) = 0``, found by ``solve`` and differentiable.
+    """Return a root x of ``f(x) = 0``, found by ``solve`` and differentiable.
 
     Parameters
     ----------
@@ -434,13 +434,13 @@ class Problem:
         return f"<an equation in {', '.join(map(repr, self.specs))}>"
 
     def residual(self, inputs: Sequence[Any]) -> list[Any]:
-        """What vanishes at a root, flat."""
+        """Return what vanishes at a root, flat."""
         return self.closed.run(inputs)[: len(self.specs)]
 
     def linear(
         self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
     ) -> list[Any]:
-        """``(∂f/∂x)⁻¹ b`` at a root, or ``(∂f/∂x)⁻ᵀ b``."""
+        """Return ``(∂f/∂x)⁻¹ b`` at a root, or ``(∂f/∂x)⁻ᵀ b``."""
         if self.tangent_solve is None:
             return self._dense(parameters, x, b, back)
         point = (*parameters, *x)
@@ -454,7 +454,7 @@ class Problem:
         return list(solved(system, point, b))
 
     def along(self, point: Sequence[Any], v: Sequence[Any]) -> list[Any]:
-        """``∂f/∂x v`` at a point, the parameters followed by the unknowns."""
+        """Return ``∂f/∂x v`` at a point, the parameters followed by the unknowns."""
         parameters, x = split_inputs(point, len(self.specs))
         made = push_through(lambda z: self.residual([*parameters, *z]), x, v)
         return [
@@ -553,7 +553,7 @@ def fixed_point(
     max_steps: int = 1000,
     tangent_solve: Function | None = None,
 ) -> Any:
-    """The x with ``x = f(x, *args)``, by iterating ``f``; differentiable.
+    """Return the x with ``x = f(x, *args)``, by iterating ``f``; differentiable.
 
     Parameters
     ----------
@@ -613,7 +613,7 @@ def fixed_point(
 
 
 def _settled(x: Any, change: Any, tol: float | None) -> bool:
-    """Whether a step changed no entry by more than is asked; not so for NaN."""
+    """Return whether a step changed no entry by more than is asked; not so for NaN."""
     if shape_of(x) != () and not x.size:
         return True
     if tol is None:

@@ -22,8 +22,8 @@ from workbench.autodiff.grad import (
     ensure_owned,
     grad,
     is_expression,
-    no_options,
-    only_for_functions,
+    refuse_options,
+    refuse_settings,
     wrt_of,
 )
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
@@ -44,7 +44,7 @@ def vjp(
     has_aux: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> tuple[Any, ...]:
-    """The value at the primals, and the map from cotangents back to gradients.
+    """Return the value at the primals, and the map from cotangents back to gradients.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def vjp(
     if not callable(f) and is_expression(f):
         from workbench.autodiff import expressions
 
-        only_for_functions("vjp", has_aux=has_aux)
+        refuse_settings("vjp", has_aux=has_aux)
 
         def pulled(cotangent: Any) -> Any:
             return expressions.pull_cotangents(
@@ -97,7 +97,7 @@ def vjp(
     primals = copy_arrays(primals)
     places = range(len(primals))
     call = RecordedCall(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
-    check = call.unchanged("pullback")
+    check = call.guard_arrays("pullback")
 
     def pullback(cotangent: Any) -> Any:
         check()
@@ -119,7 +119,7 @@ def vjp(
 
 
 def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
-    """A cotangent of an output, or a tangent of a primal, in its shape and dtype."""
+    """Return a cotangent of an output, or a tangent of a primal, in shape and dtype."""
     v = y._value
     if type(seed) is np.ndarray is type(v):
         if seed.shape == v.shape and seed.dtype is v.dtype:
@@ -149,7 +149,7 @@ def jvp(
     has_aux: bool = False,
     overrides: Sequence[Override] | None = None,
 ) -> tuple[Any, ...]:
-    """The value at the primals, and how it moves along the tangents.
+    """Return the value at the primals, and how it moves along the tangents.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def jvp(
     if not callable(f) and is_expression(f):
         from workbench.autodiff import expressions
 
-        only_for_functions("jvp", has_aux=has_aux)
+        refuse_settings("jvp", has_aux=has_aux)
         return f, expressions.push_tangents(
             f, primals, tangents, overrides=overrides, name="jvp"
         )
@@ -226,7 +226,7 @@ def jacobian(
     overrides: Sequence[Override] | None = None,
     **options: Any,
 ) -> Any:
-    """The matrix of all first derivatives, as a function of the same arguments.
+    """Return the matrix of all first derivatives, as a function of the same arguments.
 
     ``wb.jacobian(expression, wrt)`` is that of an expression, as an expression; its
     options are those of `workbench.gradient.jacobian`.
@@ -270,7 +270,7 @@ def jacobian(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )
     if not callable(f) and is_expression(f):
-        only_for_functions(
+        refuse_settings(
             "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
             allow_int=allow_int,
         )  # fmt: skip
@@ -279,7 +279,7 @@ def jacobian(
         wrt = wrt_of("jacobian", argnums, options)
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
     if options:
-        no_options("jacobian", options)
+        refuse_options("jacobian", options)
     if argnums is not None:
         check_target(argnums, "jacobian")
 
@@ -326,7 +326,7 @@ def hessian(
     overrides: Sequence[Override] | None = None,
     **options: Any,
 ) -> Any:
-    """The matrix of all second derivatives of a function that returns one number.
+    """Return the matrix of second derivatives of a function that returns one number.
 
     ``wb.hessian(expression, wrt)`` is that of an expression, as an expression; its
     options are those of `workbench.gradient.hessian`.
@@ -352,13 +352,13 @@ def hessian(
         "argnames": argnames, "allow_int": allow_int, "holomorphic": holomorphic,
     }  # fmt: skip
     if isinstance(f, Tensor):
-        only_for_functions("hessian", has_aux=has_aux, **settings)
+        refuse_settings("hessian", has_aux=has_aux, **settings)
         from workbench.autodiff import expressions
 
         wrt = wrt_of("hessian", argnums, options)
         return expressions.hessian(f, wrt, overrides=overrides, **options)
     if options:
-        no_options("hessian", options)
+        refuse_options("hessian", options)
     if argnums is not None:
         check_target(argnums, "hessian")
     gradient = grad(f, argnums, has_aux=has_aux, overrides=overrides, **settings)
@@ -380,4 +380,4 @@ def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> An
     linear = LinearMap(call.outputs, call.leaves, call.resolution)
     rows = linear.blocks(mode, optional)
     made = iter(ensure_owned([detach(b) for row in rows for b in row], call.known))
-    return call.recording.tree([call.nested([next(made) for _ in row]) for row in rows])
+    return call.recording.tree([call.nest([next(made) for _ in row]) for row in rows])

@@ -65,7 +65,7 @@ class Diagonal(Structured):
         self._array: Any = None
 
     def dense(self) -> Any:
-        """The array, one example per row."""
+        """Return the array, one example per row."""
         if self._array is None:
             count, width = shape_of(self.entries)[0], int(np.prod(self.shape))
             entries = self.entries
@@ -106,7 +106,7 @@ class Diagonal(Structured):
         )
 
     def _pick(self, x: Any) -> Any:
-        """The entries of an operand that meet the diagonal."""
+        """Return the entries of an operand that meet the diagonal."""
         if isinstance(x, Diagonal):
             return x.entries
         if weak(x) or shape_of(x) == ():
@@ -120,7 +120,7 @@ class Diagonal(Structured):
 
 
 def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
-    """``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
+    """Return ``d @ W`` and ``W @ d`` for unit vectors d: rows or columns of W."""
     left, right = inputs
     if isinstance(left, Diagonal) and isinstance(right, Diagonal):
         return None

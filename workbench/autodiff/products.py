@@ -16,7 +16,7 @@ from workbench.autodiff.grad import (
     ensure_owned,
     grad,
     is_expression,
-    only_for_functions,
+    refuse_settings,
     wrt_of,
 )
 from workbench.autodiff.jacobian import checked_seed, jvp, vjp
@@ -34,7 +34,7 @@ Function = Callable[..., Any]
 
 
 def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
-    """The value at the primals, and the derivative there as a linear function.
+    """Return the value at the primals, and the derivative there as a linear function.
 
     The derivative is recorded once and then runs without ``f``: cheaper than
     :func:`workbench.jvp` where many tangents meet one point.
@@ -75,7 +75,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     seeds = [blank(x) for x in call.leaves]
     made = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
     graph = Graph(seeds, [t for t in made if t is not None])
-    check = call.unchanged("derivative")
+    check = call.guard_arrays("derivative")
 
     def f_jvp(*tangents: Any) -> Any:
         check()
@@ -109,7 +109,7 @@ def hvp(
     *,
     overrides: Sequence[Override] | None = None,
 ) -> Any:
-    """The Hessian times a vector, without the Hessian.
+    """Return the Hessian times a vector, without the Hessian.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def hvp(
 
 
 def gnvp(f: Any, loss: Any, primals: Any, tangents: Any) -> Any:
-    """The Gauss-Newton matrix of ``loss(f(x))`` times a vector.
+    """Return the Gauss-Newton matrix of ``loss(f(x))`` times a vector.
 
     ``Jᵀ H J v`` with J the Jacobian of ``f`` at the primals and H the Hessian of
     ``loss`` at ``f``'s result: the Hessian without the curvature of ``f``, positive
@@ -186,7 +186,7 @@ def gnvp(f: Any, loss: Any, primals: Any, tangents: Any) -> Any:
 
 
 def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) -> Any:
-    """The derivative, entry by entry, of a function that works entry by entry.
+    """Return the derivative, entry by entry, of a function that works entry by entry.
 
     It is the gradient of the sum of the outputs, so each entry of an argument gets
     the derivatives of all outputs by it; for a function that works entry by entry
@@ -207,7 +207,7 @@ def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) 
     """
 
     if isinstance(f, Tensor):
-        only_for_functions("elementwise_grad", argnames=argnames)
+        refuse_settings("elementwise_grad", argnames=argnames)
         wrt = wrt_of("elementwise_grad", argnums, {})
         return expressions.pull_cotangents(
             f, wrt, np.ones_like(f), name="elementwise_grad"

@@ -123,7 +123,7 @@ def pull_back(
 def _sweep_plain(
     steps: list[tuple[Tensor, int]], arrived: dict[int, Any], wanted: set[int]
 ) -> None:
-    """The backward sweep on plain arrays: no recording, no override, no watcher.
+    """Walk back on plain arrays: no recording, no override, no watcher.
 
     This is the hot loop of eager gradients; `sweep` is the same with everything.
     """
@@ -263,7 +263,7 @@ def choose_pull(
 def record_pull(
     pull: Any, mask: int, g: Any, node: Tensor, *inside: Any
 ) -> Sequence[Any]:
-    """What a rule passes on; where it needs a length, a node that runs it later."""
+    """Return what a rule passes on; where it needs a length, by a node that runs it."""
     if gradients.MADE and type(g) is define.Parts:
         g = _without_nulls(mask, g, node)
     try:
@@ -278,7 +278,7 @@ def record_pull(
 
 
 def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
-    """The cotangents without nulls of outputs on which nothing that varies depends."""
+    """Return cotangents, less nulls of outputs on which nothing that varies depends."""
     op, inputs, params = deferred.stripped(node)
     if op.connection is None:
         return g
@@ -291,7 +291,7 @@ def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
 
 
 def waits(node: Tensor, error: Exception) -> bool:
-    """Whether a rule failed because a length is not known yet."""
+    """Return whether a rule failed because a length is not known yet."""
     if isinstance(error, UnknownLengthError):
         return True
     if isinstance(error, WorkbenchError) and not isinstance(error, ShapeError):
@@ -311,7 +311,7 @@ def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> No
 
 
 def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
-    """A cotangent in the shape and dtype of the Tensor (or array) it belongs to.
+    """Return a cotangent in the shape and dtype of the Tensor (or array) it belongs to.
 
     What was broadcast is summed back; complex becomes real for a real ``x``; None
     for integers, which do not vary.
@@ -355,7 +355,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
 
 
 def _stated(c: Any, x: Any) -> Any:
-    """A cotangent whose lengths are those of its primal, as the op of both asks."""
+    """Return a cotangent with the lengths of its primal, as the op of both asks."""
     if c._value is None and c.op is not IDENTITY:
         c.spec = types.Spec(x.shape, c.spec.dtype)
     return fit(c, x) if dims.same(c.shape, x.shape) else sum_to(c, x.shape)

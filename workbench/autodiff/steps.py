@@ -271,7 +271,7 @@ def plan(
 def _around(
     seen: dict[int, Tensor], instead: Mapping[int, Part], first: int
 ) -> dict[int, Tensor]:
-    """All that is between, as `plan` finds it, with parts where there are some."""
+    """Return all that is between, as `plan` finds it, with parts among it."""
     found: dict[int, Tensor] = {}
     stack = list(seen.values())
     while stack:
@@ -289,7 +289,7 @@ def _around(
 def outer_steps(
     outputs: Sequence[Any], steps: Sequence[tuple[Tensor, int]], wrt: Sequence[Tensor]
 ) -> set[int]:
-    """The serials of those nodes whose rules must be recorded.
+    """Return the serials of those nodes whose rules must be recorded.
 
     These depend on a Tensor of an outer open trace, or have no value.
     """

@@ -26,7 +26,7 @@ Function = Callable[..., Any]
 
 
 def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
-    """A function that runs ``f`` on every example of a batch at once.
+    """Return a function that runs ``f`` on every example of a batch at once.
 
     ``f`` is written for one example and traced once, on shapes alone; no Python
     loop over the examples runs, and no ``if`` may look at a value.
@@ -91,11 +91,11 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         picked = ArgumentNames(f, places, structure.children, chosen)
         recording = record(call, specs, picked)
         made = run_batch(
-            recording, [front(leaves[i], along[i] or 0) for i in chosen], size
+            recording, [move_to_front(leaves[i], along[i] or 0) for i in chosen], size
         )
         wanted = output_axes(recording.tree(list(range(len(made)))), out_axes)
         results = [
-            placed(detach(y), batched, axis, size)
+            move_batch_axis(detach(y), batched, axis, size)
             for y, batched, axis in zip(made, recording.varying, wanted, strict=True)
         ]
         shared = [*leaves, *tree.flatten(kwargs)[0], *recording.caught.values()]
@@ -110,7 +110,7 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 def leaf_axes(
     args: tuple[Any, ...], in_axes: Any, names: ArgumentNames
 ) -> list[int | None]:
-    """The batch axis of each leaf of the arguments, checked."""
+    """Return the batch axis of each leaf of the arguments, checked."""
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     per_argument = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
@@ -123,7 +123,7 @@ def leaf_axes(
     axes: list[int | None] = []
     for given, value in zip(per_argument, args, strict=True):
         leaves = [] if value is None else tree.flatten(value)[0]
-        for axis, x in zip(prefixed(given, value, "in_axes"), leaves, strict=True):
+        for axis, x in zip(spread_axes(given, value, "in_axes"), leaves, strict=True):
             array = hasattr(x, "shape") or types.weak(x)
             if axis is None or not array:
                 axes.append(None)
@@ -139,10 +139,10 @@ def leaf_axes(
     return axes
 
 
-def prefixed(given: Any, value: Any, what: str) -> list[int | None]:
-    """One axis for each leaf of a nest; an axis holds for all leaves below it.
+def spread_axes(given: Any, value: Any, what: str) -> list[int | None]:
+    """Return one axis for each leaf of a nest; an axis holds for all leaves below it.
 
-    >>> prefixed({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
+    >>> spread_axes({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
     [None, 0, 0]
     """
     if value is None:
@@ -159,12 +159,14 @@ def prefixed(given: Any, value: Any, what: str) -> list[int | None]:
             " or axes nested as it is."
         )
     return [
-        axis for key, part in parts.items() for axis in prefixed(named[key], part, what)
+        axis
+        for key, part in parts.items()
+        for axis in spread_axes(named[key], part, what)
     ]
 
 
 def _children(value: Any) -> dict[Any, Any] | None:
-    """The parts of a nest by key, in the order of its leaves; None of a leaf."""
+    """Return the parts of a nest by key, in the order of its leaves; None of a leaf."""
     if isinstance(value, dict):
         try:
             return {key: value[key] for key in sorted(value)}
@@ -180,7 +182,7 @@ def _children(value: Any) -> dict[Any, Any] | None:
 def batch_size(
     leaves: Sequence[Any], axes: Sequence[int | None], names: ArgumentNames
 ) -> int:
-    """How many examples there are; all arguments must agree."""
+    """Return how many examples there are; all arguments must agree."""
     found: dict[int, tuple[int, int]] = {}
     for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
         if axis is not None:
@@ -200,13 +202,13 @@ def batch_size(
     return next(iter(found))
 
 
-def front(x: Any, axis: int) -> Any:
-    """The batch with its axis first."""
+def move_to_front(x: Any, axis: int) -> Any:
+    """Return the batch with its axis first."""
     return x if axis == 0 else np.moveaxis(x, axis, 0)
 
 
 def output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
-    """One axis per leaf of the outputs."""
+    """Return one axis per leaf of the outputs."""
     if isinstance(out_axes, (tuple, list)) and (
         not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes)
     ):
@@ -215,11 +217,11 @@ def output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
             f"vmap: out_axes={out_axes!r} has {len(out_axes)} entries, the function"
             f" returns {count} outputs. Give one axis, or one entry per output."
         )
-    return prefixed(out_axes, outputs, "out_axes")
+    return spread_axes(out_axes, outputs, "out_axes")
 
 
-def placed(y: Any, batched: bool, axis: int | None, size: int) -> Any:
-    """An output with its batch axis where ``out_axes`` wants it."""
+def move_batch_axis(y: Any, batched: bool, axis: int | None, size: int) -> Any:
+    """Return an output with its batch axis where ``out_axes`` wants it."""
     if axis is None:
         if batched:
             raise UsageError(

@@ -413,7 +413,7 @@ class Local:
                 continue
             if gradients.MADE and (found := gradients.first(t)) is not None:
                 raise NoGradient(str(gradients.refusal(found, "the derivative")))
-            rows.append(np.ravel(host(value_of(forward.fitted(t, parts[k])))))
+            rows.append(np.ravel(host(value_of(forward.fit_tangent(t, parts[k])))))
         return np.concatenate(rows) if rows else np.zeros(0)
 
     # Words

@@ -221,7 +221,7 @@ def _own(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
     """Return what is derived, less lengths of other Tensors and those of many parts."""
     given = {id(n) for x in specs for n in getattr(x, "shape", ())}
     parts = made if isinstance(made, tuple) else (made,)
-    if all(type(n) is int or id(n) in given for x in parts for n in x.shape):
+    if {id(n) for x in parts for n in x.shape if type(n) is Dim} <= given:
         return made  # nearly always: the very lengths of the operands
     known = set(atoms_of([_shapes(specs), params]))
 

@@ -184,7 +184,7 @@ def subgraph_grad(
 def _listed(given: Any, what: str) -> list[Tensor]:
     if isinstance(given, Tensor):
         return [given]
-    return [derivatives.expression_of(x, "subgraph_grad", what) for x in given]
+    return [derivatives.check_expression(x, "subgraph_grad", what) for x in given]
 
 
 def format_as(use_list: bool, use_tuple: bool, outputs: Any) -> Any:

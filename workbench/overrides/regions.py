@@ -246,7 +246,7 @@ class Region(Part):
                 else:
                     t = rule(incoming, value, operands, node.params, *inner)
                 if t is not None and not isinstance(t, tuple):
-                    t = forward.fitted(t, value)
+                    t = forward.fit_tangent(t, value)
             moving.append(t)
         count = len(self.inputs)
         made = tuple(moving[count + place] for place in self.places)

@@ -434,7 +434,7 @@ class Runner:
             rule = self.find_rule() if self.vjp is None else self.vjp
             self.check_linear(rule, "vjp", mask, y, inputs, params)
             pull = partial(self.pull, rules=rules)
-            return forward.transposed(pull)(tangents, y, inputs, params)
+            return forward.transpose_rule(pull)(tangents, y, inputs, params)
         node = Node(self.op, mask, y, inputs, params, self.true, rules)
         made = self.tangents(node, tangents)
         return tuple(made) if isinstance(y, tuple) else made[0]
@@ -498,7 +498,7 @@ class Runner:
                 cure = f"For an output that does not move return {zeros}."
                 self.refuse(rule, what, cure + " Give one tangent per output." * many)
             t = self.checked(rule, "tangent", i if many else None, t, y)
-            found.append(forward.fitted(t, y))
+            found.append(forward.fit_tangent(t, y))
         return found
 
     def evaluate_forward(
@@ -592,7 +592,7 @@ def transpose(
 ) -> list[Any]:
     """Return what reverse mode passes on, from a rule that is linear in the tangents.
 
-    ``<pull(g), t> = <g, push(t)>`` for all ``t``; see `forward.transposed`.
+    ``<pull(g), t> = <g, push(t)>`` for all ``t``; see `forward.transpose_rule`.
     """
     chosen = [i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)]
     tangents: list[Any] = [None] * len(inputs)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.derivatives import programs
+from workbench.autodiff.derivatives import forward_nodes
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.profile import Profile
 from workbench.backends.text import Form, Text
@@ -557,7 +557,7 @@ def _others(y: Tensor) -> set[Any]:
 
     It may need none of them (see `programs`).
     """
-    symbols = [x for x in programs(walk.order([y])) if is_leaf(x)]
+    symbols = [x for x in forward_nodes(walk.order([y])) if is_leaf(x)]
     return {*symbols, *(x.name for x in symbols if x.name is not None)}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.derivatives import programs
+from workbench.autodiff.derivatives import forward_nodes
 from workbench.core import blame, types, walk
 from workbench.core.dims import Dim
 from workbench.core.graph import Graph
@@ -193,7 +193,7 @@ def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
         return
     nodes = walk.order([y for y in outputs if isinstance(y, Tensor)])
     # A gradient may be a constant, as that of a sum is: its input is used all the same.
-    nodes += programs(nodes)
+    nodes += forward_nodes(nodes)
     needed = {x.serial for x in nodes}
     unused = [(i, x) for i, x in enumerate(signature.symbols) if x.serial not in needed]
     if not unused:

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from workbench import gradient as ours
-from workbench.autodiff.derivatives import label
+from workbench.autodiff.derivatives import label_gradient
 from workbench.core import deferred, types, walk
 from workbench.core.tensor import Tensor, apply
 from workbench.errors import (
@@ -205,7 +205,7 @@ def _by_reals(function: Callable[..., Any]) -> Callable[..., Any]:
         settings = program.nest(settings)
         made = function(program.nest(f), program.nest(wrt), *args, **settings)
         if made is not None and wrt is chosen[0] and getattr(f, "name", None):
-            label(made, f, wrt)
+            label_gradient(made, f, wrt)
         return made
 
     return called
