@@ -76,6 +76,14 @@ class Rule(Protocol):
         """What the provenance of a gradient says."""
 
     @property
+    def steps(self) -> int | slice | None:
+        """In which iterations of the loop around the node it holds; None: in all."""
+
+    @property
+    def otherwise(self) -> Rule | None:
+        """What holds in the other iterations; None: the true rules."""
+
+    @property
     def pull(self) -> Callable[..., Any] | None:
         """The rule of reverse mode."""
 
