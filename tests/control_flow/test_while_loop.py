@@ -147,3 +147,24 @@ def test_a_first_number_takes_the_dtype_of_what_the_step_makes() -> None:
     )
     assert (count, half) == (3, 0.125)
     assert np.asarray(count).dtype == np.int64
+
+
+def test_examples_that_are_ready_make_no_warnings() -> None:
+    """They go on with the others, and divide by zero: nobody reads what they make."""
+
+    def f(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            k, x, total = state
+            return k + 1, x, total + np.sin(x) / (x - k)
+
+        return wb.while_loop(lambda s: s[0] < s[1], step, (0.0, x, 0.0))[2]
+
+    xs = np.array([1.0, 3.0, 2.0])
+    slopes = [wb.grad(f)(x) for x in xs]
+    np.testing.assert_allclose(wb.vmap(f)(xs), [f(x) for x in xs])
+    np.testing.assert_allclose(wb.vmap(wb.grad(f))(xs), slopes)
+    together = wb.grad(lambda xs: np.sum(wb.vmap(f)(xs)))
+    np.testing.assert_allclose(together(xs), slopes)
+    second = [wb.grad(wb.grad(f))(x) for x in xs]
+    np.testing.assert_allclose(wb.vmap(wb.grad(wb.grad(f)))(xs), second)
+    np.testing.assert_allclose(wb.grad(lambda x: np.sum(together(x)))(xs), second)

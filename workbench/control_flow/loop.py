@@ -61,6 +61,8 @@ class Loop:
         Whether the values that reverse mode reads are stored.
     limit
         Called with the number of steps where `until` has not become true.
+    uneven
+        It makes the steps of a batch whose examples end at different ones.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Loop:
         every: int | None = None,
         marks: Sequence[int] | None = None,
         limit: Callable[[], None] | None = None,
+        uneven: bool = False,
     ) -> None:
         self.consts = consts
         self.seqs = seqs
@@ -89,6 +92,7 @@ class Loop:
         self.until = until
         self.every = every
         self.limit = limit
+        self.uneven = uneven
         #: The carries whose values before every so many steps are outputs too.
         self.marks = list(marks or ())
         #: What is stored of each step, where nothing else holds it.
@@ -105,8 +109,6 @@ class Loop:
         self.keep = bool(self.draws)
         #: Whether a derivative reads the hidden outputs, so that they need tangents.
         self.pulled = False
-        #: Whether it makes the steps of a batch whose examples end at different ones.
-        self.uneven = False
         #: A rule has made it: what it stacks are cotangents or tangents.
         self.derived = False
         #: The loop as functions of arrays, by `keep`: made by `running.runner`.

@@ -146,7 +146,7 @@ def built(
         heads = source.body.outputs[:ends]
         less = Loop(
             Graph(source.body.leaves, [*heads, *outs]), source.consts, source.seqs,
-            ends, steps=source.steps, counted=source.counted,
+            ends, steps=source.steps, counted=source.counted, uneven=source.uneven,
         )  # fmt: skip
         less.derived = True
         chunks = Chunks(less, loop, again.every)
@@ -203,6 +203,7 @@ def _batch(
     settings: dict[str, Any] = {
         "reverse": loop.reverse, "until": loop.until, "hide": False,
         "visible": loop.visible, "every": loop.every, "limit": loop.limit,
+        "uneven": loop.uneven,
     }  # fmt: skip
     if not uneven:
         new = Loop(
@@ -309,9 +310,8 @@ def _uneven(
     new = Loop(
         whole, loop.consts + 1, loop.seqs, loop.carries + 2, counted=True,
         # A step that runs once more asks who is at work, which any state may tell.
-        marks=loop.marks and range(loop.carries + 2), **settings,
+        marks=loop.marks and range(loop.carries + 2), **(settings | {"uneven": True}),
     )  # fmt: skip
-    new.uneven = True
     return new, top, limits, starts
 
 
@@ -517,7 +517,7 @@ def _pull(
     lasts, ys = built(
         given, entries, moved, stacked, reverse=not loop.reverse,
         steps=None if count is not None else loop.steps,
-        count=count, again=again,
+        count=count, again=again, uneven=loop.uneven,
     )  # fmt: skip
     made: list[Any] = [None] * len(inputs)
     start = int(loop.counted)
@@ -581,7 +581,7 @@ def _saved(
             detach_leaves(Graph(leaves, outs)),
             loop.consts, loop.seqs + len(drawn), len(at),
             steps=None if count is not None else loop.steps,
-            counted=count is not None,
+            counted=count is not None, uneven=loop.uneven,
         )  # fmt: skip
         source.derived = True
         given = [*consts, *seqs, *(x.value for x in drawn), *(inits[i] for i in at)]
@@ -600,6 +600,7 @@ def _saved(
     _, ys = built(
         paired(body.leaves, consts), entries, states, lost, count=count,
         steps=None if count is not None else loop.steps, reverse=loop.reverse,
+        uneven=loop.uneven,
     )  # fmt: skip
     return [*found.values(), *paired(lost, ys)], None
 
@@ -676,7 +677,7 @@ def _push(
     lasts, ys = built(
         both(0, loop.consts), [*both(loop.consts, first), *drawn, *flagging], moved,
         [results[i] for i in wanted], reverse=loop.reverse, count=count,
-        steps=None if count is not None else loop.steps,
+        uneven=loop.uneven, steps=None if count is not None else loop.steps,
     )  # fmt: skip
     made: list[Any] = [None] * (ends + len(loop.marks) + loop.until)
     for i, t in zip(carried, lasts[loop.carries :], strict=True):

@@ -7,6 +7,7 @@ costs beyond NumPy is what these lines cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from itertools import count
 from types import CodeType, TracebackType
@@ -527,10 +528,13 @@ class Runner:
         held = [] if held is None else held
         if not held:  # the first piece
             held += [0, *[None] * self.held]
+        # Of examples that have made their steps nobody reads what else they make.
+        quiet = np.errstate(all="ignore") if loop.uneven else nullcontext()
         try:
-            carries, buffers, done, marks = self.run(
-                n, consts, seqs, inits, held, final
-            )
+            with quiet:
+                carries, buffers, done, marks = self.run(
+                    n, consts, seqs, inits, held, final
+                )
         except Exception as error:
             told = self._told(error, error.__traceback__)
             if told is error:
