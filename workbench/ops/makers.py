@@ -70,32 +70,24 @@ def _filled(a: Any, fill: Any, dtype: Any, shape: Any) -> Any:
     return apply(FULL_LIKE, (a if value is None else value,), params)
 
 
-@implements(np.zeros_like, np.empty_like)
-def zeros_like(
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """`numpy.zeros_like`."""
-    return _filled(a, 0, dtype, shape)
+def _answer_filled(fill: int, *functions: Any) -> None:
+    """Answer functions that make an array full of one number."""
+
+    @implements(*functions)
+    def answer(
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
+    ) -> Any:
+        return _filled(a, fill, dtype, shape)
 
 
-@implements(np.ones_like)
-def ones_like(
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """`numpy.ones_like`."""
-    return _filled(a, 1, dtype, shape)
+_answer_filled(0, np.zeros_like, np.empty_like)
+_answer_filled(1, np.ones_like)
 
 
 @implements(np.full_like)

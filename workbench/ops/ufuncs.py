@@ -59,6 +59,14 @@ LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 INVERSES: dict[Ufunc, Ufunc] = {np.subtract: np.add, np.divide: np.multiply}
 
 
+def _prepared(ufunc: Ufunc, array: Any, dtype: Any) -> Any:
+    """Return the operand in the dtype that is asked for, flags for a logical ufunc."""
+    array = admit(array)
+    if dtype is not None:
+        array = np.astype(array, dtype)
+    return np.not_equal(array, 0) if ufunc in LOGICAL else array
+
+
 # reduce
 
 
@@ -80,11 +88,7 @@ def reduce(
     ValueError
         Of nothing, or with ``where=`` and no ``initial=``, where nothing is neutral.
     """
-    array = admit(array)
-    if dtype is not None:
-        array = np.astype(array, dtype)
-    if ufunc in LOGICAL:
-        array = np.not_equal(array, 0)
+    array = _prepared(ufunc, array, dtype)
     if ufunc in REDUCTIONS and (initial is None or ufunc not in LOGICAL):
         more = {} if initial is None else {"initial": initial}
         return REDUCTIONS[ufunc](
@@ -111,9 +115,8 @@ def reduce(
     if ufunc is np.logaddexp:
         y = logsumexp(array, axis=axis, keepdims=keepdims)
     else:
-        y = _halved(
-            ufunc, array, axis, keepdims, initial if neutral is None else neutral
-        )
+        rest = initial if neutral is None else neutral
+        y = _halved(ufunc, array, axis, keepdims, rest)
     return y if initial is None else ufunc(y, initial)
 
 
@@ -176,15 +179,11 @@ def accumulate(
     out: None = None,
 ) -> Any:
     """``ufunc.accumulate``."""
-    array = admit(array)
-    if dtype is not None:
-        array = np.astype(array, dtype)
+    array = _prepared(ufunc, array, dtype)
     if ufunc is np.add:
         return np.cumsum(array, axis=axis)
     if ufunc is np.multiply:
         return np.cumprod(array, axis=axis)
-    if ufunc in LOGICAL:
-        array = np.not_equal(array, 0)
     y = np.moveaxis(array, axis, 0)
     if ufunc in INVERSES:
         run = np.cumsum if ufunc is np.subtract else np.cumprod
@@ -219,11 +218,7 @@ def reduceat(
     IndexError
         For an index that is not in the array.
     """
-    array = admit(array)
-    if dtype is not None:
-        array = np.astype(array, dtype)
-    if ufunc in LOGICAL:
-        array = np.not_equal(array, 0)
+    array = _prepared(ufunc, array, dtype)
     axis = normal_axis(axis, len(shape_of(array)))
     y = np.moveaxis(array, axis, 0)
     length = shape_of(y)[0]
