@@ -228,7 +228,8 @@ ELSEWHERE = {
     "jacobian": "tests/gradient/test_unknown_lengths.py",
     "null_gradient": "tests/gradient/test_shaped.py",
     **dict.fromkeys(
-        ("cond", "scan", "scan_back", "scan_pad", "scan_window"), "tests/control_flow"
+        ("cond", "in_steps", "scan", "scan_back", "scan_pad", "scan_window"),
+        "tests/control_flow",
     ),
     **dict.fromkeys(
         ("arange", "nonzero_places", "span", "unspan"), "tests/ops/test_spans.py"
