@@ -69,14 +69,18 @@ def push_forward(
         for node, mask in steps:
             inputs = node.inputs
             incoming = tuple(
-                moving.get(x.serial) if mask >> i & 1 else None
-                for i, x in enumerate(inputs)
+                [
+                    moving.get(x.serial) if mask >> i & 1 else None
+                    for i, x in enumerate(inputs)
+                ]
             )
             if all(t is None for t in incoming):
                 continue
             ends = ends_of(node)
             rule = rules.get(node.serial)
-            push, inside = choose_push(node, rule, rules)
+            push, inside = (
+                choose_push(node, rule, rules) if rules else (push_of(node.op), ())
+            )
             if push is None:
                 continue
             recorded = record or node.serial in outer
